@@ -251,7 +251,7 @@ fn settings_and_surroundings_are_told_truly() {
         .get("/v1/models", becket_testkit::Reply::json(200, &listed));
     for (server, model, want, ok) in [
         (&none, "openai/any", "it has no list of models", true),
-        (&some, "openai/qwen3-8b", "reachable, 1 models", true),
+        (&some, "openai/qwen3-8b", "reachable, 1 model", true),
         (&some, "openai/qwen3-9b", "the nearest name is qwen3-8b", false),
     ] {
         let mut command = bench.command();

@@ -1,7 +1,7 @@
 //! A compaction in the open: what it would do, what it would lose, undo and redo, messages brought back.
 
 use crate::compaction::asks_for_summary;
-use crate::support::{Api, Bench, run};
+use crate::support::{Api, Bench, Running, ask, request, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -159,10 +159,12 @@ fn the_summary_can_be_a_persons_and_messages_come_back() {
             .any(|s| s["kind"] == "assistant" && s["preview"].to_string().contains("trampoline"))
     );
 
+    // A context that was compacted just now is too small to be compacted again.
+    run(bench.command().args(["compact", "--undo"])).expect(0);
     let editor = "printf '## Goal\\nFrom the editor.\\n' >";
     let mut command = compact(&bench, &server, &["--edit", "--no-model", "--yes"]);
-    run(command.env("EDITOR", editor)).expect(0);
-    assert!(has(&spans(&bench), "From the editor."));
+    let ran = run(command.env("EDITOR", editor)).expect(0);
+    assert!(has(&spans(&bench), "From the editor."), "{}", ran.stdout);
     let refused = run(&mut compact(&bench, &server, &["--edit", "--no-model", "--yes"]));
     assert!(refused.code == 2 || refused.stdout.contains("Not compacted"), "{refused:?}");
 }
@@ -292,11 +294,37 @@ fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
     assert!(ran.stdout.contains("trampoline"), "{ran:?}");
 }
 
+/// The command line plans with the agent of the session: same messages, same attached files, same rules.
+#[test]
+fn a_preview_is_the_plan_that_the_session_itself_makes() {
+    let (bench, server) = session();
+    for setting in ["tail_turns = 1", "tail_turns = 4", "reattach = 0.0", "keep_recent_tokens = 4000"] {
+        bench.home.write(".config/becket/config.toml", format!("[context]\n{setting}\n"));
+        let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
+        let page: Value = serde_json::from_str(&shown.stdout).unwrap();
+        let mut command = bench.print(Api::Anthropic, &server);
+        command.args(["-c", "--no-session-persistence"]);
+        command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+        let mut running = Running::start(&mut command);
+        let plan =
+            ask(&mut running, &request(&json!({ "subtype": "plan_compaction" })), "compaction_planned");
+        running.wait();
+        let seqs = |list: &Value| -> Vec<u64> {
+            list.as_array().unwrap().iter().map(|m| m["seq"].as_u64().unwrap()).collect()
+        };
+        assert_eq!(seqs(&page["dropped"]), seqs(&plan["gone"]), "{setting}");
+        for same in ["tokens_before", "tokens_after", "stays", "stubs", "summary", "loss"] {
+            assert_eq!(page[same], plan[same], "{setting}: {same}");
+        }
+        assert_eq!(page["present"], plan["proofs"], "{setting}");
+    }
+}
+
 /// The configuration of the session's folder decides outside of the session as well.
 #[test]
 fn a_preview_keeps_as_many_turns_as_the_configuration_says() {
     let (bench, server) = session();
-    let dropped = [1, 4].map(|turns| {
+    let dropped = [1, 2].map(|turns| {
         bench.home.write(".config/becket/config.toml", format!("[context]\ntail_turns = {turns}\n"));
         let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
         let page: Value = serde_json::from_str(&shown.stdout).unwrap();

@@ -38,6 +38,31 @@ fn a_server_that_is_found_is_chosen_and_kept() {
 }
 
 #[test]
+fn the_address_of_a_server_is_taken() {
+    let (bench, server) = (Bench::new(&[]), server());
+    let mut terminal = Terminal::start(becket(&bench));
+    terminal.shows("enter an address");
+    terminal.press_until("\x1b[B", "❯ 2 enter an address");
+    terminal.press_until("\r", "the address:");
+    terminal.send("127.0.0.1:1\r");
+    terminal.shows("no server for models answers at http://127.0.0.1:1/v1");
+    terminal.press_until("\x1b[B", "❯ 2 enter an address");
+    terminal.press_until("\r", "the address:");
+    terminal.send(server.url().trim_start_matches("http://"));
+    terminal.shows("is asked for its models");
+    terminal.send("\r");
+    terminal.shows("❯ 1 openai/qwen");
+    terminal.press_until("\r", "Describe a task");
+    terminal.send("go\r");
+    terminal.shows("Done.");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    let config = bench.home.read(".config/becket/config.toml");
+    assert!(config.contains(&format!("base_url = \"{}/v1\"", server.url())), "{config}");
+    assert!(config.contains("model = \"openai/qwen\""), "{config}");
+}
+
+#[test]
 fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
     let (bench, server) = (Bench::new(&[]), server());
     let start = || {

@@ -34,3 +34,4 @@ mod support;
 mod tasks;
 mod terminal;
 mod undo;
+mod which_session;

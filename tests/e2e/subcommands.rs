@@ -205,9 +205,9 @@ fn sessions_are_named_tagged_put_away_thrown_away_and_brought_back() {
     sessions(&["restore", "the search"]).expect(0);
     assert_eq!(titles(&[]).len(), 2);
     sessions(&["rm", "the search"]).expect(0);
-    assert!(sessions(&["gc", "--now", "--dry-run"]).expect(0).stdout.contains("1 sessions would be"));
+    assert!(sessions(&["gc", "--now", "--dry-run"]).expect(0).stdout.contains("1 session would be"));
     let freed = sessions(&["gc", "--now"]).expect(0).stdout;
-    assert!(freed.starts_with("1 sessions deleted"), "{freed}");
+    assert!(freed.starts_with("1 session deleted"), "{freed}");
     assert!(sessions(&["trash"]).expect(0).stdout.contains("empty"));
     assert!(sessions(&["search", "needle", "--all"]).expect(0).stdout.contains("No session holds"));
     assert_eq!(bench.ledgers().len(), 1);

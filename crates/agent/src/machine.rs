@@ -74,6 +74,8 @@ pub enum Phase {
         trigger: CompactionTrigger,
         in_turn: bool,
     },
+    /// A compaction is worked out and not made.
+    Planning,
     /// An undo, redo or rewind of files or of the conversation is planned or carried out.
     Restoring,
     Exited,
@@ -172,6 +174,13 @@ impl State {
                 self.compact_asked = true;
                 self.wake(out);
             }
+            Input::PlanCompaction => {
+                if self.phase == Phase::Idle {
+                    out.push(Action::PlanCompaction);
+                    self.phase = Phase::Planning;
+                }
+            }
+            Input::CompactionPlanned if self.phase == Phase::Planning => self.idle(out),
             Input::UndoCompaction => {
                 self.undo_asked = true;
                 self.wake(out);
@@ -209,6 +218,7 @@ impl State {
             | Input::Answered(_)
             | Input::Broke(_)
             | Input::Cancelled { .. }
+            | Input::CompactionPlanned
             | Input::Restored
             | Input::StopAsked { .. }
             | Input::ToolsDone => {}
@@ -534,6 +544,7 @@ impl State {
                 out.push(Action::CancelCompaction);
                 self.turn.stopping = in_turn;
             }
+            Phase::Planning => out.push(Action::CancelCompaction),
         }
     }
 

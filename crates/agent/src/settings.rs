@@ -43,8 +43,6 @@ pub struct AgentSettings {
     pub headless: bool,
     /// True if the session existed before this run.
     pub resumed: bool,
-    /// True if a resumed session continues an unfinished turn without a new prompt.
-    pub continue_turn: bool,
     /// Maximum number of answered requests per turn. Then one wrap-up request follows.
     pub max_turns: Option<u64>,
     /// Maximum list price in US dollars of all requests of this agent, including summaries.
@@ -56,6 +54,8 @@ pub struct AgentSettings {
     /// Time limit for one tool call. A call that exceeds it gets a result that says so.
     pub tool_timeout: Duration,
     pub secrets: SecretOutputs,
+    /// Ask a model for the summary of a compaction; otherwise becket makes it from the session's record.
+    pub summaries: bool,
     /// Is asked at each moment at which hooks may have a say; `None`: no hook is configured.
     pub hooks: Option<Arc<dyn Hooks>>,
     /// Of a subagent: its call's id and its kind, for hooks.
@@ -100,7 +100,6 @@ impl Default for AgentSettings {
             roots: Vec::new(),
             headless: true,
             resumed: false,
-            continue_turn: false,
             max_turns: None,
             max_budget_usd: None,
             max_tokens: None,
@@ -109,6 +108,7 @@ impl Default for AgentSettings {
             secrets: SecretOutputs::Mask,
             hooks: None,
             hook_agent: None,
+            summaries: true,
             edit_hook: None,
             max_output: None,
             effort: None,

@@ -8,11 +8,11 @@ use crate::host::lock;
 use becket_session::blobs::BlobStore;
 use becket_session::store::StoreError;
 use becket_session::{Durability, Session};
-use becket_snapshot::history::Prompt;
+use becket_snapshot::history::{Change, Prompt};
 use becket_snapshot::{Action, History, Plan, PlannedPath, Store, apply, plan_redo, plan_undo};
 use becket_types::{
-    BlobId, Blobs as _, CallId, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath, NodeKind,
-    PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan,
+    BlobId, Blobs as _, CallId, ChangeCause, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath,
+    NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };
 use std::sync::{Arc, Mutex};
 
@@ -47,10 +47,18 @@ pub enum Reach {
     LastUndo,
 }
 
+/// The turns that a plan takes changes of, newest first, and the number of turns after them.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    taken: Vec<UndoTurn>,
+    newer: u64,
+}
+
 /// A planned undo.
 #[derive(Debug)]
 pub struct Draft {
     pub kind: UndoKind,
+    pub turns: Turns,
     pub files: Option<Plan>,
     /// Number of damaged file records.
     pub damaged: usize,
@@ -74,14 +82,42 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
     Ok(History::of(session.entries()?, store))
 }
 
-/// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
-pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Store) -> Option<Plan> {
-    let changes = match reach {
+/// The turns whose changes are within `reach`.
+pub fn turns(history: &History, reach: Reach) -> Turns {
+    let seqs: Vec<Seq> = match (reach, history.redoable().map(|change| &change.cause)) {
+        (Reach::LastUndo, Some(ChangeCause::Undo(of))) => of.iter().rev().copied().collect(),
+        (Reach::LastUndo, _) => Vec::new(),
+        _ => changes(history, reach).iter().map(|change| change.seq).collect(),
+    };
+    let mut out = Turns::default();
+    for seq in &seqs {
+        let Some(prompt) = history.prompts().iter().rev().find(|prompt| prompt.seq < *seq) else { continue };
+        if out.taken.last().is_none_or(|turn| turn.message != prompt.id) {
+            let (message, text, time) = (prompt.id, prompt.text.clone(), prompt.time);
+            out.taken.push(UndoTurn { message, text, time });
+        }
+    }
+    if let Some(newest) = seqs.iter().max() {
+        out.newer = history.prompts().iter().filter(|prompt| prompt.seq > *newest).count() as u64;
+    }
+    out
+}
+
+fn changes(history: &History, reach: Reach) -> Vec<&Change> {
+    match reach {
         Reach::LastTurn => history.last_turn(),
         Reach::LastCalls(count) => history.last_calls(count),
         Reach::Since(seq) => history.since(seq),
-        Reach::LastUndo => return plan_redo(history, force, store),
-    };
+        Reach::LastUndo => Vec::new(),
+    }
+}
+
+/// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
+pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Store) -> Option<Plan> {
+    if reach == Reach::LastUndo {
+        return plan_redo(history, force, store);
+    }
+    let changes = changes(history, reach);
     (!changes.is_empty()).then(|| plan_undo(&changes, force, store))
 }
 
@@ -137,6 +173,8 @@ impl Draft {
         UndoPlan {
             plan,
             kind: self.kind,
+            turns: self.turns.taken.clone(),
+            newer: self.turns.newer,
             calls: files.map(|files| files.labels.clone()).unwrap_or_default(),
             paths: files.iter().flat_map(|files| &files.paths).filter_map(path_plan).collect(),
             unchanged: unchanged as u64,

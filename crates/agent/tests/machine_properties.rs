@@ -15,6 +15,7 @@ enum Op {
     Prompt(DeliveryMode),
     Interrupt,
     Compact,
+    Plan,
     Undo,
     Restore,
     EndInput,
@@ -28,6 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Prompt(DeliveryMode::Queue)),
         1 => Just(Op::Interrupt),
         1 => Just(Op::Compact),
+        1 => Just(Op::Plan),
         1 => Just(Op::Undo),
         1 => Just(Op::Restore),
         1 => Just(Op::Continue),
@@ -41,6 +43,7 @@ enum Running {
     Request { cancelled: bool },
     Tools,
     Compaction { cancelled: bool },
+    Plan,
     Restore,
     Stop,
 }
@@ -74,6 +77,7 @@ impl Watch {
                 | Input::ToolsDone
                 | Input::StopAsked { .. }
                 | Input::CompactionDone(_)
+                | Input::CompactionPlanned
                 | Input::Restored
         );
         if outcome {
@@ -134,6 +138,11 @@ impl Watch {
                 self.running = Some(Running::Request { cancelled: true });
             }
             Action::CancelTools => assert_eq!(self.running, Some(Running::Tools)),
+            Action::PlanCompaction => {
+                assert!(!self.in_turn, "a plan under a turn");
+                self.start(Running::Plan);
+            }
+            Action::CancelCompaction if self.running == Some(Running::Plan) => {}
             Action::CancelCompaction => {
                 assert!(matches!(self.running, Some(Running::Compaction { .. })));
                 self.running = Some(Running::Compaction { cancelled: true });
@@ -182,6 +191,7 @@ impl Watch {
             Running::Tools => Input::ToolsDone,
             Running::Restore => Input::Restored,
             Running::Stop => Input::StopAsked { go_on: pick < 8 },
+            Running::Plan => Input::CompactionPlanned,
             Running::Compaction { cancelled: true } => Input::CompactionDone(CompactionEnd::Cancelled),
             Running::Compaction { cancelled: false } => Input::CompactionDone(match pick {
                 0..12 => CompactionEnd::Done,
@@ -232,6 +242,7 @@ impl Watch {
             }
             Op::Interrupt => self.feed(Input::Interrupt),
             Op::Compact => self.feed(Input::Compact),
+            Op::Plan => self.feed(Input::PlanCompaction),
             Op::Undo => self.feed(Input::UndoCompaction),
             Op::Restore => self.feed(Input::Restore),
             Op::EndInput => self.feed(Input::EndInput),

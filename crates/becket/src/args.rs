@@ -9,7 +9,7 @@ mod word;
 
 pub(crate) use help::{run_command, whole_command};
 pub(crate) use stored::*;
-pub(crate) use word::{NotATask, bare_word, not_a_command};
+pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -535,6 +535,12 @@ pub(crate) struct ExportArgs {
     /// File to write; without it, standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// With -o: replace the file if it exists.
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// With -o: print what was written as JSON.
+    #[arg(long, requires = "output")]
+    pub json: bool,
     /// With jsonl: also the blobs (long outputs, images, snapshots of files), one a line.
     #[arg(long)]
     pub blobs: bool,
@@ -568,7 +574,7 @@ pub(crate) struct UndoArgs {
     #[arg(long, value_name = "MESSAGE")]
     pub to: Option<String>,
     /// The last N calls that changed files; without this, those of the last turn.
-    #[arg(long, value_name = "N", conflicts_with = "to")]
+    #[arg(long, value_name = "N", conflicts_with = "to", value_parser = some)]
     pub calls: Option<usize>,
     /// Print the plan and what was done as JSON; nobody is asked, so --yes does it.
     #[arg(long)]

@@ -2,7 +2,8 @@
 
 use crate::agents;
 use crate::args::InputFormat;
-use crate::cmd::store_failure;
+use crate::cmd::live::NoModel;
+use crate::cmd::{newest, store_failure};
 use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, SecretOutputs};
-use becket_config::{Config, SecretsToModel};
+use becket_config::{Config, SecretsToModel, Source};
 use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
 use becket_sandbox::Programs;
@@ -28,7 +29,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{Access, Blobs, PermissionMode, SessionId, SystemItem, ToolSpec, Used};
+use becket_types::{Access, Blobs, PermissionMode, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -58,6 +59,8 @@ pub(crate) struct Assembled {
     pub hooks: Option<becket_hooks::Engine>,
     /// Settings with which models are opened. A key that changes here counts for the next model that is opened.
     pub models: SharedModels,
+    /// An earlier process left the last turn unfinished.
+    pub unfinished: bool,
 }
 
 /// Settings with which models are opened, shared by all who open one.
@@ -87,7 +90,11 @@ impl Opening {
 pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -> Result<Assembled, Failure> {
     let configured = run.settings.clone();
     let existing = existing(environment, run)?;
-    let notes = existing.as_ref().map(|e| e.remembered.clone().apply(&mut run.settings)).unwrap_or_default();
+    let mut notes = Vec::new();
+    if let Some(existing) = &existing {
+        notes.extend(existing.note.clone());
+        notes.extend(existing.remembered.clone().apply(&mut run.settings));
+    }
     let assembled = assembled(environment, run, existing, notes).await;
     run.settings = configured;
     assembled
@@ -102,9 +109,26 @@ async fn assembled(
     let config = &run.settings.config;
     let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
     notes.extend(remembered);
+    notes.extend(project_model(run));
     let mut model_settings = models::model_settings(environment, &run.settings);
-    let reference = models::choose(environment, &run.settings, &mut model_settings).await?;
-    let model = becket_model::open(&reference, &model_settings).map_err(|e| {
+    let command = run.command.as_ref();
+    let asks_no_model = command.is_some_and(|command| command.asks_no_model);
+    let reference = match &config.model {
+        Some(name) if asks_no_model => models::parse(name)?,
+        _ => models::choose(environment, &run.settings, &mut model_settings).await?,
+    };
+    let summary_model = command.and_then(|command| command.summary_model.as_deref()).map(|name| {
+        becket_model::open(&models::parse(name)?, &model_settings).map_err(|e| models::usage(&e))
+    });
+    let summary_model = summary_model.transpose()?;
+    // A session whose summary another model writes needs no key for its own.
+    let opened = if asks_no_model || summary_model.is_some() {
+        let id = format!("{}/{}", reference.provider(), name_of(&reference));
+        Ok(Arc::new(NoModel(crate::cmd::context::info(Some(&id)))) as Arc<dyn Model>)
+    } else {
+        becket_model::open(&reference, &model_settings)
+    };
+    let model = opened.map_err(|e| {
         let failure = models::usage(&e);
         match failure.hint.clone() {
             hint if run.settings.is_remembered("model") => failure.hint(format!(
@@ -115,6 +139,7 @@ async fn assembled(
             _ => failure,
         }
     })?;
+    notes.extend(models::notes(&reference, model.info(), &run.settings));
     let fallback_models = config
         .fallback_models
         .iter()
@@ -166,11 +191,16 @@ async fn assembled(
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
+    // Prompts that waited in its inbox count as well.
+    let waits =
+        session.view().state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
+    let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
     let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
     let mut settings = AgentSettings {
         resumed,
+        summaries: !asks_no_model,
         edit_hook: Some(reach.hook),
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
@@ -203,7 +233,7 @@ async fn assembled(
     let (agent, handle) = Agent::new(AgentParts {
         session,
         model,
-        summary_model: None,
+        summary_model,
         fallback_models,
         find_model: Some(find_model),
         tools,
@@ -224,7 +254,15 @@ async fn assembled(
         opening,
         hooks: engine,
         models,
+        unfinished,
     })
+}
+
+/// Names the model if the project chose it: in a headless run nobody was asked about the project's settings.
+fn project_model(run: &RunSettings) -> Option<String> {
+    let Source::Project(file) = run.settings.source("model") else { return None };
+    let model = run.settings.config.model.as_deref().filter(|_| !run.interactive)?;
+    Some(format!("the model {model} is the choice of {}; --model names another one", file.display()))
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
@@ -277,8 +315,15 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
         rules: rules(environment, config),
         snapshots: Some(snapshots(environment, run)),
         title: run.title.clone(),
-        states: remembered::states(&run.settings),
+        states: if run.command.is_some() { Vec::new() } else { remembered::states(&run.settings) },
         ..AgentSettings::default()
+    }
+}
+
+fn name_of(reference: &ModelRef) -> String {
+    match reference {
+        ModelRef::Anthropic(name) | ModelRef::OpenAi(name) => name.clone(),
+        ModelRef::Script(file) => file.display().to_string(),
     }
 }
 
@@ -403,6 +448,8 @@ pub(crate) fn leave(begun: Option<&Path>) {
 struct Existing {
     remembered: Remembered,
     from: From,
+    /// One line for people about how it was found.
+    note: Option<String>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
@@ -417,15 +464,16 @@ enum From {
 /// policy are set later.
 fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
     let root = environment.sessions_dir();
+    let mut note = None;
     let (summary, fork) = match &run.session {
         SessionChoice::New { .. } => return Ok(None),
         SessionChoice::Continue { fork } => {
-            let newest =
-                store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
-                    Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
-                        .hint("becket sessions --all lists those of other directories")
-                })?;
-            (newest, *fork)
+            let found = newest(environment, &run.cwd).ok_or_else(|| {
+                Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
+                    .hint("becket sessions --all lists those of other directories")
+            })?;
+            note = found.note;
+            (found.session, *fork)
         }
         SessionChoice::Resume { query, fork } => {
             (store::find(&root, query, Some(&run.cwd)).map_err(store_failure)?, *fork)
@@ -433,7 +481,7 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
     };
     if let Some(fork) = fork {
         let remembered = Remembered::of_ledger(&summary.dir);
-        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork) }));
+        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork), note }));
     }
     let policy = policy(&run.settings.config);
     let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
@@ -446,7 +494,7 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
     };
     let session = opened.map_err(store_failure)?;
     let remembered = Remembered::of_view(session.view());
-    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)) }))
+    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
 }
 
 /// The model of the session that this run continues, without opening it.
@@ -454,7 +502,7 @@ pub(crate) fn remembered_model(environment: &Environment, run: &RunSettings) -> 
     let root = environment.sessions_dir();
     let summary = match &run.session {
         SessionChoice::New { .. } => return None,
-        SessionChoice::Continue { .. } => store::most_recent(&root, &run.cwd, |s| s.subagent_of().is_none())?,
+        SessionChoice::Continue { .. } => newest(environment, &run.cwd)?.session,
         SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.cwd)).ok()?,
     };
     Remembered::of_ledger(&summary.dir).model

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Runs to the end and says how it ended.
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     let prompt = match settings.input {
-        InputFormat::Text => Some(text_prompt(&settings).await?),
+        InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => None,
     };
     // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
@@ -32,7 +32,12 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             note(&warning.to_string());
         }
     }
-    let Assembled { agent, handle, shell, notes, begun, blobs, .. } = assembled?;
+    let Assembled { agent, handle, shell, notes, begun, blobs, unfinished, .. } = assembled?;
+    let continues = prompt.is_none() && settings.input == InputFormat::Text;
+    if continues && !unfinished {
+        return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
+            .hint("becket -p --continue \"task\""));
+    }
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -52,16 +57,23 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let mut front = Front {
         commands: handle.commands,
         events: handle.events,
-        lines: prompt.is_none().then(stdin::lines),
+        lines: (prompt.is_none() && !continues).then(stdin::lines),
         line_number: 0,
         introduced: false,
-        asked: prompt.is_some(),
-        ended: prompt.is_some(),
+        asked: prompt.is_some() || continues,
+        ended: prompt.is_some() || continues,
         printer,
+        environment,
         keep_text: settings.last_message.is_some(),
         last_text: None,
         interrupted: false,
     };
+    if continues {
+        front.command(Command::Continue).await;
+        if !front.printer.may_ask() {
+            front.command(Command::EndInput).await;
+        }
+    }
     if let Some(text) = prompt {
         let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
         let command = asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, instruction));
@@ -113,10 +125,11 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     Ok(status)
 }
 
-/// The prompt of a text run: the argument, and what is piped in.
-async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
+/// The prompt of a text run: the argument, and what is piped in. `None`: an unfinished turn is to be continued.
+async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> {
     let prompt = settings.prompt.as_deref().filter(|prompt| *prompt != "-");
-    let piped = stdin::read_all(prompt.is_some())
+    let may_continue = settings.goes_on() && settings.prompt.is_none();
+    let piped = stdin::read_all(prompt.is_some() || may_continue)
         .await
         .map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
     let piped = match piped {
@@ -138,9 +151,10 @@ async fn text_prompt(settings: &RunSettings) -> Result<String, Failure> {
         }
     };
     match (prompt, piped) {
-        (Some(prompt), None) => Ok(prompt.to_owned()),
-        (Some(prompt), Some(piped)) => Ok(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>")),
-        (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(piped),
+        (Some(prompt), None) => Ok(Some(prompt.to_owned())),
+        (Some(prompt), Some(piped)) => Ok(Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>"))),
+        (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(Some(piped)),
+        (None, _) if may_continue => Ok(None),
         (None, _) => Err(Failure::usage("there is no prompt").hint(if settings.list_flags {
             "put -- before the prompt: a flag that takes a list took it (--allowedTools Edit -- \"task\")"
         } else {
@@ -172,7 +186,7 @@ fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
     })
 }
 
-struct Front {
+struct Front<'a> {
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedReceiver<Event>,
     lines: Option<mpsc::Receiver<Line>>,
@@ -184,13 +198,14 @@ struct Front {
     /// No more input will come.
     ended: bool,
     printer: Printer,
+    environment: &'a Environment,
     /// Somebody wants the last answer.
     keep_text: bool,
     last_text: Option<String>,
     interrupted: bool,
 }
 
-impl Front {
+impl Front<'_> {
     /// Until the agent's events end, or a signal does. `None`: the events ended.
     async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
         let mut deadline = None;
@@ -242,6 +257,7 @@ impl Front {
     }
 
     fn remember(&mut self, event: &Event) {
+        crate::servers::forget_firsts_after(self.environment, event);
         self.introduced |= matches!(event, Event::SessionStarted { .. });
         if let (true, Event::TurnFinished(result)) = (self.keep_text, event) {
             self.last_text = Some(result.text.clone());

@@ -195,7 +195,7 @@ async fn session(
         .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
         .map_err(|e| Failure::error(format!("cannot start: {e}")))?;
     // One stream: what was before, then what happens.
-    tokio::spawn(pass_on(handle.events, sender));
+    tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.prompt.clone() {
         let prompt =
             PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None };
@@ -217,6 +217,7 @@ async fn session(
         roots: settings.roots.clone(),
         programs,
         opening,
+        live: handle.session,
     };
     let mut host =
         Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), pages, accounts);
@@ -258,8 +259,13 @@ async fn session(
     Ok(Next::after(ended, session))
 }
 
-async fn pass_on(mut from: mpsc::UnboundedReceiver<Event>, to: mpsc::UnboundedSender<Event>) {
+async fn pass_on(
+    mut from: mpsc::UnboundedReceiver<Event>,
+    to: mpsc::UnboundedSender<Event>,
+    environment: Environment,
+) {
     while let Some(event) = from.recv().await {
+        crate::servers::forget_firsts_after(&environment, &event);
         if to.send(event).is_err() {
             break;
         }
@@ -498,7 +504,7 @@ impl Surroundings {
             Request::Inspect(asked) => {
                 let inspector = Arc::clone(&self.inspector);
                 beside(move || {
-                    let page = inspector.page(&pages.environment, &pages.cwd, &pages.session, asked);
+                    let page = inspector.page(&pages, asked);
                     Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
                 })
             }

@@ -130,7 +130,11 @@ fn mistyped(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, F
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
     match args::not_a_command(arguments).filter(|_| is_extra) {
         Some(found) => Err(no_task(&found)),
-        None => Ok(clap_exit(error)),
+        None => match args::unquoted(error, arguments) {
+            Some(task) => Err(Failure::usage("a task is one argument, and this one has several words")
+                .hint(format!("put it in quotes: {task}"))),
+            None => Ok(clap_exit(error)),
+        },
     }
 }
 

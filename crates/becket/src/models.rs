@@ -3,7 +3,9 @@
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::{Config, Settings, Source};
-use becket_model::{BodyLimit, Credential, Endpoint, ModelError, ModelRef, Proxies, Secret, ServerFacts};
+use becket_model::{
+    BodyLimit, Credential, Endpoint, ModelError, ModelInfo, ModelRef, Proxies, Secret, ServerFacts,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -151,13 +153,19 @@ pub(crate) async fn choose(
     if model.anthropic.credential.is_some() {
         return parse(ANTHROPIC_DEFAULT);
     }
-    if model.openai.base_url.is_some() {
+    if let Some(base) = model.openai.base_url.clone() {
         // Somebody's own server: it says itself what it serves.
+        if let Some(name) = crate::servers::first(environment, &base) {
+            let reference = ModelRef::OpenAi(name);
+            crate::servers::ask(environment, model, &reference, None).await;
+            return Ok(reference);
+        }
         let listed = becket_model::probe::list(&ModelRef::OpenAi(String::new()), model).await;
         return match listed {
             Ok(models) if !models.is_empty() => {
                 let reference = ModelRef::OpenAi(models[0].name.clone());
                 crate::servers::ask(environment, model, &reference, Some(&models[0])).await;
+                crate::servers::keep_first(environment, &base, &models[0].name);
                 Ok(reference)
             }
             Ok(_) => Err(Failure::usage("the server at OPENAI_BASE_URL lists no model")
@@ -173,7 +181,54 @@ pub(crate) async fn choose(
 }
 
 pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {
-    ModelRef::parse(name).map_err(|e| usage(&e))
+    ModelRef::parse(name).map_err(|e| {
+        let mut failure = usage(&e);
+        if let Some(near) = nearest(name) {
+            let rest = failure.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
+            failure.hint = Some(format!("did you mean {near}?{rest}"));
+        }
+        failure
+    })
+}
+
+/// The model of the catalog whose name is nearest to this one's, with its provider. Short names are near to anything.
+fn nearest(name: &str) -> Option<String> {
+    const SHORTEST: usize = 5;
+    let name = name.rsplit('/').next().unwrap_or(name).trim();
+    let known = becket_model::catalog::all();
+    let near = becket_tool::text::nearest(name, known.iter().map(|info| info.name.as_str()));
+    let near = near.filter(|_| name.len() >= SHORTEST)?;
+    known.iter().find(|info| info.name == near).map(|info| info.id.clone())
+}
+
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphabetic() || *c == '/').collect()
+}
+
+/// Notes for people about this choice: a name that is probably mistyped, and an effort that is not sent.
+pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let providers = &settings.config.providers;
+    let own_server = match reference {
+        ModelRef::Anthropic(_) => providers.anthropic.base_url.is_some(),
+        ModelRef::OpenAi(_) => providers.openai.base_url.is_some(),
+        ModelRef::Script(_) => true,
+    };
+    if info.source == becket_model::catalog::UNKNOWN
+        && !own_server
+        && let Some(near) = nearest(&info.id)
+        // Another number is a newer model sooner than a slip.
+        && letters(&near) != letters(&info.id)
+    {
+        notes.push(format!(
+            "becket does not know {}; did you mean {near}? It is asked for as you wrote it",
+            info.id
+        ));
+    }
+    if settings.config.effort.is_some() && !info.reasoning && !matches!(reference, ModelRef::Script(_)) {
+        notes.push(format!("the effort is not sent: {} has no such setting", info.id));
+    }
+    notes
 }
 
 /// A model that cannot be opened is a mistake in the flags, keys or files.

@@ -8,8 +8,10 @@
 use crate::environment::Environment;
 use becket_model::probe::{self, Listed, ServerModels};
 use becket_model::{ModelRef, Settings};
-use becket_types::Millis;
-use std::path::PathBuf;
+use becket_types::{Event, Millis, TurnEnd};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// After this, a server is asked again.
@@ -34,7 +36,7 @@ pub(crate) async fn ask(
     listed: Option<&Listed>,
 ) {
     let (ModelRef::OpenAi(name), Some(base)) = (reference, settings.openai.base_url.clone()) else { return };
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = now();
     let before = settings.server_models.get(&base).and_then(|models| models.get(name)).copied();
     let holds = before.is_some_and(|said| {
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
@@ -49,13 +51,61 @@ pub(crate) async fn ask(
     // Read again: another becket may have kept something meanwhile.
     let mut all = known(environment);
     all.entry(base).or_default().insert(name.clone(), said);
-    // Renamed into place, so that another becket never reads half of it. What cannot be kept is asked again.
-    let file = path(environment);
+    save(&path(environment), &all);
+    settings.server_models = all;
+}
+
+/// The model of a server that runs without a named model use: the first in its list.
+#[derive(Serialize, Deserialize)]
+struct First {
+    name: String,
+    asked: Millis,
+}
+
+/// A run without a named model asks again after this, in case the server has other models by then.
+const FIRST_HOLDS: Duration = Duration::from_hours(1);
+
+fn firsts_path(environment: &Environment) -> PathBuf {
+    environment.data_dir.join("server-first-models.json")
+}
+
+fn firsts(environment: &Environment) -> BTreeMap<String, First> {
+    let text = std::fs::read_to_string(firsts_path(environment)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// The first model in the list of the server at `base`, if it was asked within the hour.
+pub(crate) fn first(environment: &Environment, base: &str) -> Option<String> {
+    let first = firsts(environment).remove(base)?;
+    let age = now().saturating_sub(Duration::from_millis(first.asked.0));
+    (age < FIRST_HOLDS).then_some(first.name)
+}
+
+pub(crate) fn keep_first(environment: &Environment, base: &str, name: &str) {
+    let mut all = firsts(environment);
+    let first = First { name: name.to_owned(), asked: Millis(now().as_millis() as u64) };
+    all.insert(base.to_owned(), first);
+    save(&firsts_path(environment), &all);
+}
+
+/// Forgets the kept names when a turn ended because its server does not know the model, or cannot be reached.
+pub(crate) fn forget_firsts_after(environment: &Environment, event: &Event) {
+    let Event::TurnFinished(result) = event else { return };
+    if matches!(result.end, TurnEnd::ModelError { .. }) {
+        let _ = std::fs::remove_file(firsts_path(environment));
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Renamed into place, so that another becket never reads half of it. What cannot be kept is asked again.
+fn save(file: &Path, value: &impl Serialize) {
     let new = file.with_extension(format!("{}.new", std::process::id()));
-    if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(&all)) {
+    if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(value)) {
         let _ = std::fs::create_dir_all(dir)
             .and_then(|()| std::fs::write(&new, text + "\n"))
-            .and_then(|()| std::fs::rename(&new, &file));
+            .and_then(|()| std::fs::rename(&new, file));
     }
-    settings.server_models = all;
 }

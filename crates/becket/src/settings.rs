@@ -49,6 +49,17 @@ pub(crate) struct RunSettings {
     pub take_over: bool,
     pub persist: bool,
     pub title: Option<String>,
+    /// The run is a subcommand's: it changes nothing but what that command changes.
+    pub command: Option<ForCommand>,
+}
+
+/// A subcommand that opens a session as an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForCommand {
+    /// No model is asked, so none needs a key.
+    pub asks_no_model: bool,
+    /// Writes summaries in place of the session's model.
+    pub summary_model: Option<String>,
 }
 
 /// Which session the run goes on in.
@@ -238,6 +249,7 @@ impl RunSettings {
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
             title: args.session.name,
+            command: None,
         })
     }
 }

@@ -306,7 +306,9 @@ impl Speaker {
         }
         if line.trim().is_empty() {
             self.ask(&mut out);
-            return (Vec::new(), out);
+            let is_idle = self.questions.is_empty() && !self.working;
+            let effects = if is_idle { vec![Effect::Send(Command::Continue)] } else { Vec::new() };
+            return (effects, out);
         }
         let prompt = Prompt { text: line.to_owned(), ..Prompt::default() };
         let effect = match Said::of(&prompt) {
@@ -539,6 +541,8 @@ mod tests {
         let plan = |paths: &[&str]| UndoPlan {
             plan: 7,
             kind: UndoKind::Undo,
+            turns: Vec::new(),
+            newer: 0,
             calls: vec!["edit a.txt".into()],
             paths: paths
                 .iter()
@@ -564,7 +568,7 @@ mod tests {
         assert_eq!(said, ["undo: there is nothing"]);
         assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
         let (mut speaker, said) = shown(&["a.txt"]);
-        assert!(said.contains(&"as it was   a.txt  +1 −2".to_owned()), "{said:?}");
+        assert!(said.contains(&"restored    a.txt  +1 −2".to_owned()), "{said:?}");
         assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer /y, or /n."));
         assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
         assert_eq!(speaker.line("/y", true).0, [], "typed ahead");

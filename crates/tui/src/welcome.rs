@@ -44,12 +44,19 @@ pub struct Entry {
     pub item: Item,
     /// It asks for a line that must not be seen.
     pub secret: bool,
+    /// It asks for the address of a server.
+    pub address: bool,
 }
 
 impl Entry {
     pub fn new(id: &str, name: &str, detail: &str) -> Self {
         let item = Item { name: name.to_owned(), detail: detail.to_owned() };
-        Self { id: id.to_owned(), item, secret: false }
+        Self { id: id.to_owned(), item, secret: false, address: false }
+    }
+
+    #[must_use]
+    pub fn address(self) -> Self {
+        Self { address: true, ..self }
     }
 
     #[must_use]
@@ -92,6 +99,8 @@ pub struct Welcome {
     /// What is under way (servers that are looked for), below the list.
     note: String,
     judge: Judge,
+    /// The same for an address.
+    judge_address: Judge,
     /// The entry that asks, and what was written so far.
     writing: Option<(String, String)>,
     said: String,
@@ -114,6 +123,7 @@ impl Welcome {
             menu: Menu::default(),
             note: String::new(),
             judge: |_| Ok(String::new()),
+            judge_address: |_| Ok(String::new()),
             writing: None,
             said: String::new(),
             top: 0,
@@ -150,6 +160,11 @@ impl Welcome {
             return Vec::new();
         }
         vec![Effect::Wake(ARMED.as_millis() as u64, Timer::Page)]
+    }
+
+    #[must_use]
+    pub fn judged_address(self, judge_address: Judge) -> Self {
+        Self { judge_address, ..self }
     }
 
     #[must_use]
@@ -230,23 +245,33 @@ impl Welcome {
     }
 
     fn choose(&mut self, entry: &Entry) -> Option<Answer> {
-        if entry.secret {
+        if entry.secret || entry.address {
             self.writing = Some((entry.id.clone(), String::new()));
             return None;
         }
         Some(Answer::Chosen(entry.id.clone()))
     }
 
+    /// True if what is written is an address, which may be seen.
+    fn writes_address(&self) -> bool {
+        let id = self.writing.as_ref().map(|(id, _)| id);
+        self.entries.iter().any(|entry| entry.address && Some(&entry.id) == id)
+    }
+
     fn write(&mut self, key: KeyEvent, ctrl: bool) -> Option<Answer> {
+        let is_address = self.writes_address();
+        let judge = if is_address { self.judge_address } else { self.judge };
         let (id, line) = self.writing.as_mut()?;
         match key.code {
             KeyCode::Esc => self.writing = None,
-            KeyCode::Enter => match (self.judge)(line) {
+            KeyCode::Enter => match judge(line) {
                 Ok(_) => return Some(Answer::Written(id.clone(), std::mem::take(line))),
-                // The line is on no screen, so nobody could correct it.
                 Err(why) => {
                     self.said = why;
-                    line.clear();
+                    if !is_address {
+                        // The line is on no screen, so nobody could correct it.
+                        line.clear();
+                    }
                 }
             },
             KeyCode::Char('u' | 'w') if ctrl => line.clear(),
@@ -279,7 +304,7 @@ impl Welcome {
         if line.len() + pasted.len() <= SECRET_BYTES {
             line.push_str(&pasted);
         } else {
-            "that is longer than any key".clone_into(&mut self.said);
+            "that is too long".clone_into(&mut self.said);
         }
     }
 
@@ -354,6 +379,16 @@ impl Welcome {
     fn foot(&self, width: usize, theme: &Theme) -> Vec<Line<'static>> {
         let fit = |text: &str| text::fit(text, width).into_owned();
         let mut lines = Vec::new();
+        if let Some((_, line)) = self.writing.as_ref().filter(|_| self.writes_address()) {
+            lines.push(Line::styled(fit(&text::visible(&format!("the address: {line}"))), theme.accent));
+            match (self.judge_address)(line) {
+                _ if !self.said.is_empty() => lines.push(Line::styled(fit(&self.said), theme.warning)),
+                Ok(what) if !line.is_empty() => lines.push(Line::styled(fit(&what), theme.ok)),
+                _ => {}
+            }
+            lines.push(Line::styled(fit("Enter asks the server for its models · Esc goes back"), theme.dim));
+            return lines;
+        }
         if let Some((_, line)) = &self.writing {
             let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
             lines.push(Line::styled(fit(&format!("the key: {bullets}")), theme.accent));

@@ -6,7 +6,7 @@ mod support;
 use becket_tui::input::{Effect, Input, Reply, Request, Timer};
 use becket_types::{
     CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, LeftOut,
-    Loss, Lost, Message, Seq, Tokens,
+    Loss, Lost, Message, MessageId, Seq, Tokens,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use support::{Stage, started};
@@ -38,7 +38,9 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
     };
     let folded = |seq: u64, who: &str, words: &str| FoldedMessage {
         seq: Seq(seq),
+        id: MessageId::new(),
         who: who.into(),
+        calls: Vec::new(),
         tokens: Tokens(1_200),
         words: words.into(),
     };
@@ -53,6 +55,7 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
         loss: loss(),
         present: 3,
         missing: Vec::new(),
+        proofs: Vec::new(),
         summary: summary.into(),
         left_out: Vec::new(),
         notices: Vec::new(),

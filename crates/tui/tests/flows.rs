@@ -283,6 +283,8 @@ fn escape_twice_goes_back_to_a_message() {
     stage.event(Event::UndoPlanned(Box::new(UndoPlan {
         plan: 7,
         kind: UndoKind::Rewind,
+        turns: Vec::new(),
+        newer: 0,
         calls: vec!["edit a.rs".into()],
         paths: vec![path],
         unchanged: 0,

@@ -312,6 +312,8 @@ impl Kind {
                 Event::UndoPlanned(Box::new(UndoPlan {
                     plan: 7,
                     kind: UndoKind::Undo,
+                    turns: Vec::new(),
+                    newer: 0,
                     calls: vec!["edit a.rs".into()],
                     paths: vec![path],
                     unchanged: 0,
@@ -331,6 +333,7 @@ impl Kind {
                 loss: Loss::default(),
                 present: 3,
                 missing: Vec::new(),
+                proofs: Vec::new(),
                 summary: "## Goal".into(),
                 notices: Vec::new(),
                 left_out: Vec::new(),

@@ -2,7 +2,7 @@
 //!
 //! Data only: `session::context::compaction` finds what is lost, and nothing is decided here.
 
-use crate::{Seq, Tokens};
+use crate::{CallId, MessageId, Seq, Tokens};
 use serde::{Deserialize, Serialize};
 
 /// One piece of information that the conversation had and the compacted context no longer has.
@@ -73,6 +73,9 @@ pub struct CompactionPlan {
     /// were found byte for byte in the new context. The others are named in `missing`.
     pub present: u64,
     pub missing: Vec<String>,
+    /// Each of them with the hash of its bytes.
+    #[serde(default)]
+    pub proofs: Vec<Present>,
     /// The summary exactly as the model would see it. Empty if replacing outputs by stubs is enough.
     pub summary: String,
     /// Text of the summarising model that was not accepted into the summary.
@@ -80,6 +83,17 @@ pub struct CompactionPlan {
     pub left_out: Vec<LeftOut>,
     /// Problems on the way: a summariser that failed, a summary that was rejected.
     pub notices: Vec<String>,
+}
+
+/// Something that must be in the context after a compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Present {
+    /// `rules AGENTS.md`, `pinned message 12`, `todo: …`, `last user message 40`.
+    pub what: String,
+    /// Of its bytes as they are in the ledger.
+    pub sha256: String,
+    /// It was found there, byte for byte.
+    pub there: bool,
 }
 
 /// Size of one category of the context before and after the compaction.
@@ -94,8 +108,12 @@ pub struct CategoryChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedMessage {
     pub seq: Seq,
+    pub id: MessageId,
     /// `user`, `assistant`, `tool`.
     pub who: String,
+    /// Ids of the calls in it, or of the call that it is the result of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallId>,
     pub tokens: Tokens,
     /// Its first words.
     pub words: String,

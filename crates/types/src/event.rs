@@ -19,6 +19,8 @@ use std::path::PathBuf;
 pub enum Command {
     Prompt(PromptInput),
     Interrupt,
+    /// Continue the turn that an earlier process left unfinished. Only before the first turn of this process.
+    Continue,
     Compact {
         focus: Option<String>,
     },
@@ -69,6 +71,10 @@ pub enum Command {
     /// Plans to undo the last turn's changes to files. [`Event::UndoPlanned`] answers; nothing is changed
     /// yet.
     Undo,
+    /// Plans to undo the last `count` calls that changed files.
+    UndoCalls {
+        count: usize,
+    },
     /// Plans to redo the last undo.
     Redo,
     /// Plans to go back to the state before this user message.

@@ -34,7 +34,7 @@ mod usage;
 
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
-pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost};
+pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost, Present};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use decided::{DecidedBy, PermissionDecision, Verb};
 pub use entry::{
@@ -68,7 +68,9 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
-pub use undo::{ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
+pub use undo::{
+    ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
+};
 pub use usage::{Cost, Prices, Tokens, Usage, Used};
 
 /// Source of a blob's bytes, used when a message that refers to a blob is sent.

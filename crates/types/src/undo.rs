@@ -2,7 +2,7 @@
 //!
 //! Data only: plans are made and carried out elsewhere.
 
-use crate::{FilePath, MessageId, SkippedPath};
+use crate::{FilePath, MessageId, Millis, SkippedPath};
 use serde::{Deserialize, Serialize};
 
 /// The part of a session that a rewind takes back.
@@ -28,6 +28,12 @@ pub struct UndoPlan {
     /// Number that confirms this plan. A newer plan or a turn makes it invalid.
     pub plan: u64,
     pub kind: UndoKind,
+    /// The turns whose changes are taken back, newest first.
+    #[serde(default)]
+    pub turns: Vec<UndoTurn>,
+    /// Turns after the newest of them. They changed no file that is not undone already.
+    #[serde(default)]
+    pub newer: u64,
     /// The calls whose changes are undone, newest first: tool and subject, one line each.
     pub calls: Vec<String>,
     /// Affected paths, sorted. Paths that already have the target state are omitted.
@@ -47,6 +53,16 @@ impl UndoPlan {
     pub fn count(&self, of: impl Fn(&PathFate) -> bool) -> usize {
         self.paths.iter().filter(|path| of(&path.fate)).count()
     }
+}
+
+/// A turn whose changes to files are taken back, or done again by a redo.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoTurn {
+    /// The user's message that began it.
+    pub message: MessageId,
+    /// The first line of that message.
+    pub text: String,
+    pub time: Millis,
 }
 
 /// The planned change of one path.

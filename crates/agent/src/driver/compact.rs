@@ -29,8 +29,9 @@ impl Agent {
             self.give_up_preparation("a compaction by hand");
             if !self.in_turn {
                 self.turn.begin();
-                // Calls that a dead process left open are closed, as before a turn.
-                if self.begun {
+                // Calls that a dead process left open are closed, as before a turn. A plan writes nothing else.
+                let is_open = !lock(&self.core.session).view().open_calls().is_empty();
+                if self.begun && (is_open || self.phase() != Phase::Planning) {
                     self.begin_ledger();
                 }
             }
@@ -93,7 +94,7 @@ impl Agent {
             floor,
             used,
             budget,
-            summariser: Some(summariser),
+            summariser: Some(summariser).filter(|_| self.settings.summaries),
             continuation_id: MessageId::new(),
             now: wall_clock(),
         };
@@ -150,15 +151,14 @@ impl Agent {
                         step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries);
                     }
                 },
-                Step::Commit(outcome) if self.preview => return self.show_compaction(outcome),
+                Step::Commit(outcome) if self.phase() == Phase::Planning => {
+                    return self.show_compaction(outcome);
+                }
                 Step::Commit(outcome) => {
                     self.commit_compaction(trigger, *outcome);
                     return self.compaction_over(CompactionEnd::Done);
                 }
                 Step::Stop(stop) => {
-                    self.budget.governor.failed(wall_clock());
-                    let entry = self.budget.governor.entry();
-                    self.core.push(entry);
                     let words = match trigger {
                         // It need not be full: whoever asked is told why nothing came of it.
                         CompactionTrigger::Manual => format!("{}. It holds {}.", stop.reason, stop.breakdown),
@@ -170,15 +170,23 @@ impl Agent {
                         self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     }
                     let reason = self.with_refusal(trigger, words);
-                    // People hear it by the event; the ledger keeps it.
-                    self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
+                    // A plan leaves no trace.
+                    if self.phase() != Phase::Planning {
+                        self.budget.governor.failed(wall_clock());
+                        let entry = self.budget.governor.entry();
+                        self.core.push(entry);
+                        // People hear it by the event; the ledger keeps it.
+                        self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
+                    }
                     self.core.emit(Event::CompactionFailed { reason: reason.clone() });
                     return self.compaction_over(CompactionEnd::Failed(reason));
                 }
                 Step::Nothing(why) => {
-                    // People hear it by the event; the ledger keeps it.
-                    let text = format!("Not compacted: {why}.");
-                    self.core.push(EntryKind::Notice { text, extra: Map::new() });
+                    if self.phase() != Phase::Planning {
+                        // People hear it by the event; the ledger keeps it.
+                        let text = format!("Not compacted: {why}.");
+                        self.core.push(EntryKind::Notice { text, extra: Map::new() });
+                    }
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
                     let used = self.used();
                     self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
@@ -225,8 +233,10 @@ impl Agent {
     pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
         let compacted = self.compacted.take();
         self.hooking.instructions = None;
-        let shown = std::mem::take(&mut self.preview);
-        if self.settings.headless && !self.in_turn && !shown {
+        if self.phase() == Phase::Planning {
+            return self.feed(Input::CompactionPlanned);
+        }
+        if self.settings.headless && !self.in_turn {
             self.tell_compacted_by_hand(&end, compacted);
         }
         self.feed(Input::CompactionDone(end));
@@ -268,12 +278,11 @@ impl Agent {
             return self.core.say(NoticeLevel::Warning, text.to_owned());
         }
         self.focus = focus;
-        self.preview = true;
-        self.feed(Input::Compact);
+        self.feed(Input::PlanCompaction);
     }
 
     fn show_compaction(&mut self, outcome: Box<Outcome>) {
-        self.compaction_over(CompactionEnd::Cancelled);
+        self.feed(Input::CompactionPlanned);
         if self.phase() == Phase::Idle {
             return self.undo_asked(Want::Show(outcome));
         }
@@ -376,9 +385,9 @@ impl Agent {
         self.core.append(vec![EntryKind::Revert { entry }], Durability::Synced);
         self.budget.meter.forget();
         self.recall_rules();
+        self.core.emit(Event::CompactionReverted { entry, counts: false });
         self.core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is undone."));
         self.core.tell_notices();
-        self.core.emit(Event::CompactionReverted { entry, counts: false });
         self.tell_used();
     }
 }

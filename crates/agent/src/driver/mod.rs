@@ -65,8 +65,8 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel, Part, PermissionMode,
-    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
+    Part, PermissionMode, Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use futures::StreamExt as _;
 use ids::CallIds;
@@ -77,7 +77,7 @@ use request::Wire;
 use rules_files::KnownRules;
 use serde_json::Map;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 use subagent::Subagents;
 use summary::{Asked, CompactionRun};
@@ -95,6 +95,8 @@ const COMMANDS: usize = 256;
 pub struct AgentHandle {
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
+    /// For pages that read it while the agent works: the lock is held for a look-up. Gone when the agent is.
+    pub session: Weak<Mutex<Session>>,
 }
 
 /// An agent over one session. Does nothing until [`Agent::run`] is polled.
@@ -133,8 +135,6 @@ pub struct Agent {
     titled: bool,
     /// Focus of the manual compaction that was asked for.
     focus: Option<String>,
-    /// The compaction under way is only to be shown.
-    preview: bool,
     /// Size of the context before and after the compaction that just ended.
     compacted: Option<CompactedByHand>,
 }
@@ -264,23 +264,20 @@ impl Agent {
             begun: false,
             titled,
             focus: None,
-            preview: false,
             compacted: None,
             undoing: undo::Undoing::default(),
             hooking: hooks::HookState::default(),
             find_model,
             settings,
         };
-        (agent, AgentHandle { commands: command_sender, events: event_receiver })
+        let session = Arc::downgrade(&agent.core.session);
+        (agent, AgentHandle { commands: command_sender, events: event_receiver, session })
     }
 
     /// Runs until the input has ended and nothing is left to do. Gives the session back.
     pub async fn run(mut self) -> Arc<Mutex<Session>> {
         self.start();
         self.session_start_hooks();
-        if self.settings.continue_turn {
-            self.continue_turn();
-        }
         loop {
             while !matches!(self.op, Op::Hooks(_))
                 && let Some(action) = self.actions.pop_front()
@@ -353,6 +350,7 @@ impl Agent {
                 self.give_up_preparation("an interrupt");
                 self.feed(Input::Interrupt);
             }
+            Command::Continue => self.continue_turn(),
             Command::Compact { focus } => {
                 self.focus = focus;
                 self.feed(Input::Compact);
@@ -386,6 +384,7 @@ impl Agent {
             Command::UndoCompaction => self.feed(Input::UndoCompaction),
             Command::RedoCompaction => self.undo_asked(Want::RedoCompaction),
             Command::Undo => self.undo_asked(Want::Undo),
+            Command::UndoCalls { count } => self.undo_asked(Want::UndoCalls(count)),
             Command::Redo => self.undo_asked(Want::Redo),
             Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
             Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
@@ -443,6 +442,10 @@ impl Agent {
                 if !self.compact_hooks(trigger) {
                     self.compact(trigger);
                 }
+            }
+            Action::PlanCompaction => {
+                self.undoing.forget();
+                self.compact(CompactionTrigger::Manual);
             }
             Action::CancelCompaction => {
                 self.cancel_compaction();

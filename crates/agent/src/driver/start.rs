@@ -57,13 +57,39 @@ impl Agent {
             self.core.push(EntryKind::Title { title });
         }
         self.core.tell_notices();
+        self.tell_unfinished();
     }
 
-    /// Goes on with a turn that an earlier process left, if there is one.
-    pub(super) fn continue_turn(&mut self) {
+    /// True if an earlier process left its last turn unfinished, and no turn has begun since.
+    fn is_left_unfinished(&self) -> bool {
         let state = lock(&self.core.session).view().turn_state();
-        let owed = state != TurnState::AwaitingUser || self.inbox.has_left();
-        if !owed || !self.begun || self.phase() != Phase::Idle {
+        let is_owed = state != TurnState::AwaitingUser || self.inbox.has_left();
+        is_owed && self.begun && !self.rules.resumed
+    }
+
+    /// The person learns at once that a turn was cut off, and not only when a message is sent.
+    fn tell_unfinished(&self) {
+        if !self.settings.resumed || !self.is_left_unfinished() {
+            return;
+        }
+        let words = {
+            let session = lock(&self.core.session);
+            let last = session.view().live().rev().find(|message| message.origin == Origin::User);
+            last.and_then(|message| prompt::title(&message.text()))
+        };
+        let turn =
+            words.map_or_else(|| "The last turn".to_owned(), |words| format!("The last turn ({words:?})"));
+        let next = if self.settings.headless {
+            "A message continues it, and so does `becket -p --continue` without one."
+        } else {
+            "Press Enter to continue it, or send a message."
+        };
+        self.core.say(NoticeLevel::Warning, format!("{turn} was cut off before it was done. {next}"));
+    }
+
+    /// Continues a turn that an earlier process left, if there is one.
+    pub(super) fn continue_turn(&mut self) {
+        if !self.is_left_unfinished() || self.phase() != Phase::Idle {
             return;
         }
         self.begin_ledger();

@@ -181,7 +181,6 @@ impl Agent {
             // Its mode is `plan`, which asks where this agent's denies.
             headless: self.settings.headless || silent,
             resumed: false,
-            continue_turn: false,
             snapshots: None,
             subagents: Arc::default(),
             states: Vec::new(),

@@ -8,7 +8,7 @@ use super::files::Files;
 use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::{Input, Phase};
-use crate::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_conversation, plan_files};
+use crate::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_conversation, plan_files, turns};
 use becket_session::context::compaction::{Folded, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
@@ -19,10 +19,14 @@ use becket_types::{
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
+const NOTHING_TO_UNDO: &str =
+    "Nothing to undo: no call of this session changed files that is not undone already.";
+
 /// What a front end asked for.
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Undo,
+    UndoCalls(usize),
     Redo,
     Rewind {
         to: MessageId,
@@ -181,10 +185,10 @@ impl Agent {
             }
             Done::Redone(entry) => {
                 self.conversation_went_back("a redo");
+                self.core.emit(Event::CompactionReverted { entry, counts: true });
                 let text = format!("The compaction of entry {entry} counts again.");
                 self.core.notice(NoticeLevel::Info, text);
                 self.core.tell_notices();
-                self.core.emit(Event::CompactionReverted { entry, counts: true });
                 self.tell_used();
             }
             Done::Nothing(why) => self.core.say(NoticeLevel::Info, why.to_owned()),
@@ -318,23 +322,21 @@ impl Around {
                 let reach = (*what != RewindWhat::Conversation).then_some(Reach::Since(prompt.seq));
                 (UndoKind::Rewind, reach, "Nothing to go back from: nothing was said or changed since.")
             }
+            Want::UndoCalls(count) => (UndoKind::Undo, Some(Reach::LastCalls(*count)), NOTHING_TO_UNDO),
             Want::Undo
             | Want::Change(_)
             | Want::Show(_)
             | Want::Edit { .. }
             | Want::RedoCompaction
-            | Want::CarryOut { .. } => (
-                UndoKind::Undo,
-                Some(Reach::LastTurn),
-                "Nothing to undo: no call of this session changed files that is not undone already.",
-            ),
+            | Want::CarryOut { .. } => (UndoKind::Undo, Some(Reach::LastTurn), NOTHING_TO_UNDO),
         };
         drop(session);
+        let turns = reach.map(|reach| turns(&history, reach)).unwrap_or_default();
         let files = reach.and_then(|reach| plan_files(&history, reach, false, &self.store));
         if files.is_none() && conversation.is_none() {
             return Ok(Err(nothing));
         }
-        let draft = Draft { kind, files, damaged: history.damaged(), conversation };
+        let draft = Draft { kind, turns, files, damaged: history.damaged(), conversation };
         Ok(Ok(Planned { draft, reach }))
     }
 

@@ -16,6 +16,8 @@ pub enum Input {
     Continue,
     Interrupt,
     Compact,
+    /// Work out a compaction by hand without making it. Ignored unless idle.
+    PlanCompaction,
     UndoCompaction,
     /// Starts an undo, redo or rewind. Ignored unless idle.
     Restore,
@@ -38,6 +40,8 @@ pub enum Input {
     },
     /// Outcome of [`Action::Compact`].
     CompactionDone(CompactionEnd),
+    /// Outcome of [`Action::PlanCompaction`], cancelled or not.
+    CompactionPlanned,
     /// Outcome of [`Action::Restore`].
     Restored,
 }
@@ -180,6 +184,8 @@ pub enum Action {
     Compact {
         trigger: CompactionTrigger,
     },
+    PlanCompaction,
+    /// Of a compaction, or of the plan for one.
     CancelCompaction,
     Note(Note),
     UndoCompaction,

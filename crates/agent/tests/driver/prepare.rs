@@ -164,8 +164,9 @@ async fn killed_while_preparing_the_next_process_compacts_as_ever() {
     let at = session_dir(&root);
     let scope = becket_agent::scope(&after.model.info);
     after.session = Some(becket_session::Session::open(&at, after.policy.clone(), scope).unwrap());
-    (after.settings.resumed, after.settings.continue_turn) = (true, true);
+    after.settings.resumed = true;
     let mut rig = after.start();
+    rig.send(Command::Continue).await;
     assert_eq!(rig.finished().await.end, TurnEnd::Completed);
     assert_eq!(summaries(&rig), 1);
     let Rig { dir: _dir, handle, task, .. } = rig;

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use becket_types::{
-    DeliveryMode, EntryKind, FinishReason, JournalState, Message, Part, PromptInput, SystemItem, SystemKind,
-    TurnEnd,
+    Command, DeliveryMode, EntryKind, Event, FinishReason, JournalState, Message, Part, PromptInput,
+    SystemItem, SystemKind, TurnEnd,
 };
 use serde_json::{Value, json};
 
@@ -60,8 +60,12 @@ async fn a_call_of_the_dead_process_that_comes_again_is_not_run() {
 #[tokio::test(start_paused = true)]
 async fn an_unfinished_turn_goes_on_when_asked_to() {
     let mut setup = Setup::new(vec![say("built")]).left(died(&[JournalState::Intended]));
-    setup.settings.continue_turn = true;
+    setup.settings.resumed = true;
     let mut rig = setup.start();
+    let told = rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    let Event::Notice { text, .. } = told else { unreachable!() };
+    assert!(text.starts_with("The last turn (\"build it\") was cut off before it was done."), "{text}");
+    rig.send(Command::Continue).await;
     assert_eq!(rig.finished().await.text, "built");
     assert!(rig.model.turns()[0].last().starts_with("result c1: Not run"));
 }
@@ -77,8 +81,9 @@ async fn a_finished_turn_does_not_go_on() {
         finish,
     ];
     let mut setup = Setup::new(vec![]).left(entries);
-    setup.settings.continue_turn = true;
+    setup.settings.resumed = true;
     let rig = setup.start();
+    rig.send(Command::Continue).await;
     let model = rig.model.clone();
     rig.end().await;
     assert_eq!(model.turns().len(), 0);

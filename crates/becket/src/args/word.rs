@@ -4,6 +4,7 @@
 //! `becket -p WORD` and `becket -- WORD` are explicit, and not looked at.
 
 use super::{Run, SUBCOMMANDS};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Words that other agents and tools know as commands, and the command to type instead.
@@ -56,6 +57,26 @@ pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     Some(NotATask { word: word.to_owned(), instead: Some(instead_of(word)?) })
 }
 
+/// The command line with its task in quotes, if clap refused the second of several bare words.
+pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let is_extra = error.kind() == ErrorKind::UnknownArgument;
+    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg).filter(|_| is_extra) else {
+        return None;
+    };
+    let words: Vec<&str> = arguments.get(1..)?.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let second = words.iter().position(|word| word == refused)?;
+    let is_word = |word: &&&str| !word.starts_with('-');
+    let before = words[..second].iter().rev().take_while(is_word).count();
+    let after = words[second..].iter().take_while(is_word).count();
+    if before == 0 || after == 0 {
+        return None;
+    }
+    let (first, end) = (second - before, second + after);
+    let quoted = format!("\"{}\"", words[first..end].join(" ").replace(['"', '$', '`', '\\'], ""));
+    let rest = words[..first].iter().chain(&words[end..]).copied();
+    Some(std::iter::once("becket").chain(rest).chain([quoted.as_str()]).collect::<Vec<_>>().join(" "))
+}
+
 fn looks_like_a_command(word: &str) -> bool {
     const LONGEST: usize = 24;
     (1..=LONGEST).contains(&word.len())
@@ -81,6 +102,22 @@ mod tests {
         let words: Vec<OsString> =
             std::iter::once("becket").chain(arguments.iter().copied()).map(OsString::from).collect();
         bare_word(&Run::try_parse_from(&words).unwrap(), &words)
+    }
+
+    #[test]
+    fn a_task_without_quotes_is_shown_with_them() {
+        for (typed, want) in [
+            ("fix the bug", Some("becket \"fix the bug\"")),
+            ("-p fix the bug", Some("becket -p \"fix the bug\"")),
+            ("fix the bug -p --verbose", Some("becket -p --verbose \"fix the bug\"")),
+            ("-p fix --nope", None),
+            ("fix", None),
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
+            let error = Run::try_parse_from(&words).err();
+            assert_eq!(error.and_then(|error| unquoted(&error, &words)).as_deref(), want, "{typed}");
+        }
     }
 
     #[test]

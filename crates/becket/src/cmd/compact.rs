@@ -1,40 +1,31 @@
 //! `becket compact`: a compaction in the open. Shown first, with what would be lost; the summary can be written by hand;
 //! undone, redone, and proven to have left alone what must never be lost.
 //!
-//! The rules are the engine's (`session::context::compaction`); here are the model, the editor and the words. A preview
-//! locks and writes nothing.
+//! The agent plans and makes it, as in a session; here are the editor and the words. A preview works on a copy in memory,
+//! so it locks and writes nothing.
 
-mod ask;
 mod report;
 
-use crate::args::CompactArgs;
-use crate::cmd::context::{Reading, info};
-use crate::cmd::open;
+use crate::args::{CompactArgs, Run};
+use crate::assemble::{Assembled, assemble};
+use crate::cmd::context::Reading;
+use crate::cmd::live::{Answer, Live};
 use crate::cmd::sessions::write;
 use crate::cmd::undo::agreed;
-use crate::cmd::{not_saved, one_line, pick_session, short, store_failure};
+use crate::cmd::{one_line, pick_session, short};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::Durability;
-use becket_session::context::budget::{Budget, Meter};
-use becket_session::context::compaction::{
-    self, Failure as SummaryFailure, Floor, Folded, Governor, Outcome, Request, Snapshot, Step, Summariser,
-};
-use becket_session::context::{View, edit, present};
+use crate::settings::{ForCommand, RunSettings};
+use becket_session::context::compaction::Floor;
+use becket_session::context::{View, present};
 use becket_session::store::SessionSummary;
-use becket_types::{CompactionTrigger, Entry, EntryKind, Message, MessageId, Millis};
+use becket_types::{Command, CompactionPlan, EntryKind, Message, MessageId};
+use clap::Parser as _;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
-
-/// What a compaction would do, worked out on a copy.
-struct Preview {
-    outcome: Outcome,
-    folded: Folded,
-    /// What was sent and used for the summary, to be recorded when it applies.
-    sent: Vec<ask::Answered>,
-}
 
 pub(crate) fn run(
     environment: &Environment,
@@ -46,39 +37,43 @@ pub(crate) fn run(
     if args.undo || args.redo {
         return change(environment, &summary, args, out);
     }
-    let mut reading = Reading::of(environment, summary)?;
     if args.verify {
-        return verify(&mut reading.view, args.json, out);
+        return verify(&mut Reading::of(environment, summary)?.view, args.json, out);
     }
     if args.folded {
-        return folded(&reading, args.json, out);
+        return folded(&Reading::of(environment, summary)?, args.json, out);
     }
-    let preview = match preview(environment, cwd, &mut reading, args)? {
-        Ok(preview) => preview,
-        Err(why) => return nothing(&why, args.json, out),
+    let applies = !args.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
+    let mut live = agent(environment, &summary, args, applies)?;
+    let plan = match plan(environment, &mut live, args)? {
+        Ok(plan) => plan,
+        Err(why) => {
+            live.end()?;
+            return nothing(&why, args.json, out);
+        }
     };
-    let applies = !args.preview && !args.consent.dry_run;
     if let Some(path) = &args.output {
-        std::fs::write(path, &preview.outcome.report.summary)
+        std::fs::write(path, &plan.summary)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     }
+    if !args.json {
+        report::print(&plan, out)?;
+    }
+    let goes = applies && (args.json || agreed(&args.consent, out)?);
+    if goes {
+        live.ask(Command::CarryOut { plan: plan.plan, force: false })?;
+    } else if applies {
+        write(out, "Nothing was changed.\n")?;
+    }
+    live.end()?;
     if args.json {
-        let applied = applies && args.consent.yes;
-        let body = report::json(&preview, applied);
-        if applied {
-            apply(environment, &reading, preview)?;
-        }
-        return write(out, &format!("{body}\n"));
+        return write(out, &format!("{}\n", report::json(&plan, goes)));
     }
-    report::print(&preview, out)?;
-    if !applies {
-        return Ok(());
+    if goes {
+        let text = format!("Compacted. To take this back: becket compact {} --undo\n", summary.id);
+        return write(out, &text);
     }
-    if !agreed(&args.consent, out)? {
-        return write(out, "Nothing was changed.\n");
-    }
-    let id = apply(environment, &reading, preview)?;
-    write(out, &format!("Compacted. To take this back: becket compact {id} --undo\n"))
+    Ok(())
 }
 
 fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
@@ -88,135 +83,78 @@ fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure>
     write(out, &format!("Not compacted: {}.\n", why.trim_end_matches('.')))
 }
 
-/// The compaction on a copy of the view; why there is none inside.
-fn preview(
+/// The session as it would continue in its folder. Without `applies` it is a copy that is not saved.
+fn agent(
     environment: &Environment,
-    cwd: &Path,
-    reading: &mut Reading,
+    summary: &SessionSummary,
     args: &CompactArgs,
-) -> Result<Result<Preview, String>, Failure> {
+    applies: bool,
+) -> Result<Live, Failure> {
+    let mut words: Vec<OsString> = ["becket", "--print", "--resume"].map(OsString::from).into();
+    words.push(summary.id.to_string().into());
+    words.push("--cd".into());
+    words.push(summary.cwd.clone().into());
+    if let Some(window) = args.context_window {
+        words.extend(["--context-window".into(), window.to_string().into()]);
+    }
+    if !applies {
+        words.push("--no-session-persistence".into());
+    }
+    let run = Run::try_parse_from(words).map_err(|e| Failure::usage(e.to_string()))?;
+    let mut settings = RunSettings::new(run, environment)?;
+    settings.command = Some(ForCommand {
+        asks_no_model: args.no_model || args.summary.is_some(),
+        summary_model: args.model.clone(),
+    });
+    let runtime = crate::runtime()?;
+    let Assembled { agent, handle, .. } =
+        runtime.block_on(assemble(environment, &mut settings)).map_err(|mut failure| {
+            if failure.status == becket_print::ExitStatus::Usage && !failure.in_use {
+                let other = "or --no-model, --model MODEL, --summary FILE";
+                failure.hint =
+                    Some(failure.hint.map_or_else(|| other.to_owned(), |hint| format!("{hint} {other}")));
+            }
+            failure
+        })?;
+    Live::run(runtime, agent, handle)
+}
+
+/// The agent's plan, with the person's summary if there is one; why there is none inside.
+fn plan(
+    environment: &Environment,
+    live: &mut Live,
+    args: &CompactArgs,
+) -> Result<Result<Box<CompactionPlan>, String>, Failure> {
     let written = args.summary.as_ref().map(|path| {
         std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
     });
     let written = written.transpose()?;
-    let mut asker = None;
-    if written.is_none() && !args.no_model {
-        let name = args.model.as_deref().or(reading.model.as_deref());
-        asker = Some(ask::Asker::new(environment, cwd, name, args.context_window, reading.blobs())?);
-    }
-    let (budget, _) = reading.budget(args.context_window);
-    let summariser = asker.as_ref().map(|asker| {
-        let info = asker.info();
-        Summariser {
-            name: info.id.clone(),
-            budget: Budget::new(info.window, info.input_limit, info.max_output),
-            prices: info.prices,
-            cache_warm: false,
-        }
-    });
-    let floor = Floor::of(reading.view.system_items(), &reading.tools());
-    let model = info(reading.model.as_deref()).id;
-    let meter = Meter::of_session(&reading.view, &model).unwrap_or_default();
-    let request = Request {
-        trigger: CompactionTrigger::Manual,
-        focus: args.focus.clone(),
-        floor,
-        used: meter.used(floor.total() + reading.view.estimated_tokens()),
-        budget,
-        // A summary that was written by hand stands in for the model's.
-        summariser: summariser.or_else(|| written.as_ref().map(|_| by_hand(budget.window))),
-        continuation_id: MessageId::new(),
-        now: now(),
+    let mut plan = match live.ask(Command::PlanCompaction { focus: args.focus.clone() })? {
+        Answer::CompactionPlanned(plan) => plan,
+        Answer::Nothing(why) => return Ok(Err(why)),
+        _ => return Ok(Err("nothing was planned".to_owned())),
     };
-    let snapshot = Snapshot::of(&reading.view, request);
-    let mut outcome = match steps(compaction::begin(snapshot), asker.as_mut(), written.as_deref())? {
-        Ok(outcome) => outcome,
-        Err(why) => return Ok(Err(why)),
-    };
-    let edited = match (&written, args.edit) {
-        (Some(text), _) => Some(text.clone()),
-        (None, true) => Some(ask::edited(environment, &outcome.report.summary)?),
+    let text = match (written, args.edit) {
+        (Some(text), _) => Some(text),
+        (None, true) => Some(report::edited(environment, &plan.summary)?),
         (None, false) => None,
     };
-    if written.is_some() {
+    let Some(text) = text.filter(|text| text.trim() != plan.summary.trim()) else { return Ok(Ok(plan)) };
+    let before = plan.summary.clone();
+    let edit = Command::EditCompaction { plan: plan.plan, summary: text };
+    if let Answer::CompactionPlanned(edited) = live.ask(edit)? {
+        plan = edited;
+    }
+    if args.summary.is_some() {
         // That no model was asked is what the person wants.
-        outcome.notices.clear();
+        plan.notices.clear();
     }
-    if let Some(text) = edited.filter(|text| text.trim() != outcome.report.summary.trim()) {
-        outcome = outcome.edited(&text).ok_or_else(|| {
-            Failure::usage("this summary frees nothing: it is longer than what it stands for")
-                .hint("shorten it, or let the model write it")
-        })?;
+    if plan.summary == before {
+        return Err(Failure::usage("this summary frees nothing: it is longer than what it stands for")
+            .hint("shorten it, or let the model write it"));
     }
-    let sent = asker.map(ask::Asker::into_answered).unwrap_or_default();
-    let folded = Folded::by(&outcome, &reading.view, &reading.all_entries()?);
-    Ok(Ok(Preview { outcome, folded, sent }))
-}
-
-/// Stands for a person, who has no window.
-fn by_hand(window: u64) -> Summariser {
-    let window = window.max(1_000_000);
-    Summariser {
-        name: String::new(),
-        budget: Budget::new(window, window, 32_000),
-        prices: None,
-        cache_warm: false,
-    }
-}
-
-fn steps(
-    mut step: Step,
-    mut asker: Option<&mut ask::Asker>,
-    written: Option<&str>,
-) -> Result<Result<Outcome, String>, Failure> {
-    let mut given = false;
-    loop {
-        match step {
-            Step::Ask(ask) => {
-                let answer = match (&mut asker, written) {
-                    (Some(asker), _) => asker.ask(&ask.request())?,
-                    // Once; when it does not follow the template, the program's own shape takes its place until the
-                    // person's text is put in.
-                    (None, Some(text)) if !std::mem::replace(&mut given, true) => Ok(text.to_owned()),
-                    _ => Err(SummaryFailure::Error("the summary is a person's".to_owned())),
-                };
-                step = ask.answer(answer);
-            }
-            Step::Commit(outcome) => return Ok(Ok(*outcome)),
-            Step::Stop(stop) => return Ok(Err(stop.headless())),
-            Step::Nothing(why) => return Ok(Err(why.to_owned())),
-            Step::Prepared(_) | Step::Unprepared(_) => return Ok(Err("nothing was prepared".to_owned())),
-        }
-    }
-}
-
-fn apply(environment: &Environment, reading: &Reading, preview: Preview) -> Result<String, Failure> {
-    let view = &reading.view;
-    let mut session = open(environment, &reading.summary, view.scope().clone())?;
-    if session.last_seq() != view.last_seq() {
-        return Err(Failure::error("the session went on meanwhile, so nothing was changed")
-            .hint("look again: becket compact --preview"));
-    }
-    let budget = Budget::new(u64::MAX / 4, u64::MAX / 4, 0);
-    let mut governor = Governor::from_state(session.view().state(Governor::KEY));
-    governor.succeeded(preview.outcome.report.tokens_after, &budget);
-    let asked: Vec<EntryKind> = preview.sent.iter().flat_map(|answered| answered.entries(&session)).collect();
-    session.append(asked, Durability::Buffered).map_err(store_failure)?;
-    let mut kinds = preview.outcome.entries;
-    kinds.push(governor.entry());
-    kinds.extend(
-        preview
-            .outcome
-            .notices
-            .into_iter()
-            .map(|text| EntryKind::Notice { text, extra: serde_json::Map::new() }),
-    );
-    session.append(kinds, Durability::Synced).map_err(store_failure)?;
-    if !session.flush() {
-        return Err(not_saved(&mut session));
-    }
-    Ok(session.id().to_string())
+    Ok(Ok(plan))
 }
 
 /// Undo and redo: one more entry.
@@ -226,31 +164,31 @@ fn change(
     args: &CompactArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let reading = Reading::of(environment, summary.clone())?;
-    let tools = Floor::of(&[], &reading.tools()).total();
-    let scope = becket_agent::scope(&info(reading.model.as_deref()));
-    let mut session = open(environment, summary, scope)?;
-    let change = if args.undo {
-        let compaction = session.view().compaction().map(|(seq, _)| seq);
-        compaction.map(|entry| (vec![EntryKind::Revert { entry }], entry))
-    } else {
-        let entries: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
-        edit::redo_compaction(session.view(), &entries)
+    let size = || -> Result<(u64, Option<u64>), Failure> {
+        let reading = Reading::of(environment, summary.clone())?;
+        let tools = Floor::of(&[], &reading.tools()).total();
+        let entry = reading.view.compaction().map(|(seq, _)| seq.0);
+        Ok(((reading.view.estimated_tokens() + tools).0, entry))
     };
-    let Some((kinds, compaction)) = change else {
+    let (before, entry) = size()?;
+    if args.consent.dry_run {
+        return match (args.undo, entry) {
+            (true, Some(entry)) => {
+                write(out, &format!("The compaction of entry {entry} would no longer count.\n"))
+            }
+            (true, None) => Err(Failure::usage("this session has no compaction to undo")),
+            (false, _) => write(out, "The compaction that was undone last would count again.\n"),
+        };
+    }
+    let mut live = Live::open(environment, summary)?;
+    let command = if args.undo { Command::UndoCompaction } else { Command::RedoCompaction };
+    let answer = live.ask(command)?;
+    live.end()?;
+    let Answer::CompactionReverted(compaction) = answer else {
         let what = if args.undo { "compaction to undo" } else { "undone compaction to redo" };
         return Err(Failure::usage(format!("this session has no {what}")));
     };
-    let before = session.view().estimated_tokens() + tools;
-    if args.consent.dry_run {
-        let counts = if args.undo { "would no longer count" } else { "would count again" };
-        return write(out, &format!("The compaction of entry {compaction} {counts}.\n"));
-    }
-    session.append(kinds, Durability::Synced).map_err(store_failure)?;
-    if !session.flush() {
-        return Err(not_saved(&mut session));
-    }
-    let after = session.view().estimated_tokens() + tools;
+    let after = size()?.0;
     if args.json {
         let body = json!({ "entry": compaction, "counts": args.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));
@@ -258,9 +196,9 @@ fn change(
     let (what, back) = if args.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
     let text = format!(
         "The compaction is {what}: {} -> {} tokens. To take this back: becket compact {} {back}\n",
-        short(before.0),
-        short(after.0),
-        session.id()
+        short(before),
+        short(after),
+        summary.id
     );
     write(out, &text)
 }
@@ -276,10 +214,10 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
         let text = format!("{}{}", report::present(&found), report::left_out(&left_out));
         write(out, &becket_print::clean(&text))?;
     }
-    if missing == 0 {
-        Ok(())
-    } else {
-        Err(Failure::error(format!("{missing} items are missing from the context")))
+    match missing {
+        0 => Ok(()),
+        1 => Err(Failure::error("1 item is missing from the context")),
+        _ => Err(Failure::error(format!("{missing} items are missing from the context"))),
     }
 }
 
@@ -320,10 +258,6 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
         write(out, &report::line(message))?;
     }
     write(out, &format!("To bring some back: becket context {} --restore 12-15\n", reading.summary.id))
-}
-
-fn now() -> Millis {
-    Millis(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
 }
 
 /// First words of a message, for lists.

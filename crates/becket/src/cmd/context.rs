@@ -18,12 +18,12 @@ use crate::remembered::Remembered;
 use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_model::{Model as _, ModelInfo, ScriptedModel, catalog};
-use becket_session::blobs::BlobStore;
+use becket_session::Session;
 use becket_session::context::View;
 use becket_session::context::budget::Budget;
 use becket_session::context::budget::Limits;
 use becket_session::ledger::Proof;
-use becket_session::store::{self, Disk, SessionSummary};
+use becket_session::store::{self, SessionSummary};
 use becket_session::walk::{Walked, walk};
 use becket_types::{Entry, EntryKind, Millis, Seq, Span, SpanKind, ToolSpec};
 use serde_json::{Value, json};
@@ -31,7 +31,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 /// A session folded for reading: nothing is locked, nothing is written. What was said stays in the ledger, but for what the
 /// view shows: of a long session that is nearly all of it.
@@ -48,9 +47,43 @@ pub(crate) struct Reading {
     window: Option<u64>,
     /// Of its ledger, for reading it again.
     proof: Proof,
+    /// All entries of a session that is in memory alone.
+    in_memory: Option<Vec<Entry>>,
 }
 
 impl Reading {
+    /// A session that runs and is not on disk, as a stored one is read.
+    pub(crate) fn of_running(environment: &Environment, session: &Session) -> Result<Self, Failure> {
+        let all: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
+        let entries: Vec<Entry> = all.iter().filter(|entry| is_of_requests(&entry.kind)).cloned().collect();
+        let model = model_of(&entries);
+        let mut settings = readable(environment, &session.info().cwd);
+        let scope = becket_agent::scope(&info(model.as_deref()));
+        let mut view = View::fold(policy(&settings.config), scope, &all);
+        view.set_calls_may_run(true);
+        let _ = Remembered::of_view(&view).apply(&mut settings);
+        let window = settings.config.context.window;
+        let said = all.iter().filter(|entry| matches!(entry.kind, EntryKind::Message { .. })).count();
+        let summary = SessionSummary {
+            id: session.id(),
+            dir: session.dir().to_owned(),
+            cwd: session.info().cwd.clone(),
+            title: session.title().map(str::to_owned),
+            prompt: None,
+            created: all.first().map_or(Millis(0), |entry| entry.time),
+            updated: session.now(),
+            messages: Some(said as u64),
+            bytes: 0,
+            forked_from: session.info().forked_from,
+            extra: session.info().extra.clone(),
+            tags: Vec::new(),
+            archived: false,
+            unanswered: false,
+        };
+        let (bad, proof) = (Vec::new(), Proof::default());
+        Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: Some(all) })
+    }
+
     /// Under the configuration of the session's folder, as it would go on there.
     pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
@@ -71,7 +104,7 @@ impl Reading {
         // The options of an earlier run hold for the next one as well.
         let _ = Remembered::of_view(&view).apply(&mut settings);
         let window = settings.config.context.window;
-        Ok(Self { summary, view, entries, bad, model, window, proof })
+        Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: None })
     }
 
     /// The budget of the session's model, and whether its window is known: `given` for this command, set for the session, or
@@ -90,6 +123,10 @@ impl Reading {
 
     /// Shows every entry of the ledger, in order; what cannot be read is passed over.
     pub(crate) fn each(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
+        if let Some(all) = &self.in_memory {
+            all.iter().cloned().for_each(take);
+            return Ok(());
+        }
         for entry in store::read_entries(&self.summary.dir).map_err(store_failure)? {
             let dir = self.summary.dir.display();
             let entry = entry.map_err(|e| Failure::error(format!("cannot read {dir}: {e}")))?;
@@ -135,11 +172,6 @@ impl Reading {
         let usable = usable.unwrap_or_else(|| budget.usable());
         let sum = spans.iter().map(|s| s.tokens.0).sum();
         Filled { spans, texts, budget, assumed: !known, usable, sum, exact }
-    }
-
-    /// Its blobs, for reading.
-    pub(crate) fn blobs(&self) -> BlobStore {
-        BlobStore::in_memory(Arc::new(Disk), Some(&self.summary.dir))
     }
 
     /// The tools the session last had, as they are described today.
@@ -257,8 +289,7 @@ pub(crate) fn run(
     let summary = pick_session(environment, cwd, args.session.as_deref())?;
     let edits = [&args.drop, &args.collapse, &args.pin, &args.restore];
     if args.undo || args.redo || edits.iter().any(|list| !list.is_empty()) {
-        let requests = Requests::of(summary)?;
-        return edit::run(environment, &requests.summary, &info(requests.model.as_deref()), args, out);
+        return edit::run(environment, &summary, args, out);
     }
     if args.requests {
         return show::list(&Requests::of(summary)?.entries, args.json, out);

@@ -5,7 +5,7 @@
 
 use crate::args::{DemoArgs, Run};
 use crate::assemble::{Assembled, assemble};
-use crate::cmd::{one_line, short};
+use crate::cmd::{count, one_line, short};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
@@ -176,7 +176,7 @@ async fn watch(
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
     let Assembled { agent, handle, .. } = assemble(environment, &mut settings).await?;
-    let AgentHandle { commands, mut events } = handle;
+    let AgentHandle { commands, mut events, .. } = handle;
     let send = |text: &str| prompt(text);
     let _ = commands.send(send(TASK)).await;
     let mut steered = false;
@@ -252,11 +252,9 @@ fn outcome(message: &Message) -> String {
     let text = text.unwrap_or_default();
     let failed: Vec<&str> = text.lines().filter(|l| l.starts_with("FAIL")).collect();
     match (message.metadata.tool_name.as_deref(), failed.first()) {
-        (Some("read"), _) => format!("{} lines", text.lines().count()),
-        (Some("todo"), _) => {
-            format!("{} items", text.lines().filter(|l| l.trim_start().starts_with('[')).count())
-        }
-        (_, Some(first)) => format!("{} failures, the first: {first}", failed.len()),
+        (Some("read"), _) => count(text.lines().count(), "line"),
+        (Some("todo"), _) => count(text.lines().filter(|l| l.trim_start().starts_with('[')).count(), "item"),
+        (_, Some(first)) => format!("{}, the first: {first}", count(failed.len(), "failure")),
         (_, None) => {
             text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("(no output)").trim().to_owned()
         }

@@ -6,7 +6,7 @@ mod secrets;
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
 use crate::cmd::sessions::write;
-use crate::cmd::{pick_session, short, store_failure};
+use crate::cmd::{count, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;
@@ -119,7 +119,7 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
             }
             match probe::list(&reference, &models).await {
                 Ok(listed) => {
-                    out.push(check("model", true, format!("{name}: reachable, {} models", listed.len())));
+                    out.push(check("model", true, format!("{name}: reachable, {}", count(listed.len(), "model"))));
                     let names: Vec<&str> = listed.iter().map(|model| model.name.as_str()).collect();
                     out.extend(unlisted(name, settings.config.model.as_deref(), &names));
                 }
@@ -128,7 +128,9 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                     out.push(check("model", true, format!("{name}: reachable; it has no list of models")));
                 }
                 Err(e) => {
-                    let hint = e.hint.map(|h| format!(" ({h})")).unwrap_or_default();
+                    // Whoever reads this has run the doctor already.
+                    let hint = e.hint.map(|h| h.replace(" (`becket doctor`)", ""));
+                    let hint = hint.map(|h| format!(" ({h})")).unwrap_or_default();
                     out.push(check("model", false, format!("{name}: {}{hint}", e.message)));
                 }
             }
@@ -169,7 +171,7 @@ fn storage(environment: &Environment) -> Vec<Check> {
     let mut out = vec![check(
         "store",
         true,
-        format!("{} sessions, {}B of ledgers in {}", dirs.len(), short(bytes), root.display()),
+        format!("{}, {}B of ledgers in {}", count(dirs.len(), "session"), short(bytes), root.display()),
     )];
     if let Some(why) = unwritable(&environment.data_dir) {
         out.push(check(
@@ -253,7 +255,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
         Ok(()) => out.push(check(
             "view",
             true,
-            format!("{} messages can be sent as they are", reading.view.context().messages.len()),
+            format!("{} can be sent unchanged", count(reading.view.context().messages.len(), "message")),
         )),
         Err(violation) => out.push(check("view", false, format!("cannot be sent: {violation}"))),
     }
@@ -282,7 +284,7 @@ fn repair_all(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failu
         }
     }
     if out.is_empty() {
-        out.push(check(SOUND, true, format!("{} sessions, nothing to repair", sessions.len())));
+        out.push(check(SOUND, true, format!("{}, nothing to repair", count(sessions.len(), "session"))));
     }
     Ok(out)
 }

@@ -1,15 +1,18 @@
 //! `becket export`: a session as Markdown or one HTML page for people, or as JSONL for programs.
 
 use crate::args::{ExportArgs, ExportFormat};
-use crate::cmd::{pick_session, store_failure};
+use crate::cmd::sessions::write;
+use crate::cmd::{one_line, pick_session, short, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::export::{self, Format, Secrets};
+use becket_session::store::SessionSummary;
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes the export; gives the number of secrets that were masked in it.
+/// Writes the export. Returns the number of secrets that were masked in it.
 pub(crate) fn run(
     environment: &Environment,
     cwd: &Path,
@@ -42,9 +45,37 @@ pub(crate) fn run(
         }
         None => export::export(&session.dir, format, secrets, out).map_err(store_failure),
         Some(path) => {
-            into_file(path, |file| export::export(&session.dir, format, secrets, file).map_err(store_failure))
+            if !args.force && fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
+                return Err(Failure::usage(format!("{} exists, so nothing was written", path.display()))
+                    .hint("add --force to replace it, or name another file"));
+            }
+            let masked = into_file(path, |file| {
+                export::export(&session.dir, format, secrets, file).map_err(store_failure)
+            })?;
+            told_file(&session, path, masked, args.json, out)?;
+            Ok(masked)
         }
     }
+}
+
+/// Says what was written where. Not for a pipe or a device, whose reader has it.
+fn told_file(
+    session: &SessionSummary,
+    path: &Path,
+    masked: usize,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let bytes = fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|there| there.len());
+    if as_json {
+        let body = json!({
+            "session": session.id, "title": session.title, "file": path, "bytes": bytes, "secrets_masked": masked,
+        });
+        return write(out, &format!("{body}\n"));
+    }
+    let Some(bytes) = bytes else { return Ok(()) };
+    let label = one_line(session.label(), 60);
+    write(out, &format!("{} ({label}) is in {}, {}B.\n", session.id, path.display(), short(bytes)))
 }
 
 /// One line about the secrets of an export; none where there were none.

@@ -10,6 +10,7 @@ pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod hooks;
 pub(crate) mod import;
+pub(crate) mod live;
 pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod redo;
@@ -26,7 +27,35 @@ use becket_session::context::ModelScope;
 use becket_session::store::{self, SessionSummary};
 use becket_session::{Session, StoreError};
 use becket_types::Millis;
+use std::io::Write as _;
 use std::path::Path;
+
+/// The newest session of a directory, for a person who names none.
+pub(crate) struct Newest {
+    pub session: SessionSummary,
+    /// One line about a newer session that was passed over, because the model only failed in it.
+    pub note: Option<String>,
+}
+
+/// The newest session of this directory that is not a subagent's. One in which the model never answered is taken only if
+/// there is no other: there is nothing in it to undo, export or continue.
+pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
+    let root = environment.sessions_dir();
+    let newest = store::most_recent(&root, cwd, |s| s.subagent_of().is_none())?;
+    if !newest.unanswered {
+        return Some(Newest { session: newest, note: None });
+    }
+    let answered = store::most_recent(&root, cwd, |s| s.subagent_of().is_none() && !s.unanswered);
+    let Some(session) = answered else { return Some(Newest { session: newest, note: None }) };
+    let note = format!(
+        "the newest session ({:?}) got no answer from its model, so this is the one before it ({:?}); to continue the \
+         newest: becket --resume {}",
+        one_line(newest.label(), 40),
+        one_line(session.label(), 40),
+        newest.id
+    );
+    Some(Newest { session, note: Some(note) })
+}
 
 /// The session a person means; the newest of this directory when nothing is said.
 pub(crate) fn pick_session(
@@ -37,10 +66,16 @@ pub(crate) fn pick_session(
     let root = environment.sessions_dir();
     match query {
         Some(query) => store::find(&root, query, Some(cwd)).map_err(store_failure),
-        None => store::most_recent(&root, cwd, |s| s.subagent_of().is_none()).ok_or_else(|| {
-            Failure::usage(format!("there is no session of {} yet", cwd.display()))
-                .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
-        }),
+        None => {
+            let newest = newest(environment, cwd).ok_or_else(|| {
+                Failure::usage(format!("there is no session of {} yet", cwd.display()))
+                    .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
+            })?;
+            if let Some(note) = newest.note {
+                let _ = writeln!(std::io::stderr(), "becket: {note}");
+            }
+            Ok(newest.session)
+        }
     }
 }
 

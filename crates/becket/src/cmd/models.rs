@@ -27,41 +27,34 @@ pub(crate) fn run(
         }).collect::<Vec<_>>() });
         return write(out, &format!("{body}\n"));
     }
-    write(
-        out,
-        &format!("{:<40} {:>7} {:>7}  {:>18}  source\n", "model", "window", "output", "$ in / out per M"),
-    )?;
+    // Those that a server of yours offers come first: the table below them is long.
+    for (provider, result) in remote {
+        match result {
+            Err(e) => write(out, &format!("{provider}: {e}\n\n"))?,
+            Ok(models) => {
+                write(out, &format!("{provider} serves:\n"))?;
+                for (name, window) in models {
+                    let window = window.map(|w| format!("  window {}", short(w))).unwrap_or_default();
+                    write(out, &format!("  {provider}/{name}{window}\n"))?;
+                }
+                write(out, "\n")?;
+            }
+        }
+    }
+    write(out, &format!("{:<40} {:>7} {:>7}  {:>18}\n", "model", "window", "output", "$ in / out per M"))?;
     for info in &known {
         write(out, &row(info))?;
     }
     write(
         out,
-        "\nAny other name works too; its window is then taken as 128k until a server says otherwise.\n",
-    )?;
-    for (provider, result) in remote {
-        match result {
-            Err(e) => write(out, &format!("\n{provider}: {e}\n"))?,
-            Ok(models) => {
-                write(out, &format!("\n{provider} serves:\n"))?;
-                for (name, window) in models {
-                    let window = window.map(|w| format!("  window {}", short(w))).unwrap_or_default();
-                    write(out, &format!("  {provider}/{name}{window}\n"))?;
-                }
-            }
-        }
-    }
-    Ok(())
+        "\nAny other name works too; its window is then taken as 128k until a server says\n\
+         otherwise. --json has the source of each figure.\n",
+    )
 }
 
 fn row(info: &ModelInfo) -> String {
     let prices = info.prices.map_or_else(|| "-".to_owned(), |p| format!("{} / {}", p.input, p.output));
-    format!(
-        "{:<40} {:>7} {:>7}  {prices:>18}  {}\n",
-        info.id,
-        short(info.window),
-        short(info.max_output),
-        info.source
-    )
+    format!("{:<40} {:>7} {:>7}  {prices:>18}\n", info.id, short(info.window), short(info.max_output))
 }
 
 /// The models of one provider with their windows, or why there is no list.

@@ -1,12 +1,13 @@
 //! `becket redo`: the undo that came last is taken back.
 
 use crate::args::RedoArgs;
-use crate::cmd::undo::{Opened, nothing};
+use crate::cmd::live::{Answer, Live};
+use crate::cmd::pick_session;
+use crate::cmd::undo::{carry_out, nothing};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_agent::undo::Reach;
 use becket_print::ExitStatus;
-use becket_types::UndoKind;
+use becket_types::Command;
 use std::io::Write;
 use std::path::Path;
 
@@ -16,9 +17,14 @@ pub(crate) fn run(
     args: &RedoArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let opened = Opened::new(environment, cwd, args.session.as_deref())?;
-    match opened.plan(Reach::LastUndo, &args.consent) {
-        Some(plan) => opened.carry_out(opened.draft(UndoKind::Redo, plan), &args.consent, args.json, out),
-        None => nothing("Nothing to redo: no undo came last, or a call changed files since.", args.json, out),
+    let summary = pick_session(environment, cwd, args.session.as_deref())?;
+    let mut live = Live::open(environment, &summary)?;
+    match live.ask(Command::Redo)? {
+        Answer::UndoPlanned(plan) => carry_out(live, &plan, &summary, &args.consent, args.json, out),
+        Answer::Nothing(why) => {
+            live.end()?;
+            nothing(&why, args.json, out)
+        }
+        _ => live.end().map(|()| ExitStatus::Ok),
     }
 }

@@ -4,19 +4,18 @@
 //! is deleted, and reverting those entries brings it back.
 
 use crate::args::RewindArgs;
+use crate::cmd::live::{Answer, Live};
+use crate::cmd::pick_session;
 use crate::cmd::sessions::write;
-use crate::cmd::undo::{Opened, agreed, nothing};
-use crate::cmd::{one_line, pick_session, store_failure};
+use crate::cmd::undo::{self, carry_out, choose, nothing, prompts};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_agent::undo::{Draft, Reach, plan_conversation};
 use becket_print::ExitStatus;
 use becket_snapshot::history::Prompt;
-use becket_types::UndoKind;
+use becket_types::{Command, RewindWhat};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
-use std::sync::PoisonError;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -24,63 +23,32 @@ pub(crate) fn run(
     args: &RewindArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
+    let summary = pick_session(environment, cwd, Some(&args.session))?;
+    let prompts = prompts(&summary)?;
     let Some(message) = &args.message else {
-        let prompts = Opened::prompts(&pick_session(environment, cwd, Some(&args.session))?)?;
         list(&prompts, args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
-    let opened = Opened::new(environment, cwd, Some(&args.session))?;
-    let prompt = opened.prompt(message)?;
+    let to = choose(&prompts, message)?.id;
     if args.json && !args.consent.yes && !args.consent.dry_run {
         return Err(
             Failure::usage("with --json nobody is asked").hint("add --yes to do it, --dry-run to look only")
         );
     }
-    let mut status = ExitStatus::Ok;
-    if args.files || args.both {
-        match opened.plan(Reach::Since(prompt.seq), &args.consent) {
-            None => {
-                nothing("No call changed files since that message.", args.json, out)?;
-            }
-            Some(plan) => {
-                let draft = opened.draft(UndoKind::Rewind, plan);
-                status = opened.carry_out(draft, &args.consent, args.json, out)?;
-            }
+    let what = match (args.both, args.conversation) {
+        (true, _) => RewindWhat::Both,
+        (false, true) => RewindWhat::Conversation,
+        (false, false) => RewindWhat::Files,
+    };
+    let mut live = Live::open(environment, &summary)?;
+    match live.ask(Command::Rewind { to, what })? {
+        Answer::UndoPlanned(plan) => carry_out(live, &plan, &summary, &args.consent, args.json, out),
+        Answer::Nothing(why) => {
+            live.end()?;
+            nothing(&why, args.json, out)
         }
+        _ => live.end().map(|()| ExitStatus::Ok),
     }
-    if args.conversation || args.both {
-        conversation(&opened, &prompt, args, out)?;
-    }
-    Ok(status)
-}
-
-fn conversation(
-    opened: &Opened,
-    prompt: &Prompt,
-    args: &RewindArgs,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let session = opened.session.lock().unwrap_or_else(PoisonError::into_inner);
-    let back = plan_conversation(&session, prompt).map_err(store_failure)?;
-    drop(session);
-    let entries = back.entries.len();
-    let text = one_line(&prompt.text, 60);
-    if !args.json {
-        write(
-            out,
-            &format!("The conversation goes back to before \"{text}\": {entries} entries no longer count.\n"),
-        )?;
-    }
-    let goes = !args.consent.dry_run && entries > 0 && agreed(&args.consent, out)?;
-    if goes {
-        let draft = Draft { kind: UndoKind::Rewind, files: None, damaged: 0, conversation: Some(back) };
-        opened.write(draft)?;
-    }
-    if args.json {
-        let body = json!({ "conversation": { "before": prompt.id, "entries": entries, "done": goes } });
-        return write(out, &format!("{body}\n"));
-    }
-    Ok(())
 }
 
 /// Takes no lock: a session that runs can be listed, and forked at one of these.
@@ -88,12 +56,12 @@ fn list(prompts: &[Prompt], as_json: bool, out: &mut dyn Write) -> Result<(), Fa
     if as_json {
         let rows: Vec<Value> = (1..)
             .zip(prompts)
-            .map(|(n, p)| json!({ "message": n, "id": p.id, "seq": p.seq, "text": p.text }))
+            .map(|(n, p)| json!({ "message": n, "id": p.id, "seq": p.seq, "time": p.time, "text": p.text }))
             .collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
     }
     if prompts.is_empty() {
         return write(out, "This session has no message to rewind to.\n");
     }
-    write(out, &format!("Messages to rewind to:\n{}", Opened::list(prompts)))
+    write(out, &format!("Messages to rewind to:\n{}", undo::list(prompts)))
 }

@@ -165,6 +165,7 @@ impl Looking<'_> {
 /// One session in a list.
 fn line(s: &SessionSummary, with_place: bool) -> String {
     let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let unit = if s.messages == Some(1) { "message " } else { "messages" };
     let place =
         if with_place { format!("  {}", one_line(&s.cwd.display().to_string(), 400)) } else { String::new() };
     let mut marks: Vec<String> = s.tags.iter().map(|tag| format!("#{tag}")).collect();
@@ -172,7 +173,7 @@ fn line(s: &SessionSummary, with_place: bool) -> String {
     let marks =
         if marks.is_empty() { String::new() } else { format!("  [{}]", one_line(&marks.join(" "), 60)) };
     format!(
-        "{}  {}  {messages:>5} messages  {}{marks}{place}\n",
+        "{}  {}  {messages:>5} {unit}  {}{marks}{place}\n",
         s.id,
         when(s.updated),
         one_line(s.label(), 60)

@@ -1,30 +1,29 @@
-//! `becket undo`: what calls did to files is shown, asked about, and taken back. What undo, redo and rewind share is here.
+//! `becket undo`: the agent's plan is shown, asked about, and carried out. What undo, redo and rewind share is here.
 
 use crate::args::{Consent, UndoArgs};
-use crate::cmd::open;
+use crate::cmd::live::{Answer, Live};
 use crate::cmd::sessions::write;
-use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_agent::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_files};
 use becket_print::ExitStatus;
 use becket_session::blobs::BlobStore;
-use becket_session::context::ModelScope;
-use becket_session::store::{Disk, SessionSummary};
-use becket_session::{Durability, Session};
+use becket_session::store::{self, Disk, SessionSummary};
 use becket_snapshot::history::Prompt;
-use becket_snapshot::{History, Plan, Recorder, Settings, Store};
+use becket_snapshot::{History, Store};
 use becket_types::{
-    BlobId, Blobs as _, EntryKind, NodeKind, PathFate, PathPlan, UndoKind, UndoOutcome, UndoPlan,
+    BlobId, Blobs as _, Command, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
 };
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Paths that are shown one by one.
 const SHOWN: usize = 200;
+/// Sessions that are looked into for changes, when the newest has none.
+const SESSIONS: usize = 50;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -32,17 +31,52 @@ pub(crate) fn run(
     args: &UndoArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let opened = Opened::new(environment, cwd, args.session.as_deref())?;
-    let reach = match (&args.to, args.calls) {
-        (Some(message), _) => Reach::Since(opened.prompt(message)?.seq),
-        (None, Some(count)) => Reach::LastCalls(count),
-        (None, None) => Reach::LastTurn,
+    let summary = pick_session(environment, cwd, args.session.as_deref())?;
+    let command = match (&args.to, args.calls) {
+        (Some(message), _) => {
+            let to = choose(&prompts(&summary)?, message)?.id;
+            Command::Rewind { to, what: RewindWhat::Files }
+        }
+        (None, Some(count)) => Command::UndoCalls { count },
+        (None, None) => Command::Undo,
     };
-    let Some(plan) = opened.plan(reach, &args.consent) else {
-        let why = "Nothing to undo: no call of this session changed files that is not undone already.";
-        return nothing(why, args.json, out);
-    };
-    opened.carry_out(opened.draft(UndoKind::Undo, plan), &args.consent, args.json, out)
+    let mut live = Live::open(environment, &summary)?;
+    match live.ask(command)? {
+        Answer::UndoPlanned(mut plan) => {
+            plan.kind = UndoKind::Undo;
+            carry_out(live, &plan, &summary, &args.consent, args.json, out)
+        }
+        _ => {
+            let label = one_line(summary.label(), 40);
+            let mut why = format!(
+                "Nothing to undo in {} ({label:?}): no call of it changed files that is not undone already.",
+                summary.id
+            );
+            if args.session.is_none()
+                && let Some(other) = changed_before(environment, cwd, &summary)
+            {
+                let label = one_line(other.label(), 40);
+                let _ = write!(
+                    why,
+                    " The newest session that changed files is {label:?}, {}: becket undo {}",
+                    when(other.updated),
+                    other.id
+                );
+            }
+            live.end()?;
+            nothing(&why, args.json, out)
+        }
+    }
+}
+
+/// The newest session of this directory, other than `than`, that has changes to undo.
+fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) -> Option<SessionSummary> {
+    let others = store::list(&environment.sessions_dir(), Some(cwd));
+    let mut others = others.into_iter().filter(|s| s.id != than.id && s.subagent_of().is_none());
+    others
+        .by_ref()
+        .take(SESSIONS)
+        .find(|summary| history(summary).is_ok_and(|history| history.undoable().next().is_some()))
 }
 
 /// There is nothing to do, which is no failure.
@@ -68,141 +102,122 @@ impl Store for Stored {
     }
 }
 
-/// A session open for writing, with what its ledger says of files.
-pub(crate) struct Opened {
-    pub session: Mutex<Session>,
-    pub history: History,
-    pub store: Arc<SessionBlobs>,
+/// Files and messages of a stored session; nothing is locked or written.
+fn history(summary: &SessionSummary) -> Result<History, Failure> {
+    let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
+    let entries = store::read_entries(&summary.dir).map_err(store_failure)?;
+    Ok(History::of(entries.flatten().flatten(), &blobs))
 }
 
-impl Opened {
-    /// The session that is meant. A call that an earlier process left open is closed first: what differs since then is
-    /// what it did.
-    pub(crate) fn new(environment: &Environment, cwd: &Path, query: Option<&str>) -> Result<Self, Failure> {
-        let summary = pick_session(environment, cwd, query)?;
-        let mut session = open(environment, &summary, ModelScope::no_model())?;
-        let store = Arc::new(SessionBlobs::of(&session));
-        let mut known = history(&session, &*store).map_err(store_failure)?;
-        if let Some(open) = known.open().cloned() {
-            let settings = Settings {
-                roots: vec![becket_session::store::canonical(&session.info().cwd)],
-                home: environment.home.clone(),
-                exclude: vec![environment.data_dir.clone()],
-                ..Settings::default()
-            };
-            let changes =
-                Recorder::new(settings, Arc::clone(&store) as Arc<dyn Store>, &known).recover(&open);
-            session
-                .append(vec![EntryKind::FileChanges(Box::new(changes))], Durability::Synced)
-                .map_err(store_failure)?;
-            known = history(&session, &*store).map_err(store_failure)?;
-        }
-        Ok(Self { session: Mutex::new(session), history: known, store })
-    }
+/// The user's messages of a stored session; nothing is locked or written.
+pub(crate) fn prompts(summary: &SessionSummary) -> Result<Vec<Prompt>, Failure> {
+    Ok(history(summary)?.prompts().to_vec())
+}
 
-    /// The user's message that is meant: its number, its id, or the beginning of it.
-    pub(crate) fn prompt(&self, query: &str) -> Result<Prompt, Failure> {
-        Self::choose(self.history.prompts(), query)
-    }
+/// One of these: its number, its id, or the beginning of it.
+pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure> {
+    let by_number = query.parse::<usize>().ok().and_then(|n| prompts.get(n.checked_sub(1)?));
+    let by_id = || {
+        let mut found = prompts.iter().filter(|p| query.len() >= 4 && p.id.to_string().starts_with(query));
+        found.next_back().filter(|_| found.next().is_none())
+    };
+    by_number.or_else(by_id).cloned().ok_or_else(|| {
+        Failure::usage(format!("this session has no message {query:?}"))
+            .hint(format!("messages by number or id:\n{}", list(prompts)))
+    })
+}
 
-    /// The user's messages of a stored session; nothing is locked or written.
-    pub(crate) fn prompts(summary: &SessionSummary) -> Result<Vec<Prompt>, Failure> {
-        let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
-        let entries = becket_session::store::read_entries(&summary.dir).map_err(store_failure)?;
-        Ok(History::of(entries.flatten().flatten(), &blobs).prompts().to_vec())
+/// The user's messages, for choosing one.
+pub(crate) fn list(prompts: &[Prompt]) -> String {
+    let mut text = String::new();
+    for (at, prompt) in prompts.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "  {:>3}  {}  {}  {}",
+            at + 1,
+            when(prompt.time),
+            prompt.id,
+            one_line(&prompt.text, 60)
+        );
     }
+    text
+}
 
-    /// One of these: its number, its id, or the beginning of it.
-    pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure> {
-        let by_number = query.parse::<usize>().ok().and_then(|n| prompts.get(n.checked_sub(1)?));
-        let by_id = || {
-            let mut found =
-                prompts.iter().filter(|p| query.len() >= 4 && p.id.to_string().starts_with(query));
-            found.next_back().filter(|_| found.next().is_none())
-        };
-        by_number.or_else(by_id).cloned().ok_or_else(|| {
-            Failure::usage(format!("this session has no message {query:?}"))
-                .hint(format!("messages by number or id:\n{}", Self::list(prompts)))
-        })
-    }
-
-    /// The user's messages, for choosing one.
-    pub(crate) fn list(prompts: &[Prompt]) -> String {
-        let mut text = String::new();
-        for (at, prompt) in prompts.iter().enumerate() {
-            let _ = writeln!(text, "  {:>3}  {}  {}", at + 1, prompt.id, one_line(&prompt.text, 60));
-        }
-        text
-    }
-
-    pub(crate) fn plan(&self, reach: Reach, consent: &Consent) -> Option<Plan> {
-        plan_files(&self.history, reach, consent.force, &*self.store)
-    }
-
-    pub(crate) fn draft(&self, kind: UndoKind, files: Plan) -> Draft {
-        Draft { kind, files: Some(files), damaged: self.history.damaged(), conversation: None }
-    }
-
-    /// Shows the plan for files, asks, and does it.
-    pub(crate) fn carry_out(
-        &self,
-        draft: Draft,
-        consent: &Consent,
-        as_json: bool,
-        out: &mut dyn Write,
-    ) -> Result<ExitStatus, Failure> {
-        if as_json {
-            return self.carry_out_as_json(draft, consent, out);
-        }
-        let redo = draft.kind == UndoKind::Redo;
-        write(out, &shown(&draft.shown(0), if redo { "Redo" } else { "Undo" }))?;
-        let status = if draft.left().is_empty() { ExitStatus::Ok } else { ExitStatus::Error };
-        if consent.dry_run {
-            return Ok(status);
-        }
-        if !draft.changes_anything() {
+/// Shows the plan, asks, has it carried out, and says what was done.
+pub(crate) fn carry_out(
+    mut live: Live,
+    plan: &UndoPlan,
+    summary: &SessionSummary,
+    consent: &Consent,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let is_left = |fate: &PathFate| match fate {
+        PathFate::Restore | PathFate::Delete => false,
+        PathFate::Conflict { .. } => !consent.force,
+        PathFate::Lost { .. } => true,
+    };
+    let left = plan.count(is_left);
+    let changes = plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left;
+    let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
+    if !as_json {
+        write(out, &shown(plan, &summary.cwd, consent.force))?;
+        if !consent.dry_run && !changes {
             write(out, "No file is changed.\n")?;
-            return Ok(status);
         }
-        if !agreed(consent, out)? {
-            write(out, "Nothing was changed.\n")?;
-            return Ok(ExitStatus::Ok);
-        }
-        let outcome = self.write(draft)?;
-        for failed in &outcome.failed {
-            let text = format!("not done: {}: {}\n", failed.path.0.display(), failed.reason);
-            write(out, &becket_print::clean(&text))?;
-        }
-        let done = outcome.restored + outcome.deleted;
-        let back = if redo { "becket undo" } else { "becket redo" };
-        write(out, &format!("{done} paths are as they were. To take this back: {back}\n"))?;
-        Ok(if outcome.failed.is_empty() { status } else { ExitStatus::Error })
     }
-
-    /// The same as one JSON object: the plan, and what was done, `null` where nothing was. Nobody is asked: without `--yes`
-    /// the plan is all there is.
-    fn carry_out_as_json(
-        &self,
-        draft: Draft,
-        consent: &Consent,
-        out: &mut dyn Write,
-    ) -> Result<ExitStatus, Failure> {
-        let plan = draft.shown(0);
-        let status = if draft.left().is_empty() { ExitStatus::Ok } else { ExitStatus::Error };
-        let applies = consent.yes && !consent.dry_run && draft.changes_anything();
-        let done = if applies { Some(self.write(draft)?) } else { None };
+    let goes = changes && !consent.dry_run && if as_json { consent.yes } else { agreed(consent, out)? };
+    let mut done = None;
+    if goes {
+        match live.ask(Command::CarryOut { plan: plan.plan, force: consent.force })? {
+            Answer::UndoDone(outcome) => done = Some(*outcome),
+            Answer::Nothing(why) => return Err(Failure::error(why)),
+            _ => {}
+        }
+    } else if changes && !as_json && !consent.dry_run {
+        write(out, "Nothing was changed.\n")?;
+    }
+    live.end()?;
+    if as_json {
         write(out, &format!("{}\n", json!({ "plan": plan, "done": done })))?;
-        let failed = done.is_some_and(|outcome| !outcome.failed.is_empty());
-        Ok(if failed { ExitStatus::Error } else { status })
+    } else if let Some(done) = &done {
+        write(out, &becket_print::clean(&told(done, plan.kind)))?;
     }
+    let failed = done.as_ref().is_some_and(|outcome| !outcome.failed.is_empty());
+    let declined = changes && !goes && !consent.dry_run && !as_json;
+    Ok(match (failed, declined) {
+        (true, _) => ExitStatus::Error,
+        (false, true) => ExitStatus::Ok,
+        (false, false) => status,
+    })
+}
 
-    /// Does what the draft says.
-    pub(crate) fn write(&self, draft: Draft) -> Result<UndoOutcome, Failure> {
-        let done = carry_out(&self.session, &*self.store, draft, 0);
-        let (outcome, _) =
-            done.map_err(|why| Failure::error(format!("{why}, so nothing more was changed")))?;
-        Ok(outcome)
+fn told(done: &UndoOutcome, kind: UndoKind) -> String {
+    let mut text = String::new();
+    for failed in &done.failed {
+        let _ = writeln!(text, "not done: {}: {}", failed.path.0.display(), failed.reason);
     }
+    let files = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX), "path");
+    let mut parts = Vec::new();
+    if done.restored > 0 {
+        parts.push(format!("{} restored", files(done.restored)));
+    }
+    if done.deleted > 0 {
+        parts.push(format!("{} deleted", files(done.deleted)));
+    }
+    if done.conversation.is_some() {
+        parts.push("the conversation went back".to_owned());
+    }
+    if parts.is_empty() {
+        return text;
+    }
+    let back = match kind {
+        UndoKind::Redo => " To take this back: becket undo",
+        _ if done.restored + done.deleted > 0 => " To bring the files back: becket redo",
+        _ => "",
+    };
+    let _ = writeln!(text, "{}.{back}", parts.join(", "));
+    text
 }
 
 /// `--yes`, or yes on a terminal.
@@ -222,17 +237,33 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
     Ok(line.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// A plan for people.
-fn shown(plan: &UndoPlan, what: &str) -> String {
-    let mut text = format!("{what} of {} calls:\n", plan.calls.len());
+/// A plan for people. Paths below `cwd` are shown from there.
+fn shown(plan: &UndoPlan, cwd: &Path, force: bool) -> String {
+    let mut text = String::new();
+    if let Some(back) = &plan.conversation {
+        let entries = usize::try_from(back.entries).unwrap_or(usize::MAX);
+        let entries = if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") };
+        let message = one_line(&back.text, 60);
+        let _ =
+            writeln!(text, "The conversation goes back to before {message:?}: {entries} no longer count.");
+    }
+    if !plan.calls.is_empty() || !plan.turns.is_empty() {
+        heading(plan, &mut text);
+    }
     for label in plan.calls.iter().take(20) {
         let _ = writeln!(text, "  {}", one_line(label, 100));
     }
+    if plan.calls.len() > 20 {
+        let _ = writeln!(text, "  … and {} more", plan.calls.len() - 20);
+    }
+    if !plan.paths.is_empty() {
+        text.push_str("Files:\n");
+    }
     for path in plan.paths.iter().take(SHOWN) {
-        let _ = writeln!(text, "{}", line(path));
+        let _ = writeln!(text, "{}", line(path, plan.kind, cwd, force));
     }
     if plan.paths.len() > SHOWN {
-        let _ = writeln!(text, "  … and {} more paths", plan.paths.len() - SHOWN);
+        let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - SHOWN, "path"));
     }
     for skipped in plan.skipped.iter().take(20) {
         let _ = writeln!(text, "  was not kept: {} ({})", skipped.path.0.display(), skipped.reason);
@@ -241,37 +272,70 @@ fn shown(plan: &UndoPlan, what: &str) -> String {
         let _ = writeln!(text, "  … and {} more that were not kept", plan.skipped.len() - 20);
     }
     if plan.damaged > 0 {
-        let damaged = plan.damaged;
-        let _ = writeln!(
-            text,
-            "  {damaged} records of this session are damaged; what they held is not in this list"
-        );
+        let records =
+            if plan.damaged == 1 { "1 record".to_owned() } else { format!("{} records", plan.damaged) };
+        let _ =
+            writeln!(text, "  damaged in this session: {records}; the files in them are not in this list");
     }
-    let _ = writeln!(
-        text,
-        "{} to restore, {} to delete, {} unchanged, {} conflicts, {} lost",
-        plan.count(|fate| *fate == PathFate::Restore),
-        plan.count(|fate| *fate == PathFate::Delete),
-        plan.unchanged,
-        plan.count(|fate| matches!(fate, PathFate::Conflict { .. })),
-        plan.count(|fate| matches!(fate, PathFate::Lost { .. })),
-    );
+    if plan.unchanged > 0 {
+        let paths = count(usize::try_from(plan.unchanged).unwrap_or(usize::MAX), "path");
+        let _ = writeln!(text, "  not listed: {paths} that already have the wanted content");
+    }
     becket_print::clean(&text).into_owned()
 }
 
-fn line(path: &PathPlan) -> String {
+/// Names the turns that are meant, and says that newer ones are passed over.
+fn heading(plan: &UndoPlan, text: &mut String) {
+    let what = if plan.kind == UndoKind::Redo { "Done again" } else { "Taken back" };
+    match plan.turns.as_slice() {
+        [] => {
+            let _ = writeln!(text, "{what}: {}", count(plan.calls.len(), "call"));
+        }
+        [turn] => {
+            let message = one_line(&turn.text, 60);
+            let _ = writeln!(
+                text,
+                "{what}: {} of the turn {message:?}, {}",
+                count(plan.calls.len(), "call"),
+                when(turn.time)
+            );
+        }
+        turns => {
+            let _ = writeln!(
+                text,
+                "{what}: {} of {}:",
+                count(plan.calls.len(), "call"),
+                count(turns.len(), "turn")
+            );
+            for turn in turns {
+                let _ = writeln!(text, "  {:?}, {}", one_line(&turn.text, 60), when(turn.time));
+            }
+            text.push_str("Calls:\n");
+        }
+    }
+    if plan.newer > 0 && plan.kind != UndoKind::Redo {
+        let newer = count(usize::try_from(plan.newer).unwrap_or(usize::MAX), "newer turn");
+        let _ = writeln!(text, "({newer} changed no file that is not undone already)");
+    }
+}
+
+fn line(path: &PathPlan, kind: UndoKind, cwd: &Path, force: bool) -> String {
+    let name = path.path.0.strip_prefix(cwd).unwrap_or(&path.path.0).display();
     let (word, why) = match &path.fate {
-        PathFate::Restore => ("restore", String::new()),
-        PathFate::Delete => ("delete", String::new()),
+        PathFate::Restore if kind == UndoKind::Redo => ("restore", ", as after the calls".to_owned()),
+        PathFate::Restore => ("restore", ", as before the calls".to_owned()),
+        PathFate::Delete if kind == UndoKind::Redo => ("delete", ", as the calls did".to_owned()),
+        PathFate::Delete => ("delete", ", it did not exist before the calls".to_owned()),
+        PathFate::Conflict { why } if force => ("overwrite", format!(": {why}; its content is kept first")),
         PathFate::Conflict { why } => ("conflict", format!(": {why}; left alone unless --force")),
         PathFate::Lost { why } => ("lost", format!(": {why}")),
     };
     let lines = path.lines.map(|(plus, minus)| format!(" +{plus} -{minus}")).unwrap_or_default();
-    let kind = match path.node {
+    let what = match path.node {
         Some(NodeKind::Dir) => " directory".to_owned(),
         Some(NodeKind::Symlink) => " link".to_owned(),
         Some(NodeKind::File) => format!("{lines} {} bytes", short(path.bytes)),
         None => lines,
     };
-    format!("  {word:<9} {}{kind}{why}", path.path.0.display())
+    format!("  {word:<9} {name}{what}{why}")
 }

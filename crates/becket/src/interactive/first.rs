@@ -35,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Models of one server that are offered.
 const MODELS: usize = 5;
 const PASTE: &str = "paste";
+const ADDRESS: &str = "address";
+/// Servers that did not answer are asked again after this, as long as the page is shown.
+const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
 const DEMO: &str = "demo";
 
 /// What comes next.
@@ -152,7 +155,6 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         return Ok(Next::Session);
     }
     let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
-    let (page, fixed) = page(environment, settings);
     let own = settings.settings.config.providers.openai.base_url.clone();
     let mut servers: Vec<(String, String)> =
         SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect();
@@ -161,9 +163,26 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         servers.insert(0, ("your server".to_owned(), base.clone()));
     }
     let key = settings.settings.credentials.get("openai").map(|c| c.value.clone());
-    let news = look(servers, own.as_deref().map(|base| (base.to_owned(), key)), fixed);
-    let answer =
-        welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
+    let mut found = Vec::new();
+    let mut note = None;
+    let answer = loop {
+        let tells = note.is_none();
+        let (page, fixed) = page(environment, settings, std::mem::take(&mut found), note.take());
+        let news =
+            look(servers.clone(), own.as_deref().map(|base| (base.to_owned(), key.clone())), fixed, tells);
+        let answer =
+            welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
+        let Answer::Written(id, text) = &answer else { break answer };
+        if id != ADDRESS {
+            break answer;
+        }
+        let base = address(text).map_err(Failure::usage)?;
+        found = ask("your server".to_owned(), base.clone(), key.clone()).await;
+        if found.is_empty() {
+            note =
+                Some(format!("no server for models answers at {base}: check the address, and that it runs"));
+        }
+    };
     match answer {
         Answer::None => Ok(Next::End(ExitStatus::Ok)),
         Answer::Chosen(id) if id == DEMO => {
@@ -181,19 +200,39 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
 }
 
-/// The page, and how many entries stay last.
-fn page(environment: &Environment, settings: &RunSettings) -> (Welcome, usize) {
+/// The base URL that is meant: http where nothing is said, and `/v1` where there is no path.
+fn address(text: &str) -> Result<String, String> {
+    let text = text.trim().trim_end_matches('/');
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let rest = whole.strip_prefix("http://").or_else(|| whole.strip_prefix("https://"));
+    let rest = rest.ok_or("an address begins with http:// or https://")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("for example 192.168.1.20:11434, or https://models.example.com/v1".to_owned());
+    }
+    Ok(if path.is_empty() { format!("{whole}/v1") } else { whole })
+}
+
+/// The page, and how many entries stay last. `first`: entries of a server whose address was given.
+fn page(
+    environment: &Environment,
+    settings: &RunSettings,
+    first: Vec<Entry>,
+    note: Option<String>,
+) -> (Welcome, usize) {
     let own_server = settings.settings.config.providers.openai.base_url.is_some();
-    let mut entries: Vec<Entry> = models::by_key(&settings.settings)
-        .into_iter()
-        // That key is for the server that is named.
-        .filter(|(_, model)| !(own_server && model.starts_with("openai/")))
-        .map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}")))
-        .collect();
+    let mut entries = first;
+    let by_key = models::by_key(&settings.settings);
+    // That key is for the server that is named.
+    let by_key = by_key.into_iter().filter(|(_, model)| !(own_server && model.starts_with("openai/")));
+    entries.extend(
+        by_key.map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}"))),
+    );
     let found = entries.len();
     if keys::may_be_kept(environment, &project_root(&settings.cwd)) {
         entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").secret());
     }
+    entries.push(Entry::new(ADDRESS, "enter an address", "of a server that speaks like OpenAI's").address());
     entries.push(Entry::new(
         DEMO,
         "the demo",
@@ -204,8 +243,10 @@ fn page(environment: &Environment, settings: &RunSettings) -> (Welcome, usize) {
         "Which model is becket to begin with? Your choice is kept in your configuration; /model and --model change it."
             .to_owned(),
     ];
+    let looking = "looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …";
     let page = Welcome::new("Welcome to becket", text, entries)
-        .noting("looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …")
+        .noting(note.as_deref().unwrap_or(looking))
+        .judged_address(|text| address(text).map(|base| format!("{base} is asked for its models")))
         .judged(|key| {
             let provider = keys::provider(key)?;
             Ok(format!("a key for {provider}; it goes into {} of your configuration", keys::FILE))
@@ -213,31 +254,49 @@ fn page(environment: &Environment, settings: &RunSettings) -> (Welcome, usize) {
     (page, fixed)
 }
 
-/// Asks all servers at once; each one's models come when it answers.
+/// Asks all servers at once; each one's models come when it answers. Those without an answer are asked again, for one that
+/// starts later, until the page is left. `tells`: the page says so when none answers.
 fn look(
     servers: Vec<(String, String)>,
     own: Option<(String, Option<Secret>)>,
     before: usize,
+    tells: bool,
 ) -> mpsc::UnboundedReceiver<News> {
     let (sender, news) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        let mut answers: FuturesUnordered<_> = servers
-            .into_iter()
-            .map(|(name, base)| {
-                let key = own.as_ref().filter(|(own, _)| *own == base).and_then(|(_, key)| key.clone());
-                ask(name, base, key)
-            })
-            .collect();
+        let mut silent = servers;
         let mut any = false;
-        while let Some(entries) = answers.next().await {
-            any |= !entries.is_empty();
-            let note = match (answers.is_empty(), any) {
-                (false, _) => "looking for servers on this machine …",
-                (true, true) => "",
-                (true, false) => "no server for models answers on this machine",
-            };
-            if sender.send(News { entries, before, note: note.to_owned() }).is_err() {
-                return;
+        while !silent.is_empty() {
+            let mut answers: FuturesUnordered<_> = std::mem::take(&mut silent)
+                .into_iter()
+                .map(|(name, base)| {
+                    let key = own.as_ref().filter(|(own, _)| *own == base).and_then(|(_, key)| key.clone());
+                    async move { (ask(name.clone(), base.clone(), key).await, (name, base)) }
+                })
+                .collect();
+            while let Some((entries, server)) = answers.next().await {
+                if entries.is_empty() {
+                    silent.push(server);
+                    if sender.is_closed() {
+                        return;
+                    }
+                    continue;
+                }
+                any = true;
+                if sender.send(News { entries, before, note: String::new() }).is_err() {
+                    return;
+                }
+            }
+            if !any && tells {
+                let note =
+                    "no server for models answers on this machine yet; one that you start now appears here";
+                if sender.send(News { entries: Vec::new(), before, note: note.to_owned() }).is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = sender.closed() => return,
+                () = tokio::time::sleep(AGAIN) => {}
             }
         }
     });
@@ -325,11 +384,56 @@ mod tests {
         );
         let base = format!("{}/v1", server.url());
         let closed = "http://127.0.0.1:1/v1".to_owned();
-        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2);
+        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2, true);
         let mut ids = Vec::new();
-        while let Some(found) = news.recv().await {
-            ids.extend(found.entries.into_iter().map(|e| e.id));
+        while ids.is_empty() {
+            ids.extend(news.recv().await.unwrap().entries.into_iter().map(|e| e.id));
         }
         assert_eq!(ids, [format!("server {base} qwen"), format!("server {base} a b")]);
+    }
+
+    /// The first two questions find nobody who answers.
+    #[tokio::test]
+    async fn a_server_that_starts_later_is_found() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let thread = std::thread::spawn(move || {
+            for (n, stream) in listener.incoming().take(3).enumerate() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).unwrap();
+                let body = r#"{"data":[{"id":"late"}]}"#;
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+                if n == 2 {
+                    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+                }
+            }
+        });
+        let mut news = look(vec![("mine".into(), base.clone())], None, 2, true);
+        let first = news.recv().await.unwrap();
+        assert!(first.entries.is_empty() && first.note.contains("appears here"), "{}", first.note);
+        let found = loop {
+            let next = news.recv().await.unwrap();
+            if let Some(entry) = next.entries.first() {
+                break entry.id.clone();
+            }
+        };
+        assert_eq!(found, format!("server {base} late"));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn an_address_is_completed() {
+        for (typed, want) in [
+            ("localhost:11434", Some("http://localhost:11434/v1")),
+            (" http://192.168.1.20:8080/ ", Some("http://192.168.1.20:8080/v1")),
+            ("https://models.example.com/api/v1", Some("https://models.example.com/api/v1")),
+            ("", None),
+            ("ftp://x", None),
+            ("my server", None),
+        ] {
+            assert_eq!(address(typed).ok().as_deref(), want, "{typed}");
+        }
     }
 }

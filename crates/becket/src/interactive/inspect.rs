@@ -4,6 +4,7 @@
 //! Reads the ledger without a lock, sends nothing, changes nothing.
 
 use super::figures;
+use super::pages::Pages;
 use crate::cmd::context::{
     Maker, Placed, Reading, Rebuilt, Sent, all, before, cache_states, changes, is_same, name, now,
     request_of, shared,
@@ -44,24 +45,24 @@ struct Kept {
 
 impl Inspector {
     /// One page. Blocks.
-    pub(super) fn page(
-        &self,
-        environment: &Environment,
-        cwd: &Path,
-        session: &str,
-        asked: Inspect,
-    ) -> Result<Inspected, Failure> {
+    pub(super) fn page(&self, pages: &Pages, asked: Inspect) -> Result<Inspected, Failure> {
+        let (environment, cwd, session) = (&pages.environment, &pages.cwd, pages.session.as_str());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = |dir: &Path| fs::metadata(ledger_path(dir)).map_or(0, |m| m.len());
         if !kept.as_ref().is_some_and(|k| k.session == session && k.bytes == bytes(&k.reading.summary.dir)) {
             // The old one goes before the new one comes: each may be large.
             *kept = None;
-            let summary = pick_session(environment, cwd, Some(session))?;
-            let (session, bytes) = (session.to_owned(), bytes(&summary.dir));
-            *kept =
-                Some(Kept { session, bytes, reading: Reading::of(environment, summary)?, made: Vec::new() });
+            let reading = pages.started()?;
+            let (session, bytes) = (session.to_owned(), bytes(&reading.summary.dir));
+            *kept = Some(Kept { session, bytes, reading, made: Vec::new() });
         }
-        kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked)
+        let is_stored = kept.as_ref().is_some_and(|kept| kept.bytes > 0);
+        let page = kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked);
+        if !is_stored {
+            // Nothing says that it has grown, so it is read again.
+            *kept = None;
+        }
+        page
     }
 }
 

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::toolbox;
 use becket_config::Config;
 use becket_sandbox::Programs;
+use becket_session::Session;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{Page, Place, Reply};
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError, Weak};
 
 /// Places that are looked at when sessions are searched.
 const HITS: usize = 200;
@@ -39,6 +41,8 @@ pub(super) struct Pages {
     /// With the session's own sandbox, so that a page shows what holds for its commands.
     pub programs: Programs,
     pub opening: Opening,
+    /// The session that runs.
+    pub live: Weak<Mutex<Session>>,
 }
 
 /// A page, as Markdown or as data.
@@ -221,6 +225,8 @@ impl Pages {
             session: Some(self.session.clone()),
             format,
             output: Some(path.clone()),
+            force: false,
+            json: false,
             blobs: false,
             with_secrets: false,
             cd: None,
@@ -231,10 +237,21 @@ impl Pages {
     }
 
     fn reading(&self) -> Result<Reading, Failure> {
-        let found = pick_session(&self.environment, &self.cwd, Some(&self.session))?;
-        let mut reading = Reading::of(&self.environment, found)?;
+        let mut reading = self.started()?;
         reading.begin_as(&self.opening);
         Ok(reading)
+    }
+
+    /// From disk, so that a long session is not in memory twice; from the running session if it is not kept there.
+    pub(super) fn started(&self) -> Result<Reading, Failure> {
+        if let Some(live) = self.live.upgrade() {
+            let session = live.lock().unwrap_or_else(PoisonError::into_inner);
+            if !session.is_persistent() {
+                return Reading::of_running(&self.environment, &session);
+            }
+        }
+        let found = pick_session(&self.environment, &self.cwd, Some(&self.session))?;
+        Reading::of(&self.environment, found)
     }
 
     /// One row for each request: how much of what was read came from the provider's cache.
@@ -359,6 +376,7 @@ mod tests {
             roots,
             programs,
             opening: Opening::default(),
+            live: Weak::new(),
         }
     }
 

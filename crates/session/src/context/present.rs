@@ -5,20 +5,10 @@
 //! (becket's own tags are escaped in rules and outputs). Decides nothing; the caller reports missing content.
 
 use super::{View, continuation, escape};
+pub use becket_types::Present;
 use becket_types::{Message, Part, SystemKind, hex, is_blank};
-use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-
-/// One piece of protected content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Present {
-    /// Description: `rules AGENTS.md`, `pinned message 12`, `todo: …`, `last user message 40`.
-    pub what: String,
-    /// Hash of its bytes in the ledger.
-    pub sha256: String,
-    pub there: bool,
-}
 
 /// Checks all protected content. Builds the context if necessary.
 pub fn check(view: &mut View) -> Vec<Present> {

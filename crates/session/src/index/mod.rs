@@ -244,5 +244,6 @@ fn summary(row: &Row<'_>) -> Result<Option<SessionSummary>, rusqlite::Error> {
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default(),
         archived: row.get(12)?,
+        unanswered: false,
     }))
 }

@@ -48,6 +48,8 @@ pub struct SessionSummary {
     pub tags: Vec<String>,
     /// True if the session is archived and therefore hidden from the usual lists.
     pub archived: bool,
+    /// The model failed each time it was asked and never answered, so there is nothing to undo, export or continue.
+    pub unanswered: bool,
 }
 
 impl SessionSummary {
@@ -71,6 +73,7 @@ impl SessionSummary {
             extra: Map::new(),
             tags: Vec::new(),
             archived: false,
+            unanswered: false,
         }
     }
 
@@ -192,6 +195,9 @@ const SESSION: &[u8] = br#""kind":"session""#;
 const MESSAGE: &[u8] = br#""kind":"message""#;
 const TAGS: &[u8] = br#""key":"tags""#;
 const ARCHIVED: &[u8] = br#""key":"archived""#;
+const ANSWER: &[u8] = br#""role":"assistant""#;
+/// Ends of a turn in which the model failed. A turn without an end was cut off, which is another matter.
+const FAILED: [&[u8]; 2] = [br#""end":"model_error""#, br#""end":"failed""#];
 
 /// Returns the summary of the session in this folder; `None` if it has no readable ledger.
 pub fn summary(dir: &Path) -> Option<SessionSummary> {
@@ -215,6 +221,8 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     }
     if whole {
         summary.messages = Some(occurrences(&start, MESSAGE));
+        let has_failed = FAILED.iter().any(|end| occurrences(&start, end) > 0);
+        summary.unanswered = has_failed && occurrences(&start, ANSWER) == 0;
     } else {
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(bytes.saturating_sub(PART))).ok()?;

@@ -224,6 +224,11 @@ impl App {
 
     fn composer_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let before = self.composer.raw().to_owned();
+        let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        if is_enter && before.is_empty() && !self.approvals.is_open() && !self.status.is_working() {
+            // Continues a turn that an earlier process left unfinished. Otherwise the agent ignores it.
+            return vec![Effect::Send(Command::Continue)];
+        }
         if let Wrote::Submit(prompt) = self.composer.key(key) {
             self.completion.close();
             return if self.approvals.is_open() {

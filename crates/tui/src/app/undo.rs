@@ -78,7 +78,7 @@ impl App {
 
 /// Why there is nothing to do.
 pub(crate) fn idle(plan: &UndoPlan) -> Option<String> {
-    let why = if plan.unchanged > 0 { "everything is as it was already" } else { "there is nothing" };
+    let why = if plan.unchanged > 0 { "the files already have this content" } else { "there is nothing" };
     (plan.paths.is_empty() && plan.conversation.is_none()).then(|| format!("{}: {why}", name(plan.kind)))
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn told(outcome: &UndoOutcome) -> String {
     let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
     let done = match (outcome.restored, outcome.deleted) {
         (0, 0) => "no file changed".to_owned(),
-        (back, 0) => format!("{} as before", files(back)),
-        (0, gone) => format!("{} removed", files(gone)),
-        (back, gone) => format!("{} as before, {gone} removed", files(back)),
+        (back, 0) => format!("{} restored", files(back)),
+        (0, gone) => format!("{} deleted", files(gone)),
+        (back, gone) => format!("{} restored, {gone} deleted", files(back)),
     };
     let mut text = format!("{}: {done}", name(outcome.kind));
     for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
@@ -126,8 +126,17 @@ pub(crate) fn page(plan: &UndoPlan) -> String {
             back.text, back.entries
         );
     }
+    for turn in &plan.turns {
+        let again = if plan.kind == UndoKind::Redo { "done again" } else { "taken back" };
+        let _ = writeln!(out, "Changes of the turn “{}” are {again}.\n", turn.text.replace('`', "'"));
+    }
+    if plan.newer > 0 && !plan.turns.is_empty() {
+        let turns =
+            if plan.newer == 1 { "1 newer turn".to_owned() } else { format!("{} newer turns", plan.newer) };
+        let _ = writeln!(out, "{turns} changed no file that is not undone already.\n");
+    }
     if !plan.calls.is_empty() {
-        out.push_str("What these calls did to files:\n\n```text\n");
+        out.push_str("The calls that changed files:\n\n```text\n");
         for call in plan.calls.iter().take(MOST) {
             let _ = writeln!(out, "{}", call.replace("```", "'''"));
         }
@@ -137,8 +146,8 @@ pub(crate) fn page(plan: &UndoPlan) -> String {
         out.push_str("```text\n");
         for path in plan.paths.iter().take(MOST) {
             let fate = match &path.fate {
-                PathFate::Restore => "as it was",
-                PathFate::Delete => "removed",
+                PathFate::Restore => "restored",
+                PathFate::Delete => "deleted",
                 PathFate::Conflict { .. } => "LEFT ALONE",
                 PathFate::Lost { .. } => "LOST",
             };

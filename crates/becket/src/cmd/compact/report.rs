@@ -1,48 +1,51 @@
-//! A preview in words, and as JSON.
+//! A plan in words, and as JSON; and its summary in the person's editor.
 
-use super::{Preview, words};
+use super::words;
 use crate::cmd::sessions::write;
-use crate::cmd::{one_line, short};
+use crate::cmd::{count, one_line, short};
+use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::budget::estimate_message;
-use becket_session::context::compaction::Breakdown;
-use becket_session::context::present::Present;
-use becket_types::{LeftOut, Message};
+use becket_types::{CategoryChange, CompactionPlan, LeftOut, Message, Present, Tokens};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
+use std::process::Command;
 
 /// Messages and lost things that are shown; `--json` has all.
 const SHOWN: usize = 20;
 
-pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failure> {
-    let report = &preview.outcome.report;
+pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Failure> {
     let mut text = format!(
         "{} -> {} tokens\n\n{:<16} {:>8} {:>8}\n",
-        short(report.tokens_before.0),
-        short(report.tokens_after.0),
+        short(plan.tokens_before.0),
+        short(plan.tokens_after.0),
         "",
         "before",
         "after"
     );
-    for ((name, before), (_, after)) in report.before.categories().into_iter().zip(report.after.categories())
-    {
-        if before.0 + after.0 > 0 {
-            let _ = writeln!(text, "{name:<16} {:>8} {:>8}", short(before.0), short(after.0));
-        }
+    for CategoryChange { name, before, after } in &plan.categories {
+        let _ = writeln!(text, "{name:<16} {:>8} {:>8}", short(before.0), short(after.0));
     }
+    let stubs = usize::try_from(plan.stubs).unwrap_or(usize::MAX);
+    let (is, become_) = (
+        if plan.gone.len() == 1 { "is" } else { "are" },
+        if plan.stubs == 1 { "becomes a stub" } else { "become stubs" },
+    );
     let _ = writeln!(
         text,
-        "\n{} messages are folded away, {} stay, {} outputs become stubs:",
-        preview.folded.gone.len(),
-        report.tail + report.kept,
-        report.pruned
+        "\n{} {is} folded away, {} stay, {} {become_}:",
+        count(plan.gone.len(), "message"),
+        plan.stays,
+        count(stubs, "output")
     );
-    for message in preview.folded.gone.iter().take(SHOWN) {
-        text.push_str(&line(message));
+    for message in plan.gone.iter().take(SHOWN) {
+        let (role, tokens) = (&message.who, short(message.tokens.0));
+        let _ =
+            writeln!(text, "  {:>6}  {role:<9}  {tokens:>6}  {}", message.seq, one_line(&message.words, 80));
     }
-    more(&mut text, preview.folded.gone.len());
-    for (name, list) in preview.folded.loss.lists() {
+    more(&mut text, plan.gone.len());
+    for (name, list) in plan.loss.lists() {
         if list.is_empty() {
             continue;
         }
@@ -53,20 +56,17 @@ pub(super) fn print(preview: &Preview, out: &mut dyn Write) -> Result<(), Failur
         }
         more(&mut text, list.len());
     }
-    if preview.folded.loss.is_empty() {
+    if plan.loss.is_empty() {
         text.push_str("\nLost: no identifier, path, decision or sentence of yours.\n");
     }
-    let _ = writeln!(
-        text,
-        "{} outputs are folded away; each comes back with recall.",
-        preview.folded.loss.outputs
-    );
-    let _ = writeln!(text, "\n{}", self::present(&preview.folded.present));
-    if !report.summary.is_empty() {
-        let _ = writeln!(text, "Summary:\n\n{}\n", report.summary);
+    let are = if plan.loss.outputs == 1 { "is folded away; it comes" } else { "are folded away; each comes" };
+    let _ = writeln!(text, "{} {are} back with recall.", count(plan.loss.outputs, "output"));
+    let _ = writeln!(text, "\n{}", self::present(&plan.proofs));
+    if !plan.summary.is_empty() {
+        let _ = writeln!(text, "Summary:\n\n{}\n", plan.summary);
     }
-    text.push_str(&left_out(&report.left_out));
-    for notice in &preview.outcome.notices {
+    text.push_str(&left_out(&plan.left_out));
+    for notice in &plan.notices {
         let _ = writeln!(text, "note: {notice}");
     }
     write(out, &becket_print::clean(&text))
@@ -127,17 +127,47 @@ pub(super) fn row(message: &Message) -> Value {
     })
 }
 
-pub(super) fn json(preview: &Preview, applied: bool) -> Value {
-    let report = &preview.outcome.report;
-    let by_category = |b: &Breakdown| -> Value {
-        b.categories().into_iter().map(|(name, tokens)| (name.replace(' ', "_"), json!(tokens))).collect()
+pub(super) fn json(plan: &CompactionPlan, applied: bool) -> Value {
+    let sizes = |of: &dyn Fn(&CategoryChange) -> Tokens| -> Value {
+        plan.categories.iter().map(|change| (change.name.replace(' ', "_"), json!(of(change)))).collect()
     };
+    let dropped: Vec<Value> = plan
+        .gone
+        .iter()
+        .map(|m| {
+            json!({
+                "seq": m.seq, "id": m.id, "role": m.who, "tokens": m.tokens, "calls": m.calls, "preview": m.words,
+            })
+        })
+        .collect();
     json!({
-        "applied": applied, "tokens_before": report.tokens_before, "tokens_after": report.tokens_after,
-        "before": by_category(&report.before), "after": by_category(&report.after),
-        "dropped": preview.folded.gone.iter().map(|m| row(m)).collect::<Vec<_>>(),
-        "kept": report.kept, "tail": report.tail, "pruned": report.pruned, "cut": report.cut, "model_calls": report.model_calls,
-        "source": report.source, "summary": report.summary, "loss": preview.folded.loss, "present": preview.folded.present,
-        "left_out": report.left_out, "notices": preview.outcome.notices,
+        "applied": applied, "tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after,
+        "before": sizes(&|change| change.before), "after": sizes(&|change| change.after),
+        "dropped": dropped, "stays": plan.stays, "stubs": plan.stubs,
+        "summary": plan.summary, "loss": plan.loss, "present": plan.proofs,
+        "left_out": plan.left_out, "notices": plan.notices,
     })
+}
+
+/// The text as the person's editor leaves it.
+pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Failure> {
+    let editor = environment.var("VISUAL").or_else(|| environment.var("EDITOR")).ok_or_else(|| {
+        Failure::usage("there is no editor: neither VISUAL nor EDITOR is set")
+            .hint("or write the summary to a file and give it: --preview -o FILE, then --summary FILE")
+    })?;
+    let failed = |e: std::io::Error| Failure::error(format!("cannot edit the summary: {e}"));
+    let mut file =
+        tempfile::Builder::new().prefix("becket-summary-").suffix(".md").tempfile().map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    // As git does it: the variable may hold arguments, so a shell reads it.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(file.path())
+        .status()
+        .map_err(failed)?;
+    if !status.success() {
+        return Err(Failure::error(format!("the editor {editor} ended with {status}; nothing was changed"))
+            .hint("set VISUAL or EDITOR to one that works, or give the summary as a file: --summary FILE"));
+    }
+    std::fs::read_to_string(file.path()).map_err(failed)
 }

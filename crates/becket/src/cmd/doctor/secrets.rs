@@ -3,6 +3,7 @@
 //! Looks at text files that git does not ignore, and at the stored sessions of this folder. Prints the place, the kind and the
 //! first letters, never more: what is printed here may end in a log. Changes nothing.
 
+use crate::cmd::count;
 use crate::cmd::sessions::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -78,7 +79,10 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
         1 => "1 secret was found".to_owned(),
         n => format!("{n} secrets were found"),
     };
-    write(out, &format!("{found} in {} files and {} sessions\n", report.files, report.sessions))?;
+    write(
+        out,
+        &format!("{found} in {} and {}\n", count(report.files, "file"), count(report.sessions, "session")),
+    )?;
     if report.secrets.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use super::{searched, write};
 use crate::args::SessionsWhat;
 use crate::cmd::context::{Reading, info};
-use crate::cmd::undo::Opened;
+use crate::cmd::undo;
 use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -102,8 +102,8 @@ fn place(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure
                 .hint(format!("its entries are @1 to @{end}"))
         });
     }
-    let prompts = Opened::prompts(summary)?;
-    let found = Opened::choose(&prompts, query)?;
+    let prompts = undo::prompts(summary)?;
+    let found = undo::choose(&prompts, query)?;
     Ok(Seq(found.seq.0.saturating_sub(1)))
 }
 

@@ -4,7 +4,7 @@
 use super::{line, row, write};
 use crate::args::{SessionsWhat, Several};
 use crate::cmd::open;
-use crate::cmd::{not_saved, one_line, pick_session, short, store_failure, when};
+use crate::cmd::{count, not_saved, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::ModelScope;
@@ -254,8 +254,8 @@ fn collect(
     }
     let word = if dry_run { "would be deleted" } else { "deleted" };
     let text = format!(
-        "{} sessions {word} for good, {}B; {}B of the index\n",
-        gone.len(),
+        "{} {word} for good, {}B; {}B of the index\n",
+        count(gone.len(), "session"),
         short(bytes),
         short(index_freed)
     );

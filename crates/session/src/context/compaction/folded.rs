@@ -57,6 +57,7 @@ impl Folded {
         let categories = both
             .filter(|((_, before), (_, after))| before.0 + after.0 > 0)
             .map(|((name, before), (_, after))| CategoryChange { name: name.to_owned(), before, after });
+        let proofs = self.present.clone();
         let (there, not): (Vec<Present>, Vec<Present>) =
             self.present.into_iter().partition(|item| item.there);
         CompactionPlan {
@@ -70,6 +71,7 @@ impl Folded {
             loss: self.loss,
             present: there.len() as u64,
             missing: not.into_iter().map(|item| item.what).collect(),
+            proofs,
             summary: report.summary.clone(),
             left_out: report.left_out.clone(),
             notices: outcome.notices.clone(),
@@ -88,7 +90,9 @@ fn folded_message(message: &Message) -> FoldedMessage {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     FoldedMessage {
         seq: message.seq,
+        id: message.id,
         who: who.to_owned(),
+        calls: message.call_ids().chain(message.result_of()).cloned().collect(),
         tokens: estimate_message(message),
         words: words.chars().take(WORDS).collect(),
     }

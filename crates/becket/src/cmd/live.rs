@@ -1,0 +1,162 @@
+//! A stored session opened as an agent, so that a command changes it by the same commands as a front end.
+//!
+//! Owns how such an agent is made, sent a command and ended. What a command does is the agent's; what is printed is the
+//! subcommand's. Asks no model, unless the caller assembled an agent that has one.
+
+use crate::cmd::{not_saved, open};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::remembered::Remembered;
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings};
+use becket_guard::{Guard, GuardSettings};
+use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
+use becket_session::Session;
+use becket_session::context::ModelScope;
+use becket_session::store::{SessionSummary, canonical};
+use becket_tool::Registry;
+use becket_types::{Command, CompactionPlan, ContextPlan, Event, NoticeLevel, Seq, UndoOutcome, UndoPlan};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, LocalSet};
+
+/// A model for work that asks none: it is known, and every request to it is refused.
+pub(crate) struct NoModel(pub ModelInfo);
+
+fn refused() -> ModelError {
+    ModelError::new(ErrorKind::InvalidRequest, "This command asks no model.")
+}
+
+impl Model for NoModel {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn prepare(&self, _: &Request<'_>) -> Result<Prepared, ModelError> {
+        Err(refused())
+    }
+
+    fn send(&self, _: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        stream::iter([Err(refused())]).boxed()
+    }
+}
+
+/// The agent's answer to one command.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    UndoPlanned(Box<UndoPlan>),
+    UndoDone(Box<UndoOutcome>),
+    ContextPlanned(Box<ContextPlan>),
+    ContextChanged,
+    CompactionPlanned(Box<CompactionPlan>),
+    Compacted,
+    /// A compaction was undone, or counts again.
+    CompactionReverted(Seq),
+    /// There is nothing to do, and why.
+    Nothing(String),
+}
+
+/// An agent over a stored session, on this thread.
+pub(crate) struct Live {
+    runtime: Runtime,
+    local: LocalSet,
+    commands: mpsc::Sender<Command>,
+    events: mpsc::UnboundedReceiver<Event>,
+    agent: JoinHandle<Arc<Mutex<Session>>>,
+    /// Warnings of the agent, for people.
+    pub warnings: Vec<String>,
+}
+
+impl Live {
+    /// Opens the session for writing. No model is asked, so no key is needed, and a configuration that cannot be read does
+    /// no harm.
+    pub(crate) fn open(environment: &Environment, summary: &SessionSummary) -> Result<Self, Failure> {
+        let mut session = open(environment, summary, ModelScope::no_model())?;
+        let model = Remembered::of_view(session.view()).model;
+        let info = super::context::info(model.as_deref());
+        session.view_mut().set_scope(becket_agent::scope(&info));
+        let roots = vec![canonical(&session.info().cwd)];
+        let snapshots = becket_snapshot::Settings {
+            roots: roots.clone(),
+            home: environment.home.clone(),
+            exclude: vec![environment.data_dir.clone()],
+            ..becket_snapshot::Settings::default()
+        };
+        let (agent, handle) = Agent::new(AgentParts {
+            session,
+            model: Arc::new(NoModel(info)),
+            summary_model: None,
+            fallback_models: Vec::new(),
+            find_model: None,
+            tools: Registry::new(),
+            guard: Guard::new(GuardSettings { roots: roots.clone(), ..GuardSettings::default() }),
+            settings: AgentSettings {
+                roots,
+                resumed: true,
+                summaries: false,
+                snapshots: Some(snapshots),
+                ..AgentSettings::default()
+            },
+        });
+        Self::run(crate::runtime()?, agent, handle)
+    }
+
+    /// Runs an agent that was made elsewhere.
+    pub(crate) fn run(runtime: Runtime, agent: Agent, handle: AgentHandle) -> Result<Self, Failure> {
+        let local = LocalSet::new();
+        let AgentHandle { commands, events, .. } = handle;
+        let agent = {
+            let _inside = runtime.enter();
+            local.spawn_local(agent.run())
+        };
+        let mut live = Self { runtime, local, commands, events, agent, warnings: Vec::new() };
+        // Events of the start belong to no command.
+        while let Some(event) = live.next() {
+            if matches!(event, Event::SessionStarted { .. }) {
+                break;
+            }
+        }
+        while live.events.try_recv().is_ok() {}
+        Ok(live)
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        let Self { runtime, local, events, .. } = self;
+        local.block_on(runtime, events.recv())
+    }
+
+    /// Sends a command and waits for what answers it.
+    pub(crate) fn ask(&mut self, command: Command) -> Result<Answer, Failure> {
+        let sent = self.local.block_on(&self.runtime, self.commands.send(command));
+        sent.map_err(|_| Failure::error("the session ended before the command was taken"))?;
+        while let Some(event) = self.next() {
+            match event {
+                Event::UndoPlanned(plan) => return Ok(Answer::UndoPlanned(plan)),
+                Event::UndoDone(outcome) => return Ok(Answer::UndoDone(outcome)),
+                Event::ContextPlanned(plan) => return Ok(Answer::ContextPlanned(plan)),
+                Event::ContextChanged { .. } => return Ok(Answer::ContextChanged),
+                Event::CompactionPlanned(plan) => return Ok(Answer::CompactionPlanned(plan)),
+                Event::CompactBoundary { .. } => return Ok(Answer::Compacted),
+                Event::CompactionFailed { reason } => return Ok(Answer::Nothing(reason)),
+                Event::CompactionReverted { entry, .. } => return Ok(Answer::CompactionReverted(entry)),
+                Event::Notice { level: NoticeLevel::Info, text } => return Ok(Answer::Nothing(text)),
+                Event::Notice { level: NoticeLevel::Error, text } => return Err(Failure::error(text)),
+                Event::Notice { text, .. } => self.warnings.push(text),
+                _ => {}
+            }
+        }
+        Err(Failure::error("the session ended before the command was carried out"))
+    }
+
+    /// Ends the agent. What it wrote must be on disk then.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        let Self { runtime, local, commands, agent, .. } = self;
+        drop(commands);
+        let session = local.block_on(&runtime, agent);
+        let session = session.map_err(|e| Failure::error(format!("the session ended badly: {e}")))?;
+        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.flush() { Ok(()) } else { Err(not_saved(&mut session)) }
+    }
+}

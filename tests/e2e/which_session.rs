@@ -1,0 +1,134 @@
+//! The session that a command without a name means, and a turn that was cut off.
+
+use crate::support::{Api, Bench, Running, run};
+use becket_testkit::{Answer, MockServer, Reply};
+use serde_json::{Value, json};
+
+fn script(bench: &Bench, steps: &Value) -> String {
+    let path = bench.home.root().join("script.json");
+    std::fs::write(&path, serde_json::to_vec(&json!({ "steps": steps })).unwrap()).unwrap();
+    format!("script:{}", path.display())
+}
+
+/// A run whose model only failed leaves a session in which there is nothing to undo, export or continue.
+#[test]
+fn a_run_that_failed_is_not_the_newest_session() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let steps = json!([
+        { "text": "Now.", "calls": [{ "name": "bash", "input": { "command": "echo two > a.txt" } }] },
+        { "text": "Done." },
+    ]);
+    let model = script(&bench, &steps);
+    let free = ["--permission-mode", "bypassPermissions"];
+    run(bench.command().args(["-p", "--model", &model, "change a"]).args(free)).expect(0);
+    let server =
+        MockServer::with(|_| Reply::anthropic_error(401, "authentication_error", "invalid x-api-key"));
+    run(bench.print(Api::Anthropic, &server).arg("and now b")).expect(7);
+    assert_eq!(bench.ledgers().len(), 2);
+
+    let exported = run(bench.command().arg("export")).expect(0);
+    assert!(exported.stdout.contains("change a"), "{}", exported.stdout);
+    assert!(exported.stderr.contains("got no answer from its model"), "{}", exported.stderr);
+    assert!(exported.stderr.contains("becket --resume "), "{}", exported.stderr);
+    let again = script(&bench, &json!([{ "text": "Continued." }]));
+    let continued = run(bench.command().args(["-p", "-c", "--model", &again, "go on"])).expect(0);
+    assert!(continued.stderr.contains("got no answer from its model"), "{}", continued.stderr);
+    assert_eq!(bench.ledgers().len(), 2, "it went on in the first one");
+    // The newest turn changed no file, and the plan says which turn is taken back.
+    let undone = run(bench.command().args(["undo", "--yes"])).expect(0).stdout;
+    assert_eq!(bench.project.read("a.txt"), "one\n", "{undone}");
+    assert!(undone.contains("1 call of the turn \"change a\""), "{undone}");
+    assert!(undone.contains("1 newer turn changed no file"), "{undone}");
+    assert!(undone.contains("a.txt +1 -1"), "{undone}");
+    // Only sessions that failed are left for this project: they are taken.
+    let bench = Bench::new(&[]);
+    run(bench.print(Api::Anthropic, &server).arg("the only one")).expect(7);
+    let exported = run(bench.command().arg("export")).expect(0);
+    assert!(exported.stdout.contains("the only one"), "{}", exported.stdout);
+}
+
+#[test]
+fn an_undo_without_changes_names_the_session_that_has_some() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let steps = json!([
+        { "text": "Now.", "calls": [{ "name": "bash", "input": { "command": "echo two > a.txt" } }] },
+        { "text": "Done." },
+    ]);
+    let model = script(&bench, &steps);
+    run(bench.command().args([
+        "-p",
+        "--model",
+        &model,
+        "--permission-mode",
+        "bypassPermissions",
+        "change a",
+    ]))
+    .expect(0);
+    let model = script(&bench, &json!([{ "text": "An answer." }]));
+    run(bench.command().args(["-p", "--model", &model, "only a question"])).expect(0);
+    let nothing = run(bench.command().args(["undo", "--yes"])).expect(0).stdout;
+    assert!(nothing.contains("Nothing to undo in") && nothing.contains("\"only a question\""), "{nothing}");
+    let command = nothing.rsplit("becket ").next().unwrap().trim().to_owned();
+    run(bench.command().args(command.split(' ')).arg("--yes")).expect(0);
+    assert_eq!(bench.project.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_told_and_continued_without_a_message() {
+    let bench = Bench::new(&[]);
+    let command = json!({ "command": "touch began; sleep 600" });
+    let model = script(&bench, &json!([{ "text": "Now.", "calls": [{ "name": "bash", "input": command }] }]));
+    let mut command = bench.command();
+    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions", "build it"]);
+    let running = Running::start(&mut command);
+    let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !bench.project.path("began").exists() {
+        assert!(std::time::Instant::now() < end, "the command did not run");
+        std::thread::yield_now();
+    }
+    running.signal("-KILL");
+    running.wait();
+    let model = script(&bench, &json!([{ "text": "It is built." }]));
+    let continued = run(bench.command().args(["-p", "-c", "--model", &model])).expect(0);
+    assert_eq!(continued.stdout.trim(), "It is built.");
+    assert!(continued.stderr.contains("The last turn (\"build it\") was cut off"), "{}", continued.stderr);
+    let complete = run(bench.command().args(["-p", "-c", "--model", &model])).expect(2);
+    assert!(complete.stderr.contains("the last turn of this session is complete"), "{}", complete.stderr);
+}
+
+#[test]
+fn an_export_replaces_a_file_only_with_force_and_says_what_it_wrote() {
+    let bench = Bench::new(&[("mine.md", "My own words.\n")]);
+    let model = script(&bench, &json!([{ "text": "An answer." }]));
+    run(bench.command().args(["-p", "--model", &model, "a question"])).expect(0);
+    let refused = run(bench.command().args(["export", "-o", "mine.md"])).expect(2);
+    assert!(refused.stderr.contains("mine.md exists") && refused.stderr.contains("--force"), "{refused:?}");
+    assert_eq!(bench.project.read("mine.md"), "My own words.\n");
+    let told = run(bench.command().args(["export", "-o", "mine.md", "--force", "--json"])).expect(0);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(told["file"], "mine.md");
+    let text = bench.project.read("mine.md");
+    assert_eq!(told["bytes"], text.len(), "{told}");
+    assert!(text.contains("An answer."), "{text}");
+    let told = run(bench.command().args(["export", "-o", "new.md"])).expect(0).stdout;
+    assert!(told.contains("is in new.md"), "{told}");
+}
+
+#[test]
+fn a_model_that_the_project_chose_is_named() {
+    let bench = Bench::new(&[(".becket/config.toml", "model = \"anthropic/claude-haiku-4-5\"\n")]);
+    let server = MockServer::start([Answer::text("ok"), Answer::text("ok")]);
+    let mut command = bench.command();
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    let ran = run(command.args(["-p", "hello"])).expect(0);
+    assert!(ran.stderr.contains("the model anthropic/claude-haiku-4-5 is the choice of"), "{}", ran.stderr);
+    let ran = run(command.args(["--model", "anthropic/claude-sonnet-4-5"])).expect(0);
+    assert!(!ran.stderr.contains("is the choice of"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_task_without_quotes_is_shown_with_them() {
+    let bench = Bench::new(&[]);
+    let ran = run(bench.command().args(["fix", "the", "bug"])).expect(2);
+    assert!(ran.stderr.contains("becket \"fix the bug\""), "{}", ran.stderr);
+}
