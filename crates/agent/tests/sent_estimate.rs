@@ -174,11 +174,11 @@ fn models() -> Vec<Arc<dyn Model>> {
     let endpoint = Endpoint {
         base_url: Some("http://127.0.0.1:9".into()),
         credential: Some(Credential::ApiKey(Secret::new("none"))),
-        headers: Vec::new(),
+        ..Endpoint::default()
     };
     let settings = Settings { anthropic: endpoint.clone(), openai: endpoint, ..Settings::default() };
     let open = |name: ModelRef| open(&name, &settings).unwrap();
-    vec![open(ModelRef::Anthropic("local".into())), open(ModelRef::OpenAi("local".into()))]
+    vec![open(ModelRef::anthropic("local".into())), open(ModelRef::openai("local".into()))]
 }
 
 /// Base tokens of every text in a request body.

@@ -4,10 +4,12 @@
 //! definitions, so that a prompt such as `becket -p demo` is a prompt.
 
 mod help;
+mod login;
 mod stored;
 mod word;
 
 pub(crate) use help::{run_command, whole_command};
+pub(crate) use login::*;
 pub(crate) use stored::*;
 pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted};
 
@@ -244,6 +246,12 @@ pub(crate) enum Subcommands {
     Config(ConfigCommandArgs),
     /// List the models becket knows, and what a configured server offers.
     Models(ModelsArgs),
+    /// Keep the key of a provider in a file that only you can read.
+    Login(LoginArgs),
+    /// Remove the key of a provider from that file.
+    Logout(LogoutArgs),
+    /// Show which providers have a key, and where it is from.
+    Auth(AuthArgs),
     /// Write a session as JSONL, Markdown or one HTML page.
     Export(ExportArgs),
     /// Import a session of becket, Claude Code, Codex or opencode.
@@ -285,6 +293,9 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "doctor",
     "config",
     "models",
+    "login",
+    "logout",
+    "auth",
     "export",
     "import",
     "screenshot",

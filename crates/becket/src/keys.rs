@@ -43,23 +43,47 @@ pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Resu
         .map_err(|e| format!("{} was not written: {e}", path(environment).display()))
 }
 
+/// Removes a key. False if there was none.
+pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, String> {
+    let Some((path, text)) = read(environment).map_err(|failure| failure.message)? else { return Ok(false) };
+    let is_its_line = |line: &&str| {
+        line.trim_start().strip_prefix(provider).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    let kept: Vec<&str> = text.lines().filter(|line| !is_its_line(line)).collect();
+    if kept.len() == text.lines().count() {
+        return Ok(false);
+    }
+    let new: String = kept.iter().map(|line| format!("{line}\n")).collect();
+    wishes::write(&path, &new).map_err(|e| format!("{} was not written: {e}", path.display()))?;
+    Ok(true)
+}
+
 /// The provider that a key is for, by how it begins.
 pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     let begins = |start: &str| key.starts_with(start);
     match key {
-        _ if begins("sk-or-") || begins("AIza") || begins("gsk_") || begins("xai-") => {
-            Err("becket knows Anthropic and OpenAI; for another server: OPENAI_BASE_URL and OPENAI_API_KEY"
-                .to_owned())
-        }
-        _ if !begins("sk-") => Err("Anthropic's keys begin with sk-ant-, OpenAI's with sk-".to_owned()),
+        _ if STARTS.iter().all(|(start, _)| !begins(start)) => Err(
+            "it does not begin as a key of a known provider does (sk-ant-, sk-, sk-or-, AIza, gsk_, xai-); becket login PROVIDER takes others"
+                .to_owned(),
+        ),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {
             Err("a key has no blanks and no letters outside ASCII".to_owned())
         }
         _ if key.len() < 20 => Err("that is too short for a key".to_owned()),
-        _ if begins("sk-ant-") => Ok("anthropic"),
-        _ => Ok("openai"),
+        _ => Ok(STARTS.iter().find(|(start, _)| begins(start)).map_or("openai", |(_, provider)| provider)),
     }
 }
+
+/// The beginnings that tell whose a key is, longer ones before their own beginnings.
+const STARTS: &[(&str, &str)] = &[
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("AIza", "google"),
+    ("gsk_", "groq"),
+    ("xai-", "xai"),
+    ("hf_", "huggingface"),
+    ("sk-", "openai"),
+];
 
 /// Keys must not come into a repository with the configuration.
 pub(crate) fn may_be_kept(environment: &Environment, root: &Path) -> bool {
@@ -88,6 +112,11 @@ mod tests {
         std::fs::write(&path, "sk-hidden").unwrap();
         let said = keep(&environment, "openai", "sk-secret-too").unwrap_err();
         assert!(!said.contains("hidden") && !said.contains("secret"), "{said}");
+        std::fs::write(&path, "openai = \"sk-1\"\n# mine\ngroq = \"gsk_1\"\n").unwrap();
+        assert_eq!(forget(&environment, "groq"), Ok(true));
+        assert_eq!(forget(&environment, "groq"), Ok(false));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "openai = \"sk-1\"\n# mine\n");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(may_be_kept(&environment, dir.path()));
         std::fs::create_dir(dir.path().join(".git")).unwrap();
         assert!(!may_be_kept(&environment, dir.path()));
@@ -97,12 +126,12 @@ mod tests {
     fn a_key_says_whose_it_is() {
         assert_eq!(provider("sk-ant-api03-0123456789"), Ok("anthropic"));
         assert_eq!(provider("sk-proj-0123456789abcdef"), Ok("openai"));
+        assert_eq!(provider("sk-or-v1-0123456789abcdef"), Ok("openrouter"));
+        assert_eq!(provider("AIza0123456789abcdefgh"), Ok("google"));
         for wrong in [
             "",
             "hello",
             "sk-",
-            "sk-or-v1-0123456789abcdef",
-            "AIza0123456789abcdefgh",
             "sk-ant-0123456789 0123456789",
             "sk-ant-0123456789\n0123456789",
             "sk-ant-ключ-0123456789",

@@ -15,8 +15,10 @@ mod guardian;
 mod headless;
 mod hooks;
 mod interactive;
+mod key_command;
 mod keys;
 mod models;
+mod providers;
 mod reach;
 mod remembered;
 mod sandbox;
@@ -212,6 +214,16 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Models(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::models::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
+        Subcommands::Login(args) => {
+            settings::enter(None).and_then(|cwd| cmd::login::login(&environment, &cwd, &args, &mut out))
+        }
+        Subcommands::Logout(args) => {
+            settings::enter(None).and_then(|cwd| cmd::login::logout(&environment, &cwd, &args, &mut out))
+        }
+        Subcommands::Auth(args) => {
+            let args::AuthCommand::Status(args) = args.command;
+            settings::enter(None).and_then(|cwd| cmd::login::status(&environment, &cwd, &args, &mut out))
+        }
         Subcommands::Export(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
             .map(|masked| {

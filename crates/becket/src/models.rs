@@ -2,26 +2,34 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::{Config, Settings, Source};
-use becket_model::{
-    BodyLimit, Credential, Endpoint, ModelError, ModelInfo, ModelRef, Proxies, Secret, ServerFacts,
-};
+use becket_config::{Settings, Source};
+use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, Proxies, ServerFacts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Used when nobody names a model and this provider's key is there.
-const ANTHROPIC_DEFAULT: &str = "anthropic/claude-sonnet-5-5";
-const OPENAI_DEFAULT: &str = "openai/gpt-5.6";
+/// Used when nobody names a model and the key of its provider is there, in this order.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("anthropic", "anthropic/claude-sonnet-5-5"),
+    ("openai", "openai/gpt-5.6"),
+    ("openrouter", "openrouter/anthropic/claude-sonnet-5.5"),
+    ("deepseek", "deepseek/deepseek-v4-pro"),
+    ("xai", "xai/grok-4.3"),
+    ("mistral", "mistral/devstral-2512"),
+    ("moonshot", "moonshot/kimi-k3"),
+    ("zai", "zai/glm-5.1"),
+    ("minimax", "minimax/MiniMax-M2.5"),
+];
 
 /// What the adapters need to know.
 pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> becket_model::Settings {
     let config = &settings.config;
     let mut out = becket_model::Settings {
-        anthropic: endpoint(environment, settings, "anthropic"),
-        openai: endpoint(environment, settings, "openai"),
+        anthropic: crate::providers::endpoint(environment, settings, "anthropic"),
+        openai: crate::providers::endpoint(environment, settings, "openai"),
+        others: crate::providers::others(environment, settings),
         proxies: proxies(environment),
         issuers: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
             .into_iter()
@@ -71,24 +79,6 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     })
 }
 
-fn endpoint(environment: &Environment, settings: &Settings, provider: &str) -> Endpoint {
-    let config: &Config = &settings.config;
-    let provider_config = match provider {
-        "anthropic" => &config.providers.anthropic,
-        _ => &config.providers.openai,
-    };
-    let named = provider_config.api_key_env.as_deref().and_then(|name| environment.var(name));
-    let credential = match (named, settings.credentials.get(provider)) {
-        (Some(key), _) => Some(Credential::ApiKey(Secret::new(key))),
-        (None, Some(found)) if found.source == Source::Environment("ANTHROPIC_AUTH_TOKEN".to_owned()) => {
-            Some(Credential::Bearer(Secret::new(found.value.expose())))
-        }
-        (None, Some(found)) => Some(Credential::ApiKey(Secret::new(found.value.expose()))),
-        (None, None) => None,
-    };
-    Endpoint { base_url: provider_config.base_url.clone(), credential, headers: Vec::new() }
-}
-
 /// As the environment names them, for all that goes to the network.
 pub(crate) fn proxies(environment: &Environment) -> Proxies {
     let either = |upper: &str, lower: &str| {
@@ -109,19 +99,18 @@ pub(crate) fn proxies(environment: &Environment) -> Proxies {
 
 /// Where the credential of this model comes from, for the first event.
 pub(crate) fn key_source(reference: &ModelRef, settings: &Settings) -> String {
-    let config = match reference {
-        ModelRef::Anthropic(_) => &settings.config.providers.anthropic,
-        ModelRef::OpenAi(_) => &settings.config.providers.openai,
-        ModelRef::Script(_) => return "none".to_owned(),
-    };
+    let provider = reference.provider();
+    let config = settings.config.provider(provider);
+    let command = (!config.key_command.is_empty()).then(|| "key_command".to_owned());
     config
         .api_key_env
         .clone()
-        .or_else(|| settings.credentials.get(reference.provider()).map(|c| origin(&c.source)))
+        .or_else(|| settings.credentials.get(provider).map(|c| origin(&c.source)))
+        .or(command)
         .unwrap_or_else(|| "none".to_owned())
 }
 
-fn origin(source: &Source) -> String {
+pub(crate) fn origin(source: &Source) -> String {
     match source {
         Source::Environment(variable) => variable.clone(),
         _ => crate::keys::FILE.to_owned(),
@@ -131,8 +120,7 @@ fn origin(source: &Source) -> String {
 /// The models that a run begins with where nobody names one: by the keys that are there, in this order, each with the name
 /// of what was found.
 pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
-    let known = [("anthropic", ANTHROPIC_DEFAULT), ("openai", OPENAI_DEFAULT)];
-    let found = known.iter().filter_map(|(provider, model)| {
+    let found = DEFAULTS.iter().filter_map(|(provider, model)| {
         settings.credentials.get(*provider).map(|c| (origin(&c.source), *model))
     });
     found.collect()
@@ -151,19 +139,19 @@ pub(crate) async fn choose(
         return Ok(reference);
     }
     if model.anthropic.credential.is_some() {
-        return parse(ANTHROPIC_DEFAULT);
+        return parse(DEFAULTS[0].1);
     }
     if let Some(base) = model.openai.base_url.clone() {
         // Somebody's own server: it says itself what it serves.
         if let Some(name) = crate::servers::first(environment, &base) {
-            let reference = ModelRef::OpenAi(name);
+            let reference = ModelRef::openai(name);
             crate::servers::ask(environment, model, &reference, None).await;
             return Ok(reference);
         }
-        let listed = becket_model::probe::list(&ModelRef::OpenAi(String::new()), model).await;
+        let listed = becket_model::probe::list(&ModelRef::openai(String::new()), model).await;
         return match listed {
             Ok(models) if !models.is_empty() => {
-                let reference = ModelRef::OpenAi(models[0].name.clone());
+                let reference = ModelRef::openai(models[0].name.clone());
                 crate::servers::ask(environment, model, &reference, Some(&models[0])).await;
                 crate::servers::keep_first(environment, &base, &models[0].name);
                 Ok(reference)
@@ -173,8 +161,11 @@ pub(crate) async fn choose(
             Err(e) => Err(model_failure(&e)),
         };
     }
-    if model.openai.credential.is_some() {
-        return parse(OPENAI_DEFAULT);
+    let keyed = DEFAULTS
+        .iter()
+        .find(|(provider, _)| model.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some()));
+    if let Some((_, name)) = keyed {
+        return parse(name);
     }
     Err(Failure::usage("no model is configured: there is no key and no server")
         .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))

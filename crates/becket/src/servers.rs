@@ -7,7 +7,7 @@
 
 use crate::environment::Environment;
 use becket_model::probe::{self, Listed, ServerModels};
-use becket_model::{ModelRef, Settings};
+use becket_model::{Kind, ModelRef, Settings};
 use becket_types::{Event, Millis, TurnEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,7 +35,14 @@ pub(crate) async fn ask(
     reference: &ModelRef,
     listed: Option<&Listed>,
 ) {
-    let (ModelRef::OpenAi(name), Some(base)) = (reference, settings.openai.base_url.clone()) else { return };
+    let endpoint = settings.endpoint(reference.provider());
+    // A vendor's own server is described by the catalog.
+    let Some(base) =
+        endpoint.filter(|e| !e.needs_key && e.kind != Some(Kind::Anthropic)).and_then(|e| e.base_url.clone())
+    else {
+        return;
+    };
+    let name = reference.name();
     let now = now();
     let before = settings.server_models.get(&base).and_then(|models| models.get(name)).copied();
     let holds = before.is_some_and(|said| {
@@ -46,11 +53,11 @@ pub(crate) async fn ask(
     if holds {
         return;
     }
-    let Some(mut said) = probe::describe(name, listed, settings).await else { return };
+    let Some(mut said) = probe::describe(reference, listed, settings).await else { return };
     said.asked = Millis(now.as_millis() as u64);
     // Read again: another becket may have kept something meanwhile.
     let mut all = known(environment);
-    all.entry(base).or_default().insert(name.clone(), said);
+    all.entry(base).or_default().insert(name.to_owned(), said);
     save(&path(environment), &all);
     settings.server_models = all;
 }

@@ -32,6 +32,37 @@ pub(crate) fn open_to_others(path: &Path) -> bool {
     }
 }
 
+/// Hides input at the terminal until this is dropped.
+pub(crate) struct Hidden {
+    #[cfg(unix)]
+    before: rustix::termios::Termios,
+}
+
+impl Hidden {
+    #[cfg(unix)]
+    pub(crate) fn start() -> std::io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(std::io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden)?;
+        Ok(Self { before })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn start() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
 #[cfg(unix)]
 fn judge(owner: u32, group: u32, mode: u32) -> Option<String> {
     if owner != 0 {

@@ -34,7 +34,7 @@ impl Settings {
                 None => rows.push(row(&key, &default, &Source::Default)),
             }
             // In tables with free names, the rows are the names that are set.
-            if ["shell.env", "format.commands", "lsp.servers"].contains(&key.as_str()) {
+            if ["shell.env", "format.commands", "lsp.servers", "providers"].contains(&key.as_str()) {
                 let set = self.merged.iter().filter(|(name, _)| {
                     name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
                 });
@@ -57,7 +57,9 @@ impl Settings {
 fn row(key: &str, value: &Value, source: &Source) -> Row {
     let value = match value {
         Value::Null => String::new(),
-        Value::String(text) if key.starts_with("shell.env.") => format!("\"{}\"", mask(text)),
+        Value::String(text) if key.starts_with("shell.env.") || key.contains(".headers.") => {
+            format!("\"{}\"", mask(text))
+        }
         Value::String(text) if key.ends_with("base_url") => format!("\"{}\"", mask_url(text)),
         other => other.to_string(),
     };

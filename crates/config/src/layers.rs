@@ -2,6 +2,7 @@
 
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
+use crate::providers::{VENDORS, vendor};
 use crate::schema::{Config, json_schema};
 use crate::scope::{Ruling, ruling};
 use crate::secret::{Credential, Secret};
@@ -10,7 +11,7 @@ use crate::tree::{
 };
 use serde_json::Value;
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +92,7 @@ pub struct Inputs<'a> {
     /// `--settings`: a label for messages (the file, or `--settings`) and text in JSON or TOML.
     pub settings: Option<(String, String)>,
     pub env: &'a BTreeMap<String, String>,
-    /// The user's file of API keys, in TOML: `anthropic = "…"`, `openai = "…"`. The environment takes
+    /// The user's file of API keys, in TOML: `anthropic = "…"`, `groq = "…"`. The environment takes
     /// precedence.
     pub keys: Option<(PathBuf, String)>,
     /// True if the user trusts this project. If not (or not yet), its files can only restrict tools.
@@ -253,17 +254,14 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("OPENAI_BASE_URL", "providers.openai.base_url"),
 ];
 
-const KEYS: &[(&str, &[&str])] =
-    &[("anthropic", &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]), ("openai", &["OPENAI_API_KEY"])];
-
-struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     inputs: &'a Inputs<'a>,
     /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
     schema: LazyCell<Value>,
-    merged: BTreeMap<String, Merged>,
+    pub(crate) merged: BTreeMap<String, Merged>,
     hooks: Vec<(Source, Value)>,
     warnings: Vec<Problem>,
-    errors: Vec<Problem>,
+    pub(crate) errors: Vec<Problem>,
 }
 
 /// Merges the layers.
@@ -300,7 +298,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
 }
 
 /// Returns the name of a value in messages: its source, and its key if the source does not name it.
-fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
+pub(crate) fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
     let key = (!key.is_empty()).then(|| key.to_owned());
     match source {
         None | Some(Source::Default | Source::Session) => (String::new(), key),
@@ -527,91 +525,49 @@ impl Builder<'_> {
 
     /// Returns the API key of each provider: from the environment, or else from the user's file of keys.
     fn credentials(&mut self, config: &Config) -> BTreeMap<String, Credential> {
-        let kept = self.kept_keys();
+        let kept = self.kept_keys(config);
+        let env = self.inputs.env;
+        let names: BTreeSet<&str> = VENDORS
+            .iter()
+            .map(|vendor| vendor.name)
+            .chain(config.providers.keys().map(String::as_str))
+            .collect();
         let mut out = BTreeMap::new();
-        for (provider, names) in KEYS {
-            let chosen = match *provider {
-                "anthropic" => &config.providers.anthropic.api_key_env,
-                _ => &config.providers.openai.api_key_env,
-            };
-            let names: Vec<&str> = chosen.as_deref().map_or_else(|| names.to_vec(), |name| vec![name]);
-            let env = self.inputs.env;
-            let held = names
+        for provider in names {
+            let own = config.provider(provider).api_key_env.as_deref();
+            let usual = vendor(provider).map(|vendor| vendor.keys).unwrap_or_default();
+            let held = own
+                .as_slice()
                 .iter()
+                .chain(if own.is_some() { &[] } else { usual })
                 .find_map(|n| env.get(*n).map(|v| v.trim()).filter(|v| !v.is_empty()).map(|v| (*n, v)));
-            let found = match (held, kept.get(*provider), &self.inputs.keys) {
+            let found = match (held, kept.get(provider), &self.inputs.keys) {
                 (Some((name, value)), ..) => Some((value, Source::Environment(name.to_owned()))),
                 (None, Some(value), Some((path, _))) => Some((value.as_str(), Source::User(path.clone()))),
                 _ => None,
             };
             if let Some((value, source)) = found {
-                out.insert((*provider).to_owned(), Credential { value: Secret::new(value), source });
+                out.insert(provider.to_owned(), Credential { value: Secret::new(value), source });
             }
         }
         out
     }
 
     /// Reads the user's file of keys. Warnings about it never quote its text.
-    fn kept_keys(&mut self) -> BTreeMap<String, String> {
+    fn kept_keys(&mut self, config: &Config) -> BTreeMap<String, String> {
         let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
         let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
-            Ok(keys) => match keys.keys().find(|name| KEYS.iter().all(|(known, _)| known != name)) {
-                None => return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect(),
-                Some(_) => "it holds more than keys for anthropic and openai".to_owned(),
-            },
+            Ok(keys) => {
+                let known = |name: &str| vendor(name).is_some() || config.providers.contains_key(name);
+                if keys.keys().all(|name| known(name)) {
+                    return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect();
+                }
+                // The name is not shown: it may be a key at the wrong place.
+                "it holds a key for something that is neither a built-in provider nor one of your configuration".to_owned()
+            }
             Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
         };
         self.errors.push(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong });
         BTreeMap::new()
-    }
-
-    fn complain(&mut self, key: &str, message: impl Into<String>) {
-        let (origin, key) = place(self.merged.get(key).and_then(|m| m.sources.last()), key);
-        self.errors.push(Problem { origin, at: None, key, message: message.into() });
-    }
-
-    fn check_key_name(&mut self, key: &str, variable: Option<&str>) {
-        let named =
-            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if variable.is_some_and(|text| !named(text)) {
-            let message =
-                "this is the name of an environment variable, not the key itself; keys stay out of files";
-            self.complain(key, message);
-        }
-    }
-
-    fn check_ranges(&mut self, config: &Config) {
-        if config.context.window.is_some_and(|w| w < 4_000) {
-            self.complain("context.window", "a window has at least 4,000 tokens; give a larger one");
-        }
-        if !(config.context.threshold > 0.0 && config.context.threshold <= 1.0) {
-            self.complain("context.threshold", "a share is more than 0 and at most 1; 0.9 is the default");
-        }
-        if !(0.0..=0.5).contains(&config.context.reattach) {
-            self.complain("context.reattach", "a share from 0 (off) to 0.5; 0.15 is the default");
-        }
-        if config.limits.max_turns == Some(0) {
-            self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or leave it out");
-        }
-        if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
-            self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
-        }
-        for (name, provider) in
-            [("anthropic", &config.providers.anthropic), ("openai", &config.providers.openai)]
-        {
-            if let Some(url) = &provider.base_url {
-                let host =
-                    url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
-                if host.is_empty()
-                    || host.starts_with(['/', ':', '?', '#'])
-                    || host.contains(char::is_whitespace)
-                {
-                    let message = "not an address; write it like https://host/path";
-                    self.complain(&format!("providers.{name}.base_url"), message);
-                }
-            }
-            self.check_key_name(&format!("providers.{name}.api_key_env"), provider.api_key_env.as_deref());
-        }
-        self.check_key_name("web.search.api_key_env", config.web.search.api_key_env.as_deref());
     }
 }

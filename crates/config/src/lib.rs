@@ -17,11 +17,13 @@
 //! - Secrets are never shown.
 
 mod amend;
+mod checks;
 mod document;
 mod error;
 mod explain;
 mod files;
 mod layers;
+mod providers;
 mod schema;
 mod scope;
 mod secret;
@@ -33,10 +35,14 @@ pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
 pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, Source, load};
+pub use providers::{
+    CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
+    ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
+};
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
-    PermissionsConfig, ProviderConfig, ProvidersConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode,
-    SandboxNetwork, SearchConfig, SearchProvider, SecretsToModel, ShellConfig, SkillsConfig,
-    StatusLineConfig, ToolsConfig, UiConfig, WebConfig, json_schema,
+    PermissionsConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode, SandboxNetwork, SearchConfig,
+    SearchProvider, SecretsToModel, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig, UiConfig,
+    WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};

@@ -1,10 +1,12 @@
 //! The keys: names, types, defaults, and the JSON Schema made of them. What is written here is what the documentation
 //! and editors show.
 
+use crate::providers::{ProviderConfig, ProvidersConfig};
 use becket_types::PermissionMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// becket's configuration.
@@ -34,6 +36,7 @@ pub struct Config {
     pub context: ContextConfig,
     pub prune: PruneConfig,
     pub limits: LimitsConfig,
+    /// Model providers by name. Not from a project.
     pub providers: ProvidersConfig,
     pub tools: ToolsConfig,
     pub shell: ShellConfig,
@@ -44,6 +47,14 @@ pub struct Config {
     pub lsp: LspConfig,
     pub web: WebConfig,
     pub ui: UiConfig,
+}
+
+impl Config {
+    /// The configuration of a provider; an empty one where there is none.
+    pub fn provider(&self, name: &str) -> &ProviderConfig {
+        static NONE: LazyLock<ProviderConfig> = LazyLock::new(ProviderConfig::default);
+        self.providers.get(name).unwrap_or(&NONE)
+    }
 }
 
 #[derive(JsonSchema)]
@@ -158,24 +169,6 @@ pub struct LimitsConfig {
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_wait: Option<Duration>,
-}
-
-/// Model providers. Not from a project.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ProvidersConfig {
-    pub anthropic: ProviderConfig,
-    /// OpenAI and every server that speaks its Chat Completions.
-    pub openai: ProviderConfig,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ProviderConfig {
-    /// Address of the server; also `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`.
-    pub base_url: Option<String>,
-    /// Name of the environment variable that holds the key. The key itself never stands in a file.
-    pub api_key_env: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]

@@ -1,11 +1,13 @@
 //! What the HTTP adapters share: a model is a protocol, a byte cache and a transport.
 
 use crate::assemble::AnswerOf;
+use crate::compat::Compat;
 use crate::http::Transport;
 use crate::ids::{IdRule, SeenCalls};
 use crate::layout::ServerLayout;
 use crate::media::MediaCache;
-use crate::settings::Settings;
+use crate::place::Place;
+use crate::settings::{Kind, Settings};
 use crate::stream::{Decoder, exchange};
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
@@ -21,8 +23,8 @@ pub(crate) struct Env<'a> {
     pub media: &'a MediaCache,
     pub seen: &'a SeenCalls,
     pub ids: IdRule,
-    /// The provider's own host, where all of its dialect holds.
-    pub official: bool,
+    /// The dialect of the server.
+    pub compat: &'a Compat,
     pub layout: WireLayout,
 }
 
@@ -45,14 +47,14 @@ impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
         &self,
         request: &Request<'_>,
         info: &ModelInfo,
-        (ids, official): (IdRule, bool),
+        compat: &Compat,
         head: impl FnOnce() -> Vec<u8>,
         tail: &'static [u8],
     ) -> (Vec<Bytes>, Digest) {
         let blobs = request.blobs.as_ref();
         let layout = request.layout.unwrap_or_default();
-        let ids = if layout.is_standard() { ids } else { IdRule::Nine };
-        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, official, layout };
+        let ids = if layout.is_standard() { compat.call_ids.rule() } else { IdRule::Nine };
+        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, compat, layout };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.body(request, &env, head, tail)
     }
@@ -67,8 +69,8 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     /// Everything behind the last message.
     fn tail(&self, request: &Request<'_>) -> &'static [u8];
     fn decoder(&self, answer: AnswerOf) -> Box<dyn Decoder>;
-    fn ids(&self) -> IdRule;
-    fn official(&self) -> bool;
+    /// The dialect of the server.
+    fn compat(&self) -> &Compat;
     /// Largest body the server takes, where that is known.
     fn max_body(&self) -> Option<usize>;
 }
@@ -88,16 +90,18 @@ pub(crate) struct HttpModel<P: Protocol> {
 }
 
 impl<P: Protocol> HttpModel<P> {
-    /// The model `provider/name` behind `transport`.
+    /// The model `name` of a provider, behind `transport`.
     pub(crate) fn new(
-        (provider, name): (&str, &str),
+        place: &Place<'_>,
+        name: &str,
         protocol: P,
         transport: Transport,
         settings: &Settings,
     ) -> Self {
-        let mut info = catalog::lookup(provider, name);
-        let said = if provider == "openai" { settings.said_by_server(name) } else { None };
-        crate::adjust(&mut info, settings, said, transport.local);
+        let mut info = catalog::lookup(place.provider, name);
+        let chat = place.kind == Kind::Chat || place.kind == Kind::Responses;
+        let said = if chat { settings.said_by_server(place.endpoint, name) } else { None };
+        crate::adjust(&mut info, settings, place.endpoint, said, transport.local);
         let key = format!("{} {name}", transport.url);
         let layout =
             Arc::new(ServerLayout::new(key, settings.layouts.clone(), said.and_then(|said| said.layout)));
@@ -119,7 +123,7 @@ impl<P: Protocol> Model for HttpModel<P> {
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
         let layout = request.layout.unwrap_or_else(|| self.layout.current());
         let request = &Request { layout: Some(layout), ..*request };
-        let dialect = (self.protocol.ids(), self.protocol.official());
+        let dialect = self.protocol.compat();
         let head = || self.protocol.head(request, &self.info);
         let (body, digest) =
             self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
@@ -137,6 +141,7 @@ impl<P: Protocol> Model for HttpModel<P> {
             cap: prepared.tag,
             seen: self.memory.seen.clone(),
             server: self.transport.server.clone(),
+            fatal_codes: self.protocol.compat().fatal_codes.clone(),
         };
         let protocol = Arc::clone(&self.protocol);
         let make = Box::new(move || protocol.decoder(answer.clone()));

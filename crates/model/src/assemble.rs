@@ -23,12 +23,14 @@ pub(crate) struct AnswerOf {
     pub seen: SeenCalls,
     /// Whom error messages name.
     pub server: String,
+    /// See [`Failure::fatal_codes`].
+    pub fatal_codes: Vec<String>,
 }
 
 #[derive(Debug)]
 enum Open {
     None,
-    Text { index: u32, text: String },
+    Text { index: u32, text: String, extra: Map<String, Value> },
     Reasoning { index: u32, text: String, signature: String },
 }
 
@@ -42,6 +44,8 @@ pub(crate) struct Call {
     pub arguments: String,
     announced: bool,
     emitted: bool,
+    /// Fields that the wire format wants back with the call.
+    extra: Map<String, Value>,
 }
 
 /// A piece of an answer's text or reasoning.
@@ -84,7 +88,8 @@ impl Assembler {
 
     /// The error that a server sent in place of an answer, or in the middle of one.
     pub(crate) fn failed(&self, body: &str) -> ModelError {
-        classify(&Failure { body, server: self.server(), ..Failure::default() })
+        let fatal_codes = &self.of.fatal_codes;
+        classify(&Failure { body, server: self.server(), fatal_codes, ..Failure::default() })
     }
 
     /// Takes the events so far.
@@ -122,9 +127,9 @@ impl Assembler {
         self.content = true;
         if !matches!(self.open, Open::Text { .. }) {
             self.close_part();
-            self.open = Open::Text { index: self.number(), text: String::new() };
+            self.open = Open::Text { index: self.number(), text: String::new(), extra: Map::new() };
         }
-        if let Open::Text { index, text } = &mut self.open {
+        if let Open::Text { index, text, .. } = &mut self.open {
             text.push_str(delta);
             let index = *index;
             match self.events.last_mut() {
@@ -176,7 +181,9 @@ impl Assembler {
     pub(crate) fn close_part(&mut self) {
         match std::mem::replace(&mut self.open, Open::None) {
             Open::None => {}
-            Open::Text { index, text } => self.part(index, Part::text(text)),
+            Open::Text { index, text, extra } => {
+                self.part(index, Part::Text { text, synthetic: false, ignored: false, extra });
+            }
             Open::Reasoning { index, text, signature } => {
                 if !text.is_empty() || !signature.is_empty() {
                     let signature = (!signature.is_empty()).then_some(signature);
@@ -212,6 +219,7 @@ impl Assembler {
             arguments: String::new(),
             announced: false,
             emitted: false,
+            extra: Map::new(),
         });
         let slot = self.calls.len() - 1;
         self.call_name(slot, name);
@@ -231,6 +239,22 @@ impl Assembler {
                 json: String::new(),
             });
         }
+    }
+
+    /// A field that the wire format wants back with the call, under who made it.
+    pub(crate) fn call_extra(&mut self, slot: usize, key: &str, value: Value) {
+        self.calls[slot].extra.insert(key.to_owned(), value);
+    }
+
+    /// A field that the wire format wants back with the text that is open.
+    pub(crate) fn text_extra(&mut self, key: &str, value: Value) {
+        if let Open::Text { extra, .. } = &mut self.open {
+            extra.insert(key.to_owned(), value);
+        }
+    }
+
+    pub(crate) fn of(&self) -> &AnswerOf {
+        &self.of
     }
 
     pub(crate) fn call_arguments(&mut self, slot: usize, delta: &str) {
@@ -277,7 +301,7 @@ impl Assembler {
             name,
             input: Value::Object(input),
             invalid,
-            extra: Map::new(),
+            extra: std::mem::take(&mut call.extra),
         };
         let index = call.index;
         self.part(index, part);
@@ -486,6 +510,7 @@ mod tests {
             cap,
             seen: SeenCalls::default(),
             server: "s".into(),
+            fatal_codes: Vec::new(),
         })
     }
 

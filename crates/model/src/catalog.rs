@@ -44,7 +44,30 @@ static CATALOG: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     serde_json::from_str::<Catalog>(include_str!("catalog.json")).map(|c| c.models).unwrap_or_default()
 });
 
+/// The vendor of a table's entry, and the provider by which becket reaches it.
+const MAKERS: &[(&str, &str)] = &[
+    ("anthropic", "anthropic"),
+    ("openai", "openai"),
+    ("google", "google"),
+    ("xai", "xai"),
+    ("deepseek", "deepseek"),
+    ("mistral", "mistral"),
+    ("moonshotai", "moonshot"),
+    ("zai", "zai"),
+    ("minimax", "minimax"),
+    ("alibaba", "qwen"),
+];
+
 impl Entry {
+    /// The provider that runs the model under this name itself. `None` for open weights that others serve.
+    fn maker(&self) -> Option<&'static str> {
+        let hosted = ["qwen3-max", "qwen3-coder-plus"].contains(&self.name.as_str());
+        let open = ["gpt-oss", "gemma"].iter().any(|start| self.name.starts_with(start))
+            || (self.provider == "alibaba" && !hosted);
+        let found = MAKERS.iter().find(|(vendor, _)| *vendor == self.provider);
+        found.filter(|_| !open).map(|(_, provider)| *provider)
+    }
+
     fn info(&self, provider: &str, name: &str) -> ModelInfo {
         ModelInfo {
             id: format!("{provider}/{name}"),
@@ -87,6 +110,12 @@ pub fn near(name: &str) -> Option<&'static str> {
     (wanted.len() >= 4 && distance(best) <= 2.max(wanted.len() / 6)).then_some(&*best.name)
 }
 
+/// The provider that runs a model of this very name itself. `None` for open weights: many serve them.
+pub(crate) fn maker(name: &str) -> Option<&'static str> {
+    let wanted = normal(name);
+    CATALOG.iter().find(|entry| normal(&entry.name) == wanted)?.maker()
+}
+
 /// Whether only its maker runs the model: a server on this machine that offers it is a gateway, and the tokens are paid
 /// for. Open weights, and models nobody knows, may well run here.
 pub(crate) fn is_hosted_only(name: &str) -> bool {
@@ -111,9 +140,10 @@ fn find(name: &str) -> Option<&'static Entry> {
     best
 }
 
-/// Every model of the table, under the provider that becket reaches it by.
+/// Every model of the table, under the provider that becket reaches it by. Open weights stand under the server of one's own
+/// that takes every name for the model it runs.
 pub fn all() -> Vec<ModelInfo> {
-    let reach = |entry: &Entry| if entry.provider == "anthropic" { "anthropic" } else { "openai" };
+    let reach = |entry: &Entry| entry.maker().unwrap_or("llamacpp");
     CATALOG.iter().map(|entry| entry.info(reach(entry), &entry.name)).collect()
 }
 

@@ -128,6 +128,8 @@ pub(crate) struct Failure<'a> {
     pub request_id: Option<&'a str>,
     /// Whom the message names.
     pub server: &'a str,
+    /// Codes of this server that mean a used-up quota: asking again never heals it.
+    pub fatal_codes: &'a [String],
 }
 
 /// The error in plain terms.
@@ -136,6 +138,8 @@ struct Facts {
     message: String,
     /// Type, code and status words, lower case, with blanks between.
     codes: String,
+    /// Each code as it was written, numbers too.
+    all_codes: Vec<String>,
     /// A status inside the body, where the real one is 200 or absent.
     number: Option<u16>,
     window: Option<u64>,
@@ -143,6 +147,12 @@ struct Facts {
     bytes: Option<u64>,
     request_id: Option<String>,
     retry: Option<Millis>,
+}
+
+impl Facts {
+    fn has_code(&self, codes: &[String]) -> bool {
+        self.all_codes.iter().any(|own| codes.contains(own))
+    }
 }
 
 /// The typed error for a failure.
@@ -158,6 +168,7 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
         {
             ErrorKind::ContextOverflow
         }
+        _ if facts.has_code(failure.fatal_codes) => ErrorKind::Billing,
         _ => kind_of(status, &facts.codes, &text),
     };
     let said = if facts.message.is_empty() { String::new() } else { format!(": {}", shown(&facts.message)) };
@@ -211,10 +222,14 @@ fn facts(body: &str) -> Facts {
         for holder in [error, root] {
             match &holder[key] {
                 Value::String(word) if word != "error" => {
+                    facts.all_codes.push(word.clone());
                     facts.codes.push_str(&word.to_lowercase());
                     facts.codes.push(' ');
                 }
-                Value::Number(n) => facts.number = facts.number.or(n.as_u64().and_then(http_status)),
+                Value::Number(n) => {
+                    facts.all_codes.push(n.to_string());
+                    facts.number = facts.number.or(n.as_u64().and_then(http_status));
+                }
                 _ => {}
             }
         }

@@ -43,6 +43,7 @@ fn answer() -> AnswerOf {
         cap: 1_000,
         seen: SeenCalls::default(),
         server: "the server".to_owned(),
+        fatal_codes: Vec::new(),
     }
 }
 

@@ -3,16 +3,17 @@
 //! Plain-HTTP endpoints do not load the system's certificates (about 3 ms), loopback goes through no proxy, redirects
 //! are not followed (a key must not travel to another host). Failures come out as typed errors without the key.
 
+use crate::auth::put_header;
 use crate::body_limit::ServerBody;
 use crate::errors::{Failure, classify};
 use crate::ids::{FNV_START, fnv};
 use crate::retry::wait_from_headers;
-use crate::settings::{Endpoint, Proxies, Secret, Settings};
+use crate::settings::{Credential, Endpoint, Proxies, Secret, Settings, TokenSource};
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::{Client, Proxy, Response};
 use std::error::Error as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -37,9 +38,13 @@ pub(crate) struct Transport {
     /// On this machine.
     pub local: bool,
     /// The environment variable that says where the server is.
-    setting: &'static str,
+    setting: String,
     headers: HeaderMap,
-    secret: Option<Secret>,
+    /// The keys in use, so that no message shows one.
+    secrets: Mutex<Vec<Secret>>,
+    /// A token for each request, where there is no fixed key.
+    tokens: Option<TokenSource>,
+    fatal_codes: Vec<String>,
     settings: Settings,
     client: OnceLock<Result<Client, String>>,
     /// The limit on the size of a body.
@@ -142,7 +147,7 @@ pub(crate) fn is_local(url: &Url) -> bool {
 impl Transport {
     pub(crate) fn new(
         url: Url,
-        setting: &'static str,
+        setting: &str,
         endpoint: &Endpoint,
         own_headers: &[(&str, String)],
         settings: &Settings,
@@ -150,15 +155,7 @@ impl Transport {
         let mut headers = HeaderMap::new();
         let extra = endpoint.headers.iter().map(|(n, v)| (n.as_str(), v));
         for (name, value) in own_headers.iter().map(|(n, v)| (*n, v)).chain(extra) {
-            let bad = || {
-                let message = format!("The header `{name}` holds characters that HTTP does not allow.");
-                ModelError::new(ErrorKind::Auth, message)
-                    .hint("Check the key or header for line breaks and blanks.")
-            };
-            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
-            value.set_sensitive(true);
-            headers.insert(key, value);
+            put_header(&mut headers, name, value)?;
         }
         let local = is_local(&url);
         if !local {
@@ -169,14 +166,49 @@ impl Transport {
             server: url.origin().ascii_serialization(),
             local,
             url,
-            setting,
+            setting: setting.to_owned(),
             headers,
-            secret: endpoint.credential.as_ref().map(|c| c.secret().clone()),
+            secrets: Mutex::new(
+                endpoint.credential.as_ref().and_then(Credential::secret).into_iter().cloned().collect(),
+            ),
+            tokens: match &endpoint.credential {
+                Some(Credential::Token(source)) => Some(source.clone()),
+                _ => None,
+            },
+            fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),
             body,
             refused: Mutex::default(),
         })
+    }
+
+    /// Codes of errors that asking again never heals.
+    pub(crate) fn with_fatal_codes(mut self, codes: &[String]) -> Self {
+        self.fatal_codes = codes.to_vec();
+        self
+    }
+
+    /// A token can be asked for again after the server refused one.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// The headers of one request. `refused`: the server did not take the last token.
+    async fn request_headers(&self, refused: bool) -> Result<HeaderMap, ModelError> {
+        let mut headers = self.headers.clone();
+        if let Some(source) = &self.tokens {
+            let token = source.token(refused).await.map_err(|why| {
+                ModelError::new(ErrorKind::Auth, format!("There is no key for {}: {why}", self.server))
+                    .hint("Correct key_command of this provider, or log in again (`becket login`).")
+            })?;
+            put_header(&mut headers, "authorization", &format!("Bearer {}", token.expose()))?;
+            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            if !secrets.contains(&token) {
+                secrets.push(token);
+            }
+        }
+        Ok(headers)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -201,11 +233,16 @@ impl Transport {
     }
 
     /// Sends one request and gives the response once its head is there, whatever its status.
-    pub(crate) async fn post(&self, body: &[Bytes], request_id: &str) -> Result<Response, ModelError> {
+    pub(crate) async fn post(
+        &self,
+        body: &[Bytes],
+        request_id: &str,
+        refused: bool,
+    ) -> Result<Response, ModelError> {
         let request = self
             .client()?
             .post(self.url.clone())
-            .headers(self.headers.clone())
+            .headers(self.request_headers(refused).await?)
             .header("content-type", "application/json")
             .header("accept", "text/event-stream, application/json")
             .header("x-client-request-id", request_id)
@@ -219,7 +256,7 @@ impl Transport {
         url: Url,
         timeout: Duration,
     ) -> Result<serde_json::Value, ModelError> {
-        let request = self.client()?.get(url).headers(self.headers.clone()).timeout(timeout);
+        let request = self.client()?.get(url).headers(self.request_headers(false).await?).timeout(timeout);
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);
@@ -261,6 +298,7 @@ impl Transport {
             should_retry: get("x-should-retry").and_then(|v| v.trim().parse().ok()),
             request_id: request_id(&headers),
             server: &self.server,
+            fatal_codes: &self.fatal_codes,
         });
         if (300..400).contains(&status) {
             let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
@@ -275,10 +313,9 @@ impl Transport {
 
     /// Server text without the key, should the server echo it.
     pub(crate) fn redact(&self, text: &str) -> String {
-        match &self.secret {
-            Some(secret) if secret.expose().len() >= 4 => text.replace(secret.expose(), "…"),
-            _ => text.to_owned(),
-        }
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let long = secrets.iter().map(Secret::expose).filter(|secret| secret.len() >= 4);
+        long.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
     }
 
     /// The typed error for a request that got no response, or lost it.
@@ -351,7 +388,7 @@ impl Transport {
     /// A name that does not exist will not exist in a moment either; a resolver that does not answer may.
     fn unresolved(&self, Unresolved { host, why, temporary }: &Unresolved) -> ModelError {
         let setting =
-            if self.url.host_str() == Some(host) { self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
+            if self.url.host_str() == Some(host) { &self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
         let message = format!("The name `{host}` cannot be resolved: {why}.");
         let hint = if *temporary {
             format!("Check the network and its DNS server, and {setting} if it is set.")

@@ -12,21 +12,27 @@
 mod adapter;
 mod anthropic;
 mod assemble;
+mod auth;
 mod body;
 mod body_limit;
 pub mod catalog;
 mod chat;
+mod compat;
 mod errors;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gemini;
 mod http;
 mod ids;
 mod layout;
 mod media;
+mod place;
 pub mod probe;
 mod record;
 mod reference;
+mod responses;
 mod retry;
+mod schema;
 mod scripted;
 mod server_facts;
 mod settings;
@@ -36,18 +42,21 @@ mod stream;
 pub mod tokens;
 mod wire;
 
+pub use auth::Auth;
 pub use body_limit::{BodyLimit, BodyLimits, byte_size};
+pub use compat::{CallIds, Compat, Dial, OutputLimit, ReasoningField, SystemRole};
 pub use layout::{Layouts, stricter};
 pub use media::{image_size, thumbnail, unusable_image};
 pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
-pub use settings::{Credential, Endpoint, Proxies, Secret, Settings, Sleeper};
+pub use settings::{Credential, Endpoint, Figures, Kind, Proxies, Secret, Settings, Sleeper, TokenSource};
 
 use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout};
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use place::Place;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -268,22 +277,72 @@ pub struct ModelError {
 /// [`ErrorKind::Auth`] without a key where one is needed, [`ErrorKind::NotFound`] for a base URL that cannot be used,
 /// [`ErrorKind::Script`] for a script that cannot be read.
 pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
-    Ok(match reference {
-        ModelRef::Anthropic(name) => Arc::new(anthropic::open(name, settings)?),
-        ModelRef::OpenAi(name) => Arc::new(chat::open(name, settings)?),
-        ModelRef::Script(file) => Arc::new(ScriptedModel::open(file)?.with_window(settings.window)),
+    let (provider, name) = match reference {
+        ModelRef::Script(file) => {
+            return Ok(Arc::new(ScriptedModel::open(file)?.with_window(settings.window)));
+        }
+        ModelRef::Named { provider, name } => (provider, name),
+    };
+    let endpoint = settings.endpoint(provider).ok_or_else(|| no_provider(provider, name, settings))?;
+    let place = Place::new(provider, endpoint)?;
+    Ok(match place.kind {
+        Kind::Anthropic => Arc::new(anthropic::open(&place, name, settings)?),
+        Kind::Chat => Arc::new(chat::open(&place, name, settings)?),
+        Kind::Responses => Arc::new(responses::open(&place, name, settings)?),
+        Kind::Gemini => Arc::new(gemini::open(&place, name, settings)?),
     })
 }
 
+/// The error for a provider that nobody knows: with the near names, and how one is added.
+fn no_provider(provider: &str, name: &str, settings: &Settings) -> ModelError {
+    let near = settings
+        .providers()
+        .map(|known| (becket_types::edit_distance(known, provider), known))
+        .filter(|(distance, known)| *distance <= 2.max(known.len() / 4))
+        .min();
+    let hint = match near {
+        Some((_, known)) => format!("Did you mean {known}/{name}? `becket models` lists the providers."),
+        None => format!(
+            "`becket models` lists the providers; for a server of your own, write kind and base_url into \
+             [providers.{provider}] of your configuration."
+        ),
+    };
+    ModelError::new(
+        ErrorKind::NotFound,
+        format!("`{provider}/{name}` names no model: there is no provider named `{provider}`."),
+    )
+    .hint(hint)
+}
+
 /// What the model's server said, the user's settings, and a server on this machine (`local`) change in the catalog's figures.
-fn adjust(info: &mut ModelInfo, settings: &Settings, said: Option<probe::ServerModel>, local: bool) {
+fn adjust(
+    info: &mut ModelInfo,
+    settings: &Settings,
+    endpoint: &Endpoint,
+    said: Option<probe::ServerModel>,
+    local: bool,
+) {
     if local && !catalog::is_hosted_only(&info.name) {
         // Nobody sends a bill for it.
         info.prices = None;
     }
     info.images = said.and_then(|said| said.images).unwrap_or(info.images);
+    if let Some(own) = endpoint.models.iter().find(|figures| figures.name == info.name) {
+        info.max_output = own.max_output.unwrap_or(info.max_output);
+        info.images = own.images.unwrap_or(info.images);
+        info.reasoning = own.reasoning.unwrap_or(info.reasoning);
+        info.prices = own.prices.or(info.prices);
+        if let Some(window) = own.window {
+            info.window = window;
+            info.input_limit = window;
+            info.max_output = info.max_output.min(window);
+        }
+        "the configuration".clone_into(&mut info.source);
+    }
     let set = settings.window.map(|window| (window, "set by the user"));
-    let said = said.and_then(|said| said.window).map(|window| (window, "said by its server"));
+    let known = endpoint.models.iter().any(|own| own.name == info.name && own.window.is_some());
+    let said =
+        said.and_then(|said| said.window).filter(|_| !known).map(|window| (window, "said by its server"));
     if let Some((window, source)) = set.or(said) {
         info.window = window;
         info.input_limit = window;
@@ -316,7 +375,7 @@ mod tests {
         ] {
             let endpoint = Endpoint { base_url: Some(url.to_owned()), ..Endpoint::default() };
             let settings = Settings { anthropic: endpoint.clone(), openai: endpoint, ..Settings::default() };
-            for reference in [ModelRef::OpenAi(name.to_owned()), ModelRef::Anthropic(name.to_owned())] {
+            for reference in [ModelRef::openai(name.to_owned()), ModelRef::anthropic(name.to_owned())] {
                 let model = open(&reference, &settings).unwrap();
                 assert_eq!(model.info().prices.is_some(), priced, "{name} at {url}");
             }

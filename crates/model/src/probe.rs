@@ -3,8 +3,9 @@
 //! For `becket models`, `becket doctor` and the first choice of a model. Never needed for a request.
 
 use crate::ErrorKind::{Dns, Network, Tls};
-use crate::http::{Transport, join};
-use crate::settings::{Credential, Endpoint, Settings};
+use crate::http::Transport;
+use crate::place::Place;
+use crate::settings::{Kind, Settings};
 use crate::{ModelError, ModelRef, layout};
 use becket_types::{Millis, WireLayout};
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,13 @@ pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Liste
 /// Asks the server of an OpenAI-compatible model about it: for its list of models and, as llama.cpp has them, its properties.
 /// Waits for a second at most; whatever was not said until then is unknown. `None` if there is no server. `listed`: its entry in
 /// the list, where the caller has that already.
-pub async fn describe(name: &str, listed: Option<&Listed>, settings: &Settings) -> Option<ServerModel> {
-    let transport = transport(&ModelRef::OpenAi(String::new()), settings).ok()?;
+pub async fn describe(
+    reference: &ModelRef,
+    listed: Option<&Listed>,
+    settings: &Settings,
+) -> Option<ServerModel> {
+    let name = reference.name();
+    let transport = transport(reference, settings).ok()?;
     let mut props = transport.url.clone();
     let root = props.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
     props.set_path(&format!("{root}/props"));
@@ -107,27 +113,15 @@ fn entries(json: &Value) -> Vec<Listed> {
 }
 
 fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, ModelError> {
-    let (setting, endpoint, base, keep): (_, &Endpoint, _, _) = match reference {
-        ModelRef::Anthropic(_) => {
-            ("ANTHROPIC_BASE_URL", &settings.anthropic, "https://api.anthropic.com", false)
-        }
-        _ => ("OPENAI_BASE_URL", &settings.openai, "https://api.openai.com/v1", true),
-    };
-    let url = join(endpoint.base_url.as_deref().unwrap_or(base), "/models", keep)?;
-    let mut headers = Vec::new();
-    if let ModelRef::Anthropic(_) = reference {
-        headers.push(("anthropic-version", "2023-06-01".to_owned()));
-    }
-    match (&endpoint.credential, reference) {
-        (Some(Credential::ApiKey(key)), ModelRef::Anthropic(_)) => {
-            headers.push(("x-api-key", key.expose().to_owned()));
-        }
-        (Some(credential), _) => {
-            headers.push(("authorization", format!("Bearer {}", credential.secret().expose())));
-        }
-        (None, _) => {}
-    }
-    Transport::new(url, setting, endpoint, &headers, settings)
+    let provider = reference.provider();
+    let endpoint = settings
+        .endpoint(provider)
+        .ok_or_else(|| crate::no_provider(provider, reference.name(), settings))?;
+    let place = Place::new(provider, endpoint)?;
+    let url = place.url("/models", place.kind != Kind::Anthropic)?;
+    let version = ("anthropic-version", "2023-06-01".to_owned());
+    let own: &[_] = if place.kind == Kind::Anthropic { &[version] } else { &[] };
+    place.transport(url, own, settings)
 }
 
 fn listed(entry: &Value) -> Option<Listed> {
@@ -138,12 +132,14 @@ fn listed(entry: &Value) -> Option<Listed> {
         &entry["max_context_length"],
         &entry["context_window"],
         &entry["max_input_tokens"],
+        &entry["inputTokenLimit"],
         &entry["meta"]["n_ctx"],
         &entry["meta"]["n_ctx_train"],
     ];
     let modalities = entry["architecture"]["input_modalities"].as_array();
     Some(Listed {
-        name: name.to_owned(),
+        // Gemini's list has `models/NAME`.
+        name: name.strip_prefix("models/").unwrap_or(name).to_owned(),
         window: window.into_iter().find_map(Value::as_u64),
         images: modalities
             .map(|all| all.iter().any(|one| one == "image"))

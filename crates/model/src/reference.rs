@@ -1,22 +1,34 @@
 //! `provider/name`: how a user says which model.
 
-use crate::{ErrorKind, ModelError};
+use crate::{ErrorKind, ModelError, catalog};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Which adapter talks to the model, and what the model is called there.
+/// Which provider has the model, and what it is called there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelRef {
-    /// `anthropic/NAME`: Anthropic Messages.
-    Anthropic(String),
-    /// `openai/NAME`: OpenAI Chat Completions and everything compatible. The name may contain slashes.
-    OpenAi(String),
+    /// `PROVIDER/NAME`. The name may contain slashes.
+    Named { provider: String, name: String },
     /// `script:FILE`: answers from a file.
     Script(PathBuf),
 }
 
 impl ModelRef {
-    /// Parses what the user wrote. A bare `claude-…`, `gpt-…` or `oN…` names its provider by itself.
+    /// A model of Anthropic.
+    pub fn anthropic(name: String) -> Self {
+        Self::Named { provider: "anthropic".to_owned(), name }
+    }
+
+    /// A model of OpenAI, or of the server at its base URL.
+    pub fn openai(name: String) -> Self {
+        Self::Named { provider: "openai".to_owned(), name }
+    }
+
+    pub fn named(provider: &str, name: &str) -> Self {
+        Self::Named { provider: provider.to_owned(), name: name.to_owned() }
+    }
+
+    /// Parses what the user wrote. A bare name of a model that is known names its provider by itself.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] that says which forms there are.
@@ -35,25 +47,40 @@ impl ModelRef {
             ));
         }
         match text.split_once('/') {
-            Some(("anthropic", name)) if !name.is_empty() => Ok(Self::Anthropic(name.to_owned())),
-            Some(("openai", name)) if !name.is_empty() => Ok(Self::OpenAi(name.to_owned())),
-            _ if text.starts_with("claude-") => Ok(Self::Anthropic(text.to_owned())),
-            _ if bare_openai(text) => Ok(Self::OpenAi(text.to_owned())),
-            _ => Err(unknown(
-                text,
-                "Write anthropic/NAME, openai/NAME (also for llama.cpp, Ollama, vLLM, LM Studio and OpenRouter, \
-                 with OPENAI_BASE_URL), or script:FILE.",
-            )),
+            Some((provider, name)) if is_provider(provider) && !name.is_empty() => {
+                Ok(Self::named(provider, name))
+            }
+            _ if text.starts_with("claude-") => Ok(Self::anthropic(text.to_owned())),
+            _ if bare_openai(text) => Ok(Self::openai(text.to_owned())),
+            _ => catalog::maker(text).map(|provider| Self::named(provider, text)).ok_or_else(|| {
+                unknown(
+                    text,
+                    "Write PROVIDER/NAME, such as anthropic/NAME, openai/NAME, ollama/NAME or openrouter/NAME \
+                     (`becket models` lists them), or script:FILE.",
+                )
+            }),
         }
     }
 
-    pub fn provider(&self) -> &'static str {
+    pub fn provider(&self) -> &str {
         match self {
-            Self::Anthropic(_) => "anthropic",
-            Self::OpenAi(_) => "openai",
+            Self::Named { provider, .. } => provider,
             Self::Script(_) => "script",
         }
     }
+
+    /// The name on the wire; empty for a script.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Named { name, .. } => name,
+            Self::Script(_) => "",
+        }
+    }
+}
+
+fn is_provider(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
 }
 
 fn bare_openai(text: &str) -> bool {
@@ -70,8 +97,7 @@ fn unknown(text: &str, hint: &str) -> ModelError {
 impl fmt::Display for ModelRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anthropic(name) => write!(f, "anthropic/{name}"),
-            Self::OpenAi(name) => write!(f, "openai/{name}"),
+            Self::Named { provider, name } => write!(f, "{provider}/{name}"),
             Self::Script(file) => write!(f, "script:{}", file.display()),
         }
     }
@@ -84,17 +110,26 @@ mod tests {
     #[test]
     fn forms_of_a_reference() {
         for (text, want) in [
-            ("anthropic/claude-sonnet-5", Some(ModelRef::Anthropic("claude-sonnet-5".into()))),
-            ("claude-sonnet-5", Some(ModelRef::Anthropic("claude-sonnet-5".into()))),
-            ("openai/gpt-5.6", Some(ModelRef::OpenAi("gpt-5.6".into()))),
-            ("openai//models/q4/qwen.gguf", Some(ModelRef::OpenAi("/models/q4/qwen.gguf".into()))),
-            ("openai/anthropic/claude-opus-5", Some(ModelRef::OpenAi("anthropic/claude-opus-5".into()))),
-            ("gpt-5", Some(ModelRef::OpenAi("gpt-5".into()))),
-            ("o3", Some(ModelRef::OpenAi("o3".into()))),
+            ("anthropic/claude-sonnet-5", Some(ModelRef::anthropic("claude-sonnet-5".into()))),
+            ("claude-sonnet-5", Some(ModelRef::anthropic("claude-sonnet-5".into()))),
+            ("openai/gpt-5.6", Some(ModelRef::openai("gpt-5.6".into()))),
+            ("openai//models/q4/qwen.gguf", Some(ModelRef::openai("/models/q4/qwen.gguf".into()))),
+            ("openai/anthropic/claude-opus-5", Some(ModelRef::openai("anthropic/claude-opus-5".into()))),
+            ("gpt-5", Some(ModelRef::openai("gpt-5".into()))),
+            ("o3", Some(ModelRef::openai("o3".into()))),
             ("script:demo.json", Some(ModelRef::Script("demo.json".into()))),
             ("script:", None),
             ("openai/", None),
-            ("ollama/x", None),
+            ("ollama/x", Some(ModelRef::named("ollama", "x"))),
+            (
+                "openrouter/anthropic/claude-opus-5",
+                Some(ModelRef::named("openrouter", "anthropic/claude-opus-5")),
+            ),
+            ("gemini-2.5-pro", Some(ModelRef::named("google", "gemini-2.5-pro"))),
+            ("deepseek-v3.2", Some(ModelRef::named("deepseek", "deepseek-v3.2"))),
+            ("qwen3-32b", None),
+            ("/models/x.gguf", None),
+            ("Ollama/x", None),
             ("openai/x\ny", None),
             ("", None),
         ] {

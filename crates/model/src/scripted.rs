@@ -7,7 +7,8 @@
 use crate::adapter::Memory;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::chat::{ChatEncoder, head_rest, tail};
-use crate::ids::IdRule;
+use crate::compat::Compat;
+use crate::settings::Kind;
 use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
 use becket_types::{FinishReason, Message, Millis, Part, Prices, Role, Usage};
 use futures::stream::{BoxStream, StreamExt as _, unfold};
@@ -465,12 +466,13 @@ impl Model for ScriptedModel {
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
+        let compat = Compat::of(Kind::Chat, "");
         let head = || {
             let mut out = format!("{{\"model\":{}", Value::from(self.info.name.as_str())).into_bytes();
-            head_rest(request, &mut out);
+            head_rest(request, &compat, &mut out);
             out
         };
-        let (body, digest) = self.memory.body(request, &self.info, (IdRule::Any, false), head, tail(request));
+        let (body, digest) = self.memory.body(request, &self.info, &compat, head, tail(request));
         let bytes = body.iter().map(bytes::Bytes::len).sum();
         let facts = self.facts(request, bytes);
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -500,6 +502,7 @@ impl Model for ScriptedModel {
             cap: 0,
             seen: self.memory.seen.clone(),
             server: "the script".to_owned(),
+            fatal_codes: Vec::new(),
         };
         let items = match self.answer(&facts.unwrap_or_default()) {
             Ok(answer) => answer.items(of),

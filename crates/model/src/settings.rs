@@ -2,10 +2,14 @@
 //!
 //! Handed in once; nothing here reads the environment. A secret shows itself to nobody but the header it belongs in.
 
+use crate::auth::Auth;
 use crate::body_limit::BodyLimits;
+use crate::compat::Compat;
 use crate::layout::Layouts;
 use crate::probe::{ServerModel, ServerModels};
+use becket_types::Prices;
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,31 +34,106 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A token that expires: the function gives one that is valid now. Its argument is true if the last one was refused.
+#[derive(Clone)]
+pub struct TokenSource(Arc<TokenFunction>);
+
+type TokenFunction = dyn Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
+
+impl TokenSource {
+    pub fn new(
+        token: impl Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(token))
+    }
+
+    /// A valid token, or why there is none. `refused`: the last one was.
+    pub fn token(&self, refused: bool) -> BoxFuture<'static, Result<Secret, String>> {
+        (self.0)(refused)
+    }
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSource")
+    }
+}
+
+impl PartialEq for TokenSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TokenSource {}
+
 /// How a provider knows who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// `x-api-key` for Anthropic, `Authorization: Bearer` for OpenAI.
+    /// In the header that the endpoint's `auth` names.
     ApiKey(Secret),
     /// `Authorization: Bearer` everywhere.
     Bearer(Secret),
+    /// `Authorization: Bearer` with a token that is asked for before each request.
+    Token(TokenSource),
 }
 
 impl Credential {
-    pub(crate) fn secret(&self) -> &Secret {
+    pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
-            Self::ApiKey(secret) | Self::Bearer(secret) => secret,
+            Self::ApiKey(secret) | Self::Bearer(secret) => Some(secret),
+            Self::Token(_) => None,
         }
     }
 }
 
-/// Where one provider is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Google Gemini.
+    Gemini,
+}
+
+/// Figures of a model that the user knows better than the catalog.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The name on the wire.
+    pub name: String,
+    pub window: Option<u64>,
+    pub max_output: Option<u64>,
+    pub images: Option<bool>,
+    pub reasoning: Option<bool>,
+    pub prices: Option<Prices>,
+}
+
+/// Where one provider is, and what it speaks.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Endpoint {
+    /// That of the provider of this name where absent; `openai` speaks Responses at its own address and Chat elsewhere.
+    pub kind: Option<Kind>,
     /// With or without a trailing `/v1`; the provider's own where absent.
     pub base_url: Option<String>,
     pub credential: Option<Credential>,
     /// Additional headers.
     pub headers: Vec<(String, String)>,
+    /// Place of the key; that of the wire format where absent.
+    pub auth: Option<Auth>,
+    /// The dialect; that of the host where absent.
+    pub compat: Option<Compat>,
+    /// Figures of single models.
+    pub models: Vec<Figures>,
+    /// The hint for a key that is needed and missing.
+    pub key_hint: Option<String>,
+    /// The setting that says where the server is, for messages.
+    pub url_setting: Option<String>,
+    /// Requests without a key are an error before anything is sent.
+    pub needs_key: bool,
 }
 
 /// Proxies, as the environment names them (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Loopback never goes through one.
@@ -96,6 +175,8 @@ impl fmt::Debug for Sleeper {
 pub struct Settings {
     pub anthropic: Endpoint,
     pub openai: Endpoint,
+    /// All other providers, by name.
+    pub others: BTreeMap<String, Endpoint>,
     pub proxies: Proxies,
     /// The variables that name trusted issuers of certificates, with their values, to say what is wrong with them.
     pub issuers: Vec<(&'static str, String)>,
@@ -128,6 +209,7 @@ impl Default for Settings {
         Self {
             anthropic: Endpoint::default(),
             openai: Endpoint::default(),
+            others: BTreeMap::new(),
             proxies: Proxies::default(),
             issuers: Vec::new(),
             max_wait: Duration::from_mins(1),
@@ -147,9 +229,32 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The statement of the user's own server about the model of this name.
-    pub(crate) fn said_by_server(&self, name: &str) -> Option<ServerModel> {
-        self.server_models.get(self.openai.base_url.as_deref()?)?.get(name).copied()
+    /// The endpoint of the provider of this name.
+    pub fn endpoint(&self, provider: &str) -> Option<&Endpoint> {
+        match provider {
+            "anthropic" => Some(&self.anthropic),
+            "openai" => Some(&self.openai),
+            other => self.others.get(other),
+        }
+    }
+
+    /// The same, to change it.
+    pub fn endpoint_mut(&mut self, provider: &str) -> Option<&mut Endpoint> {
+        match provider {
+            "anthropic" => Some(&mut self.anthropic),
+            "openai" => Some(&mut self.openai),
+            other => self.others.get_mut(other),
+        }
+    }
+
+    /// The names of all providers.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        ["anthropic", "openai"].into_iter().chain(self.others.keys().map(String::as_str))
+    }
+
+    /// The statement of a server of the user's own about the model of this name.
+    pub(crate) fn said_by_server(&self, endpoint: &Endpoint, name: &str) -> Option<ServerModel> {
+        self.server_models.get(endpoint.base_url.as_deref()?)?.get(name).copied()
     }
 }
 

@@ -182,7 +182,11 @@ impl Exchange {
         let id = self.logical_id.clone();
         let decoder = (self.make)();
         self.state = State::Connecting(Box::pin(async move {
-            let response = transport.post(&body, &id).await?;
+            let mut response = transport.post(&body, &id, false).await?;
+            if response.status().as_u16() == 401 && transport.has_tokens() {
+                // Tokens expire early, and clocks differ: a fresh one gets one more try.
+                response = transport.post(&body, &id, true).await?;
+            }
             if !response.status().is_success() {
                 let error = transport.failure(response).await;
                 transport.note_refused(&body, &error);

@@ -162,7 +162,7 @@ async fn bearer_tokens_and_base_urls_with_v1() {
 #[test]
 fn a_missing_key_is_said_before_anything_is_sent() {
     let settings = becket_model::Settings::default();
-    for reference in [ModelRef::Anthropic("claude-opus-5".into()), ModelRef::OpenAi("gpt-5".into())] {
+    for reference in [ModelRef::anthropic("claude-opus-5".into()), ModelRef::openai("gpt-5".into())] {
         let error = open(&reference, &settings).err().unwrap();
         assert_eq!(error.kind, ErrorKind::Auth);
         assert!(error.hint.unwrap().contains("_API_KEY"));

@@ -329,17 +329,17 @@ async fn servers_say_what_they_have() {
         .get("/v1/models", Reply::json(200, &json!({"data": [{"id": "/m/qwen.gguf", "meta": {"n_ctx_train": 32768}}, {"id": "b", "max_model_len": 4096}]})))
         .get("/props", Reply::json(200, &json!({"default_generation_settings": {"n_ctx": 16384}})));
     let (settings, _) = settings(&server.url());
-    let listed = probe::list(&ModelRef::OpenAi(String::new()), &settings).await.unwrap();
+    let listed = probe::list(&ModelRef::openai(String::new()), &settings).await.unwrap();
     let want = [("/m/qwen.gguf", Some(32768)), ("b", Some(4096))];
     assert_eq!(listed.iter().map(|l| (l.name.as_str(), l.window)).collect::<Vec<_>>(), want);
     // The window it was started with goes before the one its model was trained for.
-    let said = probe::describe("/m/qwen.gguf", None, &settings).await.unwrap();
+    let said = probe::describe(&ModelRef::openai("/m/qwen.gguf".into()), None, &settings).await.unwrap();
     assert_eq!((said.window, said.images, said.layout), (Some(16384), None, None));
     let nowhere = Settings {
         openai: becket_model::Endpoint { base_url: Some("http://127.0.0.1:9".into()), ..Default::default() },
         ..settings
     };
-    assert_eq!(probe::describe("b", None, &nowhere).await, None);
+    assert_eq!(probe::describe(&ModelRef::openai("b".into()), None, &nowhere).await, None);
 }
 
 /// Each kind of server describes its model `m` in its own way.
@@ -391,7 +391,7 @@ async fn servers_say_what_their_models_can_do() {
             .get("/v1/models", Reply::json(200, &json!({ "data": models })))
             .get("/props", Reply::json(200, &props));
         let (settings, _) = settings(&server.url());
-        let found = probe::describe("m", None, &settings).await.unwrap();
+        let found = probe::describe(&ModelRef::openai("m".into()), None, &settings).await.unwrap();
         assert_eq!((found.window, found.images, found.layout), want, "{models} {props}");
     }
 }

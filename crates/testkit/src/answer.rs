@@ -1,5 +1,6 @@
 //! Answers of a model, independent of a wire format, and their stream in each format.
 
+use crate::wires;
 use becket_types::Usage;
 use serde_json::{Value, json};
 
@@ -10,17 +11,26 @@ pub enum Wire {
     Anthropic,
     /// OpenAI Chat Completions.
     Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Google Gemini.
+    Gemini,
 }
 
 impl Wire {
     pub fn of_path(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
-        if path.ends_with("/messages") { Self::Anthropic } else { Self::Chat }
+        match path {
+            _ if path.ends_with("/messages") || path.ends_with("RawPredict") => Self::Anthropic,
+            _ if path.ends_with("/responses") => Self::Responses,
+            _ if path.contains("enerateContent") => Self::Gemini,
+            _ => Self::Chat,
+        }
     }
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+pub(crate) enum Piece {
     Text(String),
     Reasoning { text: String, signature: Option<String> },
     Redacted(String),
@@ -130,11 +140,24 @@ impl Answer {
             (None, Wire::Anthropic, true) => "tool_use",
             (None, Wire::Anthropic, false) => "end_turn",
             (None, Wire::Chat, true) => "tool_calls",
-            (None, Wire::Chat, false) => "stop",
+            (None, Wire::Chat | Wire::Responses | Wire::Gemini, _) => "stop",
         }
     }
 
-    fn split<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    pub(crate) fn usage_of(&self) -> Usage {
+        self.usage
+    }
+
+    /// The stop reason, where the test names one.
+    pub(crate) fn stop_word(&self) -> Option<&str> {
+        self.stop.as_deref()
+    }
+
+    pub(crate) fn split<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let mut rest = text;
         let mut out = Vec::new();
         while !rest.is_empty() {
@@ -164,6 +187,8 @@ impl Answer {
                 events.push("data: [DONE]\n\n".to_owned());
                 events
             }
+            Wire::Responses => wires::responses(self).iter().map(anthropic_event).collect(),
+            Wire::Gemini => wires::gemini(self).iter().map(|v| format!("data: {v}\n\n")).collect(),
         }
     }
 
@@ -295,6 +320,8 @@ impl Answer {
                     "choices": [{"index": 0, "message": message, "finish_reason": self.stop_reason(wire)}],
                     "usage": self.chat_usage()})
             }
+            Wire::Responses => wires::responses_json(self),
+            Wire::Gemini => wires::gemini_json(self),
         }
     }
 }

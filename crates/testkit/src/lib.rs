@@ -25,6 +25,7 @@ mod project;
 mod reply;
 mod server;
 mod shape;
+mod wires;
 
 pub use answer::{Answer, Wire};
 pub use gate::Gate;

@@ -51,9 +51,9 @@ fn on(server: &MockServer, name: &str, slept: &Arc<Mutex<Vec<Duration>>>) -> Arc
     let openai = Endpoint {
         base_url: Some(server.url()),
         credential: Some(Credential::ApiKey(Secret::new("sk-secret-key"))),
-        headers: Vec::new(),
+        ..Endpoint::default()
     };
-    open(&ModelRef::OpenAi(name.into()), &Settings { openai, sleeper, ..Settings::default() }).unwrap()
+    open(&ModelRef::openai(name.into()), &Settings { openai, sleeper, ..Settings::default() }).unwrap()
 }
 
 /// A turn of 16 steps of about 2,000 tokens, with a call that waits for the test in the middle.

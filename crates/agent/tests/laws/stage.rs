@@ -79,7 +79,7 @@ impl Planned {
         let endpoint = Endpoint {
             base_url: Some("http://127.0.0.1:9/v1".to_owned()),
             credential: Some(Credential::ApiKey(Secret::new("sk-key"))),
-            headers: Vec::new(),
+            ..Endpoint::default()
         };
         let settings = Settings { openai: endpoint, ..Settings::default() };
         let info = ModelInfo {
@@ -99,7 +99,7 @@ impl Planned {
             info,
             plan: Arc::clone(plan),
             behaviour,
-            encoder: open(&ModelRef::OpenAi("local".to_owned()), &settings).unwrap(),
+            encoder: open(&ModelRef::openai("local".to_owned()), &settings).unwrap(),
             prepared: Mutex::default(),
         })
     }

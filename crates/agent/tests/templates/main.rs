@@ -46,12 +46,12 @@ impl Wires {
         let endpoint = Endpoint {
             base_url: Some("http://127.0.0.1:9".into()),
             credential: Some(Credential::ApiKey(Secret::new("none"))),
-            headers: Vec::new(),
+            ..Endpoint::default()
         };
         let settings = Settings { anthropic: endpoint.clone(), openai: endpoint, ..Settings::default() };
         Self {
-            chat: open(&ModelRef::OpenAi("local".into()), &settings).unwrap(),
-            anthropic: open(&ModelRef::Anthropic("local".into()), &settings).unwrap(),
+            chat: open(&ModelRef::openai("local".into()), &settings).unwrap(),
+            anthropic: open(&ModelRef::anthropic("local".into()), &settings).unwrap(),
             blobs: Arc::new(NoBlobs),
             tools: vec![ToolSpec {
                 name: "read".into(),

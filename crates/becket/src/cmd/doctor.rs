@@ -109,12 +109,14 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
     let models = model_settings(environment, &settings);
     crate::runtime()?.block_on(async {
         let mut out = Vec::new();
-        for (reference, endpoint, name) in [
-            (ModelRef::Anthropic(String::new()), &models.anthropic, "anthropic"),
-            (ModelRef::OpenAi(String::new()), &models.openai, "openai"),
-        ] {
-            if endpoint.credential.is_none() && endpoint.base_url.is_none() {
-                out.push(check("model", true, format!("{name}: not configured")));
+        for name in crate::providers::names(&settings) {
+            let reference = ModelRef::named(name, "");
+            let Some(endpoint) = models.endpoint(name) else { continue };
+            let named = settings.config.providers.contains_key(name) || endpoint.credential.is_some();
+            if !named && (!matches!(name, "anthropic" | "openai") || endpoint.base_url.is_none()) {
+                if matches!(name, "anthropic" | "openai") {
+                    out.push(check("model", true, format!("{name}: not configured")));
+                }
                 continue;
             }
             match probe::list(&reference, &models).await {
@@ -149,12 +151,12 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
 /// The configured model, where its server lists models and this one is not among them.
 fn unlisted(provider: &str, configured: Option<&str>, listed: &[&str]) -> Option<Check> {
     let reference = ModelRef::parse(configured?).ok()?;
-    let name = match &reference {
-        ModelRef::Anthropic(name) | ModelRef::OpenAi(name) if reference.provider() == provider => name,
-        _ => return None,
-    };
+    if reference.provider() != provider {
+        return None;
+    }
+    let name = reference.name();
     // Names without their date are served, too.
-    if listed.is_empty() || listed.iter().any(|served| served.starts_with(name.as_str())) {
+    if listed.is_empty() || listed.iter().any(|served| served.starts_with(name)) {
         return None;
     }
     let near = listed.iter().min_by_key(|served| becket_types::edit_distance(served, name))?;

@@ -11,6 +11,7 @@ pub(crate) mod help;
 pub(crate) mod hooks;
 pub(crate) mod import;
 pub(crate) mod live;
+pub(crate) mod login;
 pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod redo;

@@ -18,10 +18,19 @@ pub(crate) fn run(
     args: &ModelsArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let known = catalog::all();
-    let remote = if args.remote { remote(environment, cwd)? } else { Vec::new() };
+    let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
+    let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
+    let endpoints = model_settings(environment, &settings);
+    let known = known(&endpoints);
+    let remote = if args.remote { remote(environment, &settings, &endpoints)? } else { Vec::new() };
     if args.json {
-        let body = json!({ "known": known, "served": remote.iter().map(|(provider, result)| match result {
+        let providers: Vec<_> = crate::providers::names(&settings)
+            .map(|name| {
+                let key = crate::models::key_source(&ModelRef::named(name, ""), &settings);
+                json!({ "name": name, "usable": usable(&endpoints, name), "key": (key != "none").then_some(key) })
+            })
+            .collect();
+        let body = json!({ "known": known, "providers": providers, "served": remote.iter().map(|(provider, result)| match result {
             Ok(models) => json!({ "provider": provider, "models": models.iter().map(|(n, w)| json!({ "name": n, "window": w })).collect::<Vec<_>>() }),
             Err(e) => json!({ "provider": provider, "error": e }),
         }).collect::<Vec<_>>() });
@@ -42,14 +51,65 @@ pub(crate) fn run(
         }
     }
     write(out, &format!("{:<40} {:>7} {:>7}  {:>18}\n", "model", "window", "output", "$ in / out per M"))?;
-    for info in &known {
-        write(out, &row(info))?;
+    let mut unused = Vec::new();
+    for name in crate::providers::names(&settings) {
+        let models: Vec<&ModelInfo> = known.iter().filter(|info| info.provider == name).collect();
+        let key = crate::models::key_source(&ModelRef::named(name, ""), &settings);
+        if models.is_empty() && key == "none" && !settings.config.providers.contains_key(name) {
+            unused.push(name);
+            continue;
+        }
+        write(out, &format!("\n{}\n", heading(&endpoints, name, &key)))?;
+        for info in models {
+            write(out, &row(info))?;
+        }
     }
     write(
         out,
-        "\nAny other name works too; its window is then taken as 128k until a server says\n\
-         otherwise. --json has the source of each figure.\n",
+        &format!(
+            "\nAlso built in: {}.\nAny other name works as PROVIDER/NAME; its window is then taken as 128k until a server\n\
+             says otherwise. --json has the source of each figure.\n",
+            unused.join(", ")
+        ),
     )
+}
+
+/// The catalog, and the models of the configuration that it does not have.
+fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
+    let mut known = catalog::all();
+    for provider in endpoints.providers() {
+        for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()
+        {
+            if !known.iter().any(|info| info.provider == provider && info.name == own.name) {
+                let mut info = catalog::lookup(provider, &own.name);
+                info.window = own.window.unwrap_or(info.window);
+                info.max_output = own.max_output.unwrap_or(info.max_output);
+                info.prices = own.prices.or(info.prices);
+                "the configuration".clone_into(&mut info.source);
+                known.push(info);
+            }
+        }
+    }
+    known
+}
+
+/// A request can be sent: there is a key, or none is needed.
+fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool {
+    endpoints.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some() || !endpoint.needs_key)
+}
+
+/// `* groq (Groq), key in GROQ_API_KEY`: the mark says that it can be used.
+fn heading(endpoints: &becket_model::Settings, name: &str, key: &str) -> String {
+    let built_in = becket_config::vendor(name);
+    let title = built_in.map(|vendor| format!(" ({})", vendor.title)).unwrap_or_default();
+    let mark = if usable(endpoints, name) { "*" } else { "-" };
+    let state = match (key, built_in) {
+        ("none", _) if usable(endpoints, name) => "needs no key".to_owned(),
+        ("none", Some(vendor)) if !vendor.keys.is_empty() => format!("no key: set {}", vendor.keys[0]),
+        ("none", _) => "no key".to_owned(),
+        (key, _) => format!("key in {key}"),
+    };
+    format!("{mark} {name}{title}, {state}")
 }
 
 fn row(info: &ModelInfo) -> String {
@@ -60,24 +120,32 @@ fn row(info: &ModelInfo) -> String {
 /// The models of one provider with their windows, or why there is no list.
 type Served = Result<Vec<(String, Option<u64>)>, String>;
 
-fn remote(environment: &Environment, cwd: &Path) -> Result<Vec<(&'static str, Served)>, Failure> {
-    let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
-    let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
-    let settings = model_settings(environment, &settings);
+/// Asks every provider that has a key or a configured address.
+fn remote(
+    environment: &Environment,
+    settings: &becket_config::Settings,
+    endpoints: &becket_model::Settings,
+) -> Result<Vec<(String, Served)>, Failure> {
+    let asked: Vec<&str> = crate::providers::names(settings)
+        .filter(|name| {
+            let has_key = endpoints.endpoint(name).is_some_and(|endpoint| endpoint.credential.is_some());
+            let local = becket_config::vendor(name).is_some_and(|vendor| vendor.local);
+            has_key
+                || (!local && crate::providers::is_own_server(environment, settings, name))
+                || settings.config.provider(name).base_url.is_some()
+        })
+        .collect();
+    if asked.is_empty() {
+        return Ok(["anthropic", "openai"]
+            .map(|name| (name.to_owned(), Err("not configured (no key, no base URL)".to_owned())))
+            .into());
+    }
     crate::runtime()?.block_on(async {
-        let mut out = Vec::new();
-        for (provider, reference, endpoint) in [
-            ("anthropic", ModelRef::Anthropic(String::new()), &settings.anthropic),
-            ("openai", ModelRef::OpenAi(String::new()), &settings.openai),
-        ] {
-            if endpoint.credential.is_none() && endpoint.base_url.is_none() {
-                out.push((provider, Err("not configured (no key, no base URL)".to_owned())));
-                continue;
-            }
-            let listed = probe::list(&reference, &settings).await;
+        let lists = asked.into_iter().map(|name| async move {
+            let listed = probe::list(&ModelRef::named(name, ""), endpoints).await;
             let listed = listed.map(|models| models.into_iter().map(|m| (m.name, m.window)).collect());
-            out.push((provider, listed.map_err(|e| e.message)));
-        }
-        Ok(out)
+            (name.to_owned(), listed.map_err(|e| e.message))
+        });
+        Ok(futures::future::join_all(lists).await)
     })
 }

@@ -7,8 +7,8 @@ use crate::cmd::one_line;
 use crate::environment::Environment;
 use crate::keys;
 use crate::settings::{RunSettings, project_root};
-use becket_config::{Settings, Source};
-use becket_model::{Credential, Endpoint, ErrorKind, ModelRef, Secret, catalog, probe};
+use becket_config::{ProviderAuth, Settings, Source};
+use becket_model::{Credential, ErrorKind, ModelRef, Secret, catalog, probe};
 use becket_tui::input::{Hidden, Reply};
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 /// Time for a server to list its models; after it, the rest is offered without them.
 const PATIENCE: Duration = Duration::from_secs(1);
-const PROVIDERS: [&str; 2] = ["anthropic", "openai"];
 
 pub(super) struct Accounts {
     environment: Environment,
@@ -46,7 +45,7 @@ impl Accounts {
         let mut out: Vec<(String, String)> = Vec::new();
         let own = reached.openai.base_url.clone();
         if let Some(base) = &own {
-            let any = ModelRef::OpenAi(String::new());
+            let any = ModelRef::openai(String::new());
             let listed = tokio::time::timeout(PATIENCE, probe::list(&any, &reached)).await;
             let listed = listed.ok().and_then(Result::ok).unwrap_or_default();
             out.extend(
@@ -62,7 +61,7 @@ impl Accounts {
                 continue;
             }
             let provider = reference.provider();
-            match endpoint(&reached, provider) {
+            match reached.endpoint(provider) {
                 // That key is for the server that is named, and it has not listed this model.
                 Some(_) if provider == "openai" && own.is_some() => {
                     rest.push((info.id, "not listed by your server".to_owned()));
@@ -88,12 +87,8 @@ impl Accounts {
 
     /// The variable that names the key of this provider; it goes before the file.
     fn variable(&self, provider: &str) -> Option<String> {
-        let config = &self.settings.config.providers;
-        let named = match provider {
-            "anthropic" => &config.anthropic.api_key_env,
-            _ => &config.openai.api_key_env,
-        };
-        let named = named.clone().filter(|name| self.environment.var(name).is_some());
+        let named = self.settings.config.provider(provider).api_key_env.clone();
+        let named = named.filter(|name| self.environment.var(name).is_some());
         named.or_else(|| match &self.settings.credentials.get(provider)?.source {
             Source::Environment(name) => Some(name.clone()),
             _ => None,
@@ -110,23 +105,28 @@ impl Accounts {
         }
         let reached = self.reached();
         let row = |provider: &str| {
-            let endpoint = endpoint(&reached, provider)?;
+            let endpoint = reached.endpoint(provider)?;
             let place = endpoint.base_url.as_ref().map(|base| format!("{base} · ")).unwrap_or_default();
             let key = if endpoint.credential.is_some() { self.source(provider) } else { "no key".to_owned() };
             Some((provider.to_owned(), format!("{place}{key}")))
         };
-        Ok(PROVIDERS.iter().filter_map(|provider| row(provider)).collect())
+        let takes_key = |name: &&str| {
+            let auth = becket_config::vendor(name).map(|vendor| vendor.auth);
+            !matches!(auth, Some(ProviderAuth::Aws | ProviderAuth::Google))
+                && reached
+                    .endpoint(name)
+                    .is_some_and(|e| e.needs_key || e.credential.is_some() || *name == "openai")
+        };
+        let names = crate::providers::names(&self.settings).filter(takes_key);
+        Ok(names.filter_map(row).collect())
     }
 
     /// Checks a key with one request for the list of models, keeps it, and has it count at once. A key that the provider refuses
     /// is not kept; one that could not be checked is.
     pub(super) async fn change_key(&self, provider: &str, key: Hidden) -> Result<String, String> {
         let mut settings = self.reached();
-        let reference = match provider {
-            "anthropic" => ModelRef::Anthropic(String::new()),
-            _ => ModelRef::OpenAi(String::new()),
-        };
-        let Some(endpoint) = endpoint_mut(&mut settings, provider) else {
+        let reference = ModelRef::named(provider, "");
+        let Some(endpoint) = settings.endpoint_mut(provider) else {
             return Err(format!("becket knows no provider {provider}"));
         };
         endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0.as_str())));
@@ -141,7 +141,7 @@ impl Accounts {
         }
         keys::keep(&self.environment, provider, &key.0)?;
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = endpoint_mut(&mut shared, provider) {
+        if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
         }
         drop(shared);
@@ -158,21 +158,5 @@ impl Accounts {
             said.push_str(&format!(" {name} goes before it when becket starts again: unset it then."));
         }
         Ok(said)
-    }
-}
-
-fn endpoint<'a>(settings: &'a becket_model::Settings, provider: &str) -> Option<&'a Endpoint> {
-    match provider {
-        "anthropic" => Some(&settings.anthropic),
-        "openai" => Some(&settings.openai),
-        _ => None,
-    }
-}
-
-fn endpoint_mut<'a>(settings: &'a mut becket_model::Settings, provider: &str) -> Option<&'a mut Endpoint> {
-    match provider {
-        "anthropic" => Some(&mut settings.anthropic),
-        "openai" => Some(&mut settings.openai),
-        _ => None,
     }
 }

@@ -155,7 +155,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         return Ok(Next::Session);
     }
     let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
-    let own = settings.settings.config.providers.openai.base_url.clone();
+    let own = settings.settings.config.provider("openai").base_url.clone();
     let mut servers: Vec<(String, String)> =
         SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect();
     if let Some(base) = &own {
@@ -220,7 +220,7 @@ fn page(
     first: Vec<Entry>,
     note: Option<String>,
 ) -> (Welcome, usize) {
-    let own_server = settings.settings.config.providers.openai.base_url.is_some();
+    let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
     let by_key = models::by_key(&settings.settings);
     // That key is for the server that is named.
@@ -307,9 +307,9 @@ fn look(
 async fn ask(name: String, base: String, key: Option<Secret>) -> Vec<Entry> {
     // No proxy: it is this machine, or what the person named.
     let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
-    let openai = Endpoint { base_url: Some(base.clone()), credential, headers: Vec::new() };
+    let openai = Endpoint { base_url: Some(base.clone()), credential, ..Endpoint::default() };
     let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
-    let any = ModelRef::OpenAi(String::new());
+    let any = ModelRef::openai(String::new());
     let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, &settings)).await;
     let models = listed.ok().and_then(Result::ok).unwrap_or_default();
     let entry = |model: &becket_model::probe::Listed| {
@@ -324,9 +324,9 @@ fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Re
     let config = &mut settings.settings.config;
     let model = if let Some(rest) = id.strip_prefix("server ") {
         let (base, name) = rest.split_once(' ').unwrap_or((rest, ""));
-        if config.providers.openai.base_url.as_deref() != Some(base) {
+        if config.provider("openai").base_url.as_deref() != Some(base) {
             keep(environment, "providers.openai", "base_url", base)?;
-            config.providers.openai.base_url = Some(base.to_owned());
+            config.providers.entry("openai".to_owned()).or_default().base_url = Some(base.to_owned());
         }
         format!("openai/{name}")
     } else {

@@ -98,7 +98,8 @@ impl Encoder for AnthropicEncoder {
 /// True if an assistant message separates tool results from a user's words. llama.cpp moves words before the results of the
 /// same message; Claude takes both in one message, and with thinking it takes no filler.
 fn separates(env: &Env<'_>) -> bool {
-    !env.layout.is_standard() || !(env.official || env.info.name.to_lowercase().contains("claude"))
+    let claude = env.info.name.to_lowercase().contains("claude");
+    !env.layout.is_standard() || (env.compat.strict_order && !claude)
 }
 
 impl AnthropicEncoder {

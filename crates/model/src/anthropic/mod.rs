@@ -9,20 +9,20 @@ mod encode;
 
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
-use crate::http::{Transport, join};
-use crate::ids::IdRule;
+use crate::compat::Compat;
 use crate::layout::AFTER_SYSTEM;
-use crate::settings::{Credential, Settings};
+use crate::place::Place;
+use crate::schema::for_server;
+use crate::settings::Settings;
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
-use crate::{ErrorKind, ModelError, ModelInfo, Request, ToolChoice};
+use crate::{ModelError, ModelInfo, Request, ToolChoice};
 use becket_types::WireLayout;
 pub(crate) use decode::AnthropicDecoder;
 use encode::AnthropicEncoder;
 use serde_json::json;
 
-const BASE_URL: &str = "https://api.anthropic.com";
 /// The API's version, sent with every request.
 const VERSION: &str = "2023-06-01";
 /// Largest request in bytes that the Messages API takes.
@@ -30,28 +30,22 @@ const MAX_BODY: usize = 32 * 1024 * 1024;
 pub(crate) const CACHE: &str = r#","cache_control":{"type":"ephemeral"}}"#;
 
 pub(crate) struct Anthropic {
+    compat: Compat,
+    /// Anthropic's own servers, whose limit on bytes is known.
     official: bool,
 }
 
-/// The model `anthropic/name`.
-pub(crate) fn open(name: &str, settings: &Settings) -> Result<HttpModel<Anthropic>, ModelError> {
-    let endpoint = &settings.anthropic;
-    let url = join(endpoint.base_url.as_deref().unwrap_or(BASE_URL), "/messages", false)?;
+/// The model `name` of a provider that speaks this format.
+pub(crate) fn open(
+    place: &Place<'_>,
+    name: &str,
+    settings: &Settings,
+) -> Result<HttpModel<Anthropic>, ModelError> {
+    let url = place.url("/messages", false)?;
     let official = url.host_str().is_some_and(|h| h == "anthropic.com" || h.ends_with(".anthropic.com"));
-    let mut headers = vec![("anthropic-version", VERSION.to_owned())];
-    match &endpoint.credential {
-        Some(Credential::ApiKey(key)) => headers.push(("x-api-key", key.expose().to_owned())),
-        Some(Credential::Bearer(token)) => {
-            headers.push(("authorization", format!("Bearer {}", token.expose())));
-        }
-        None if official => {
-            return Err(ModelError::new(ErrorKind::Auth, "There is no key for Anthropic.")
-                .hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a bearer token."));
-        }
-        None => {}
-    }
-    let transport = Transport::new(url, "ANTHROPIC_BASE_URL", endpoint, &headers, settings)?;
-    Ok(HttpModel::new(("anthropic", name), Anthropic { official }, transport, settings))
+    let transport = place.transport(url, &[("anthropic-version", VERSION.to_owned())], settings)?;
+    let protocol = Anthropic { compat: place.compat.clone(), official };
+    Ok(HttpModel::new(place, name, protocol, transport, settings))
 }
 
 impl Protocol for Anthropic {
@@ -89,9 +83,10 @@ impl Protocol for Anthropic {
             let tools: Vec<_> = request
                 .tools
                 .iter()
-                .map(
-                    |t| json!({"name": t.name, "description": t.description, "input_schema": t.input_schema}),
-                )
+                .map(|t| {
+                    let schema = for_server(&t.input_schema, &self.compat);
+                    json!({"name": t.name, "description": t.description, "input_schema": schema})
+                })
                 .collect();
             put(&mut out, &tools);
         }
@@ -120,12 +115,8 @@ impl Protocol for Anthropic {
         Box::new(Shortcut::new(AnthropicDecoder::new, answer))
     }
 
-    fn ids(&self) -> IdRule {
-        IdRule::Word
-    }
-
-    fn official(&self) -> bool {
-        self.official
+    fn compat(&self) -> &Compat {
+        &self.compat
     }
 
     fn max_body(&self) -> Option<usize> {

@@ -9,6 +9,7 @@
 //! of its last message. Content that was text becomes parts if an image is joined to it.
 
 use crate::adapter::Env;
+use crate::compat::ReasoningField;
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
 use crate::media::{Media, stub};
@@ -42,6 +43,8 @@ pub(crate) struct ChatEncoder {
     separates: bool,
     /// A call without text has an empty string as content instead of `null`.
     empty_content: bool,
+    /// The field for a model's own reasoning, where it is not the usual one.
+    reasoning_field: Option<String>,
     /// The message that may still grow.
     open: Open,
     /// Image parts of the run of tool results that is still open.
@@ -69,8 +72,11 @@ impl Encoder for ChatEncoder {
 
     fn message(&mut self, message: &ContextMessage, env: &Env<'_>, out: &mut Vec<u8>) {
         // OpenAI's own server takes any order, and its models need no filler.
-        self.separates = !env.official || !env.layout.is_standard();
-        self.empty_content = !env.layout.is_standard();
+        self.separates = env.compat.strict_order || !env.layout.is_standard();
+        self.empty_content = !env.layout.is_standard() || !env.compat.null_content;
+        if let (None, ReasoningField::Named(field)) = (&self.reasoning_field, &env.compat.reasoning_field) {
+            self.reasoning_field = Some(field.clone());
+        }
         let message = &message.message;
         match message.role {
             Role::Tool if env.layout == WireLayout::TextOnly => {
@@ -218,7 +224,9 @@ impl ChatEncoder {
             put_str(out, &turn.text);
         }
         if !turn.reasoning.is_empty() {
-            out.extend_from_slice(b",\"reasoning_content\":");
+            out.push(b',');
+            put_str(out, self.reasoning_field.as_deref().unwrap_or("reasoning_content"));
+            out.push(b':');
             put_str(out, &turn.reasoning);
         }
         if !turn.calls.is_empty() {
@@ -247,7 +255,11 @@ impl Assistant {
 fn assistant(parts: &[Part], env: &Env<'_>) -> Assistant {
     let mut turn = Assistant::default();
     let name = env.info.name.to_lowercase();
-    let echo = ECHO.iter().any(|known| name.contains(known));
+    let echo = match env.compat.reasoning_field {
+        ReasoningField::ByModel => ECHO.iter().any(|known| name.contains(known)),
+        ReasoningField::Named(_) => true,
+        ReasoningField::None => false,
+    };
     for part in parts {
         match part {
             Part::Text { text, ignored: false, .. } if !is_blank(text) => turn.add_text(text, "\n"),
@@ -313,7 +325,7 @@ fn media_parts(part: &Part, env: &Env<'_>) -> Option<Value> {
             let name = name.as_deref();
             match env.blobs.get(blob) {
                 Some(bytes)
-                    if media_type == "application/pdf" && env.official && bytes.starts_with(b"%PDF") =>
+                    if media_type == "application/pdf" && env.compat.pdf && bytes.starts_with(b"%PDF") =>
                 {
                     let data = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
                     let file = json!({"filename": name.unwrap_or("document.pdf"), "file_data": data});

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure in here is a failed test")]
 
 use becket_model::{
-    Credential, Endpoint, Model, ModelError, ModelEvent, ModelRef, Request, Secret, Settings, Sleeper,
+    Credential, Endpoint, Kind, Model, ModelError, ModelEvent, ModelRef, Request, Secret, Settings, Sleeper,
     ToolChoice, open,
 };
 use becket_testkit::{MockServer, Wire};
@@ -13,7 +13,7 @@ use becket_types::{
 };
 use futures::StreamExt as _;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,19 +80,31 @@ pub(crate) fn settings(url: &str) -> (Settings, Arc<Mutex<Vec<Duration>>>) {
     let endpoint = Endpoint {
         base_url: Some(url.to_owned()),
         credential: Some(Credential::ApiKey(Secret::new("sk-secret-key"))),
-        headers: Vec::new(),
+        ..Endpoint::default()
     };
     let sleeper = Sleeper::new(move |duration| {
         note.lock().unwrap().push(duration);
         Box::pin(async {})
     });
-    (Settings { anthropic: endpoint.clone(), openai: endpoint, sleeper, ..Settings::default() }, slept)
+    let other = |kind| Endpoint { kind: Some(kind), ..endpoint.clone() };
+    let others = BTreeMap::from([
+        ("responses".to_owned(), other(Kind::Responses)),
+        ("google".to_owned(), other(Kind::Gemini)),
+    ]);
+    let settings =
+        Settings { anthropic: endpoint.clone(), openai: endpoint, others, sleeper, ..Settings::default() };
+    (settings, slept)
 }
+
+/// Every wire format that there is.
+pub(crate) const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini];
 
 pub(crate) fn model_ref(wire: Wire) -> ModelRef {
     match wire {
-        Wire::Anthropic => ModelRef::Anthropic("claude-sonnet-4-5".into()),
-        Wire::Chat => ModelRef::OpenAi("org/model-x".into()),
+        Wire::Anthropic => ModelRef::anthropic("claude-sonnet-4-5".into()),
+        Wire::Chat => ModelRef::openai("org/model-x".into()),
+        Wire::Responses => ModelRef::named("responses", "org/model-x"),
+        Wire::Gemini => ModelRef::named("google", "gemini-3.5-flash"),
     }
 }
 

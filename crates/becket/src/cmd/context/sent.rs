@@ -202,7 +202,8 @@ impl<'a> Maker<'a> {
     fn candidates(&self) -> Vec<becket_model::Settings> {
         let with = |base: Option<Option<&str>>| {
             let mut settings = self.settings.clone();
-            for endpoint in [&mut settings.anthropic, &mut settings.openai] {
+            let others = settings.others.values_mut();
+            for endpoint in [&mut settings.anthropic, &mut settings.openai].into_iter().chain(others) {
                 if let Some(base) = base {
                     endpoint.base_url = base.map(str::to_owned);
                 }

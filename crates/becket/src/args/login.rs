@@ -1,0 +1,39 @@
+//! Arguments of the commands about keys. None of them takes a key: arguments are visible to others on this machine.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The provider, such as `anthropic` or `groq`; without it, the key's beginning decides.
+    pub provider: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The provider, such as `anthropic` or `groq`.
+    pub provider: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuthArgs {
+    #[command(subcommand)]
+    pub command: AuthCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Exit code 0: there is a key; 1: there is none; 2: a provider refused its key.
+    Status(AuthStatusArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuthStatusArgs {
+    /// One provider alone.
+    pub provider: Option<String>,
+    /// Ask each provider if it takes its key.
+    #[arg(long)]
+    pub check: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,204 @@
+//! `becket login`, `logout` and `auth status`: the keys in the user's own file, and which keys are in use.
+//!
+//! Owns reading a key without showing it, and the words about keys. A key is never printed, and never an argument: arguments are
+//! visible to others on this machine.
+
+use crate::args::{AuthStatusArgs, ConfigArgs, LoginArgs, LogoutArgs};
+use crate::cmd::sessions::write;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::configuration;
+use crate::{keys, models, providers};
+use becket_config::{Settings, Vendor, vendor};
+use becket_model::{ErrorKind, ModelRef, probe};
+use becket_print::ExitStatus;
+use becket_types::edit_distance;
+use serde_json::json;
+use std::io::{IsTerminal as _, Read as _, Write};
+use std::path::Path;
+
+/// A key is shorter; what is longer is a file by mistake.
+const LONGEST: u64 = 16 * 1024;
+
+pub(crate) fn login(
+    environment: &Environment,
+    cwd: &Path,
+    args: &LoginArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let settings = read_settings(environment, cwd)?;
+    if let Some(name) = &args.provider {
+        check_name(&settings, name)?;
+    }
+    if !keys::may_be_kept(environment, &crate::settings::project_root(cwd)) {
+        return Err(Failure::usage(
+            "the key would come into this repository: your configuration is inside it",
+        )
+        .hint("set XDG_CONFIG_HOME to a folder outside, or use the provider's variable"));
+    }
+    let key = read_key(args.provider.as_deref())?;
+    let provider = match &args.provider {
+        Some(name) => name.clone(),
+        None => keys::provider(&key)
+            .map_err(|why| Failure::usage(why).hint("name the provider: becket login PROVIDER"))?
+            .to_owned(),
+    };
+    keys::keep(environment, &provider, &key).map_err(Failure::error)?;
+    write(out, &format!("The key for {provider} is kept in {}.\n", keys::path(environment).display()))?;
+    let variables = vendor(&provider).map(|vendor| vendor.keys).unwrap_or_default();
+    if let Some(variable) = variables.iter().find(|name| environment.var(name).is_some()) {
+        write(
+            out,
+            &format!("{variable} is set and goes before it; unset it to use the key that is kept.\n"),
+        )?;
+    }
+    Ok(ExitStatus::Ok)
+}
+
+pub(crate) fn logout(
+    environment: &Environment,
+    cwd: &Path,
+    args: &LogoutArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let settings = read_settings(environment, cwd)?;
+    check_name(&settings, &args.provider)?;
+    let removed = keys::forget(environment, &args.provider).map_err(Failure::error)?;
+    let path = keys::path(environment);
+    let text = if removed {
+        format!("The key for {} is removed from {}.\n", args.provider, path.display())
+    } else {
+        format!("There is no key for {} in {}.\n", args.provider, path.display())
+    };
+    write(out, &text)?;
+    let variables = vendor(&args.provider).map(|vendor| vendor.keys).unwrap_or_default();
+    if let Some(variable) = variables.iter().find(|name| environment.var(name).is_some()) {
+        write(out, &format!("{variable} is still set in your environment.\n"))?;
+    }
+    Ok(ExitStatus::Ok)
+}
+
+/// Exit code 0: there is a key; 1: there is none; 2: a provider refused its key.
+pub(crate) fn status(
+    environment: &Environment,
+    cwd: &Path,
+    args: &AuthStatusArgs,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let settings = read_settings(environment, cwd)?;
+    if let Some(name) = &args.provider {
+        check_name(&settings, name)?;
+    }
+    let endpoints = models::model_settings(environment, &settings);
+    let names: Vec<&str> = providers::names(&settings)
+        .filter(|name| args.provider.as_deref().is_none_or(|wanted| wanted == *name))
+        .filter(|name| endpoints.endpoint(name).is_some_and(|endpoint| endpoint.credential.is_some()))
+        .collect();
+    let checked: Vec<Option<ErrorKind>> = if args.check {
+        crate::runtime()?.block_on(async {
+            let asked = names.iter().map(|name| {
+                let endpoints = &endpoints;
+                async move { probe::list(&ModelRef::named(name, ""), endpoints).await.err().map(|e| e.kind) }
+            });
+            futures::future::join_all(asked).await
+        })
+    } else {
+        vec![None; names.len()]
+    };
+    let state = |error: &Option<ErrorKind>| match error {
+        None if args.check => "valid",
+        None => "not asked",
+        Some(ErrorKind::Auth) => "refused",
+        Some(_) => "unreachable",
+    };
+    let rows: Vec<(&str, String, &str)> = names
+        .iter()
+        .zip(&checked)
+        .map(|(name, error)| (*name, models::key_source(&ModelRef::named(name, ""), &settings), state(error)))
+        .collect();
+    if args.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(name, key, state)| json!({ "provider": name, "key": key, "state": state }))
+            .collect();
+        write(out, &format!("{}\n", json!(rows)))?;
+    } else {
+        for (name, key, state) in &rows {
+            let state = if args.check { format!(", {state}") } else { String::new() };
+            write(out, &format!("{name}: key in {key}{state}\n"))?;
+        }
+        if rows.is_empty() {
+            let whose = args.provider.as_deref().map(|name| format!(" for {name}")).unwrap_or_default();
+            let login = args.provider.as_deref().unwrap_or("PROVIDER");
+            write(out, &format!("There is no key{whose}. `becket login {login}` keeps one.\n"))?;
+        }
+    }
+    Ok(match () {
+        () if rows.is_empty() => ExitStatus::Error,
+        () if checked.contains(&Some(ErrorKind::Auth)) => ExitStatus::Usage,
+        () => ExitStatus::Ok,
+    })
+}
+
+fn read_settings(environment: &Environment, cwd: &Path) -> Result<Settings, Failure> {
+    let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
+    configuration(environment, cwd, &config, Vec::new(), true)
+}
+
+fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
+    if providers::names(settings).any(|known| known == name) {
+        return match vendor(name) {
+            Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
+                "vertex takes no key: it uses a service account",
+            )
+            .hint("set GOOGLE_APPLICATION_CREDENTIALS to its file, or key_command in your configuration")),
+            _ => Ok(()),
+        };
+    }
+    let near = providers::names(settings).min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
+    let mut failure = Failure::usage(format!("there is no provider named {name}"));
+    failure.hint = Some(if edit_distance(near, name) <= 2 {
+        format!("did you mean {near}? `becket models` lists the providers")
+    } else {
+        "`becket models` lists the providers".to_owned()
+    });
+    Err(failure)
+}
+
+/// From the terminal without showing it, or from standard input.
+fn read_key(provider: Option<&str>) -> Result<String, Failure> {
+    let cannot = |e: std::io::Error| Failure::error(format!("the key cannot be read: {e}"));
+    let text = if std::io::stdin().is_terminal() {
+        let title =
+            provider.and_then(vendor).map_or(provider.unwrap_or("your provider"), |vendor| vendor.title);
+        if let Some(page) =
+            provider.and_then(vendor).map(|vendor| vendor.key_page).filter(|page| !page.is_empty())
+        {
+            eprintln!("Keys of {title}: {page}");
+        }
+        eprint!("Key for {title} (it is not shown): ");
+        let hidden = crate::sys::Hidden::start().map_err(cannot)?;
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        drop(hidden);
+        eprintln!();
+        read.map_err(cannot)?;
+        line
+    } else {
+        let mut text = String::new();
+        std::io::stdin().take(LONGEST + 1).read_to_string(&mut text).map_err(cannot)?;
+        text
+    };
+    let key = text.trim();
+    let wrong = |why: &str| {
+        Err(Failure::usage(format!("this is no key: {why}"))
+            .hint("give one key on one line, such as: becket login groq < FILE"))
+    };
+    match key {
+        "" => wrong("it is empty"),
+        _ if key.len() as u64 > LONGEST => wrong("it is too long"),
+        _ if key.contains(['\n', '\r']) => wrong("it has more than one line"),
+        _ if !key.bytes().all(|b| b.is_ascii_graphic()) => wrong("it has blanks or letters outside ASCII"),
+        _ => Ok(key.to_owned()),
+    }
+}

@@ -1,0 +1,308 @@
+//! From the configuration and the environment to where each provider is and how it is spoken to.
+//!
+//! Overlays the built-in list with `[providers.NAME]`, fills in regions and projects, and finds the key. Asks nobody: what costs
+//! time (a program that prints a key) runs with the first request.
+
+use crate::environment::Environment;
+use becket_config::{
+    CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
+    ProviderKind, Settings, Source, SystemRole, VENDORS, Vendor, vendor,
+};
+use becket_model::{
+    Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, OutputLimit, ReasoningField, Secret,
+};
+use becket_types::Prices;
+use std::collections::BTreeMap;
+
+/// Every provider but those with a field of their own.
+pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
+    names(settings)
+        .filter(|name| !matches!(*name, "anthropic" | "openai"))
+        .map(|name| (name.to_owned(), endpoint(environment, settings, name)))
+        .collect()
+}
+
+/// The built-in names in their order, then those of the configuration.
+pub(crate) fn names(settings: &Settings) -> impl Iterator<Item = &str> {
+    let own = settings.config.providers.keys().map(String::as_str).filter(|name| vendor(name).is_none());
+    VENDORS.iter().map(|vendor| vendor.name).chain(own)
+}
+
+/// True if the user says where the server is, or it is one for their own machine.
+pub(crate) fn is_own_server(environment: &Environment, settings: &Settings, name: &str) -> bool {
+    let built_in = vendor(name);
+    built_in.is_none_or(|vendor| vendor.local)
+        || settings.config.provider(name).base_url.is_some()
+        || built_in
+            .is_some_and(|vendor| vendor.urls.iter().any(|variable| environment.var(variable).is_some()))
+}
+
+pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &str) -> Endpoint {
+    let config = settings.config.provider(name);
+    let built_in = vendor(name);
+    let kind = config.kind.or(built_in.map(|vendor| vendor.kind));
+    // OpenAI's compatible servers speak Chat; that is decided by the address.
+    let kind = if name == "openai" { config.kind } else { kind }.map(wire);
+    let base_url = base_url(environment, config, built_in);
+    let compat = compat(kind, base_url.as_deref(), &config.compat);
+    let own = is_own_server(environment, settings, name);
+    Endpoint {
+        kind,
+        credential: credential(environment, settings, name),
+        headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        auth: config.auth.or(built_in.map(|vendor| vendor.auth)).and_then(auth),
+        compat,
+        models: config.models.iter().map(figures).collect(),
+        key_hint: built_in.and_then(|vendor| key_hint(vendor, config)),
+        url_setting: url_setting(name, config, built_in),
+        needs_key: !own && config.auth != Some(ProviderAuth::None),
+        base_url,
+    }
+}
+
+fn wire(kind: ProviderKind) -> Kind {
+    match kind {
+        ProviderKind::Anthropic => Kind::Anthropic,
+        ProviderKind::OpenaiChat => Kind::Chat,
+        ProviderKind::OpenaiResponses => Kind::Responses,
+        ProviderKind::Gemini => Kind::Gemini,
+    }
+}
+
+fn auth(auth: ProviderAuth) -> Option<Auth> {
+    Some(match auth {
+        ProviderAuth::Bearer => Auth::Bearer,
+        ProviderAuth::XApiKey => Auth::XApiKey,
+        ProviderAuth::ApiKey => Auth::ApiKey,
+        ProviderAuth::XGoogApiKey => Auth::XGoogApiKey,
+        ProviderAuth::None => Auth::None,
+        // These are tokens and signatures, made for each request.
+        ProviderAuth::Aws | ProviderAuth::Google => return None,
+    })
+}
+
+/// The address that is configured, else that of a variable, else the built-in one. The two providers whose adapters know their
+/// address have none unless somebody names it.
+fn base_url(
+    environment: &Environment,
+    config: &ProviderConfig,
+    built_in: Option<&'static Vendor>,
+) -> Option<String> {
+    if let Some(url) = &config.base_url {
+        return Some(url.clone());
+    }
+    let vendor = built_in?;
+    if let Some(url) = vendor.urls.iter().find_map(|variable| environment.var(variable)) {
+        return Some(match vendor.name {
+            "azure" => format!("{}/openai/v1", url.trim_end_matches('/').trim_end_matches("/openai/v1")),
+            // Ollama's own variable may hold a host without a scheme, or the address that the server listens on.
+            "ollama" => ollama(url),
+            _ => url.to_owned(),
+        });
+    }
+    if vendor.base_url.is_empty() || matches!(vendor.name, "anthropic" | "openai") {
+        return None;
+    }
+    let variable = |names: &[&str]| names.iter().find_map(|name| environment.var(name)).map(str::to_owned);
+    let mut url = vendor.base_url.to_owned();
+    // Each value is looked up only for an address that has its place: one of them reads a file.
+    for place in
+        ["{region}", "{location}", "{project}"].into_iter().filter(|place| vendor.base_url.contains(place))
+    {
+        let value = match (place, vendor.name) {
+            ("{region}", _) => {
+                config.region.clone().or_else(|| variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]))
+            }
+            ("{location}", _) => {
+                config.region.clone().or_else(|| variable(&["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"]))
+            }
+            (_, "cloudflare") => config.project.clone().or_else(|| variable(&["CLOUDFLARE_ACCOUNT_ID"])),
+            _ => config.project.clone().or_else(|| variable(&["GOOGLE_CLOUD_PROJECT"])),
+        };
+        if let Some(value) = value {
+            url = url.replace(place, &value);
+        }
+    }
+    // The global location has a host without a prefix.
+    Some(url.replace("https://global-aiplatform.", "https://aiplatform."))
+}
+
+fn ollama(host: &str) -> String {
+    let with_scheme = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
+    let with_port = match with_scheme.rsplit_once(':') {
+        Some((_, port)) if port.trim_end_matches('/').parse::<u16>().is_ok() => with_scheme,
+        _ => format!("{}:11434", with_scheme.trim_end_matches('/')),
+    };
+    with_port.replace("//0.0.0.0:", "//127.0.0.1:")
+}
+
+fn url_setting(name: &str, config: &ProviderConfig, built_in: Option<&'static Vendor>) -> Option<String> {
+    if config.base_url.is_some() && !matches!(name, "anthropic" | "openai") {
+        return Some(format!("providers.{name}.base_url"));
+    }
+    built_in?.urls.first().map(|variable| (*variable).to_owned())
+}
+
+/// Returns the steps by which a user gets a key.
+pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<String> {
+    if let Some(variable) = &config.api_key_env {
+        return Some(format!("Set {variable}, which providers.{}.api_key_env names.", vendor.name));
+    }
+    match vendor.name {
+        // Their adapters say it.
+        "anthropic" | "openai" => None,
+        "bedrock" => Some(
+            "Set AWS_REGION, and AWS_BEARER_TOKEN_BEDROCK or the usual AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID).".to_owned(),
+        ),
+        "vertex" => Some(
+            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and GOOGLE_APPLICATION_CREDENTIALS to a service account's file.".to_owned(),
+        ),
+        "azure" => Some("Set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.".to_owned()),
+        "cloudflare" => Some("Set CLOUDFLARE_ACCOUNT_ID and CLOUDFLARE_API_KEY.".to_owned()),
+        _ => {
+            let variable = vendor.keys.first()?;
+            let page =
+                if vendor.key_page.is_empty() { String::new() } else { format!(" Keys: {}", vendor.key_page) };
+            Some(format!("Set {variable}, or run `becket login {}`.{page}", vendor.name))
+        }
+    }
+}
+
+fn credential(environment: &Environment, settings: &Settings, name: &str) -> Option<Credential> {
+    let config = settings.config.provider(name);
+    if let Some(found) = settings.credentials.get(name) {
+        let secret = Secret::new(found.value.expose());
+        return Some(match &found.source {
+            Source::Environment(variable) if variable == "ANTHROPIC_AUTH_TOKEN" => Credential::Bearer(secret),
+            Source::Environment(variable) if variable == "AWS_BEARER_TOKEN_BEDROCK" => {
+                Credential::Bearer(secret)
+            }
+            _ => Credential::ApiKey(secret),
+        });
+    }
+    let _ = environment;
+    (!config.key_command.is_empty())
+        .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))
+}
+
+fn figures(config: &ModelConfig) -> Figures {
+    Figures {
+        name: config.name.clone(),
+        window: config.window,
+        max_output: config.max_output,
+        images: config.images,
+        reasoning: config.reasoning,
+        prices: config.prices.map(|[input, output, cache_read, cache_write]| Prices {
+            input,
+            output,
+            cache_read,
+            cache_write,
+        }),
+    }
+}
+
+/// The dialect of the address with the changes of the configuration; `None` where it changes nothing.
+fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> Option<Compat> {
+    if *config == CompatConfig::default() {
+        return None;
+    }
+    let mut compat = Compat::of(kind.unwrap_or(Kind::Chat), base_url.unwrap_or("https://api.openai.com/v1"));
+    if let Some(field) = config.output_limit {
+        compat.output_limit = match field {
+            OutputLimitField::MaxTokens => OutputLimit::MaxTokens,
+            OutputLimitField::MaxCompletionTokens => OutputLimit::MaxCompletionTokens,
+            OutputLimitField::None => OutputLimit::None,
+        };
+    }
+    if let Some(role) = config.system_role {
+        compat.system_role = match role {
+            SystemRole::System => becket_model::SystemRole::System,
+            SystemRole::Developer => becket_model::SystemRole::Developer,
+            SystemRole::User => becket_model::SystemRole::User,
+        };
+    }
+    if let Some(dial) = config.effort {
+        compat.effort = match dial {
+            EffortDial::ReasoningEffort => Dial::ReasoningEffort,
+            EffortDial::Reasoning => Dial::Reasoning,
+            EffortDial::Thinking => Dial::Thinking,
+            EffortDial::None => Dial::None,
+        };
+    }
+    if let Some(ids) = config.call_ids {
+        compat.call_ids = match ids {
+            CallIds::Any => becket_model::CallIds::Any,
+            CallIds::Word => becket_model::CallIds::Word,
+            CallIds::Short => becket_model::CallIds::Short,
+            CallIds::Nine => becket_model::CallIds::Nine,
+        };
+    }
+    if let Some(field) = &config.reasoning_field {
+        compat.reasoning_field = match field.as_str() {
+            "none" => ReasoningField::None,
+            named => ReasoningField::Named(named.to_owned()),
+        };
+    }
+    for (own, set) in [
+        (&mut compat.stream_usage, config.stream_usage),
+        (&mut compat.prompt_cache_key, config.prompt_cache_key),
+        (&mut compat.strict_tools, config.strict_tools),
+        (&mut compat.empty_tools, config.empty_tools),
+        (&mut compat.null_content, config.null_content),
+        (&mut compat.plain_schemas, config.plain_schemas),
+        (&mut compat.flat_schemas, config.flat_schemas),
+        (&mut compat.strict_order, config.strict_order),
+    ] {
+        *own = set.unwrap_or(*own);
+    }
+    compat.fatal_codes.extend(config.fatal_codes.iter().cloned());
+    Some(compat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_ollama_as_people_write_them() {
+        for (host, want) in [
+            ("127.0.0.1:11434", "http://127.0.0.1:11434"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("http://box:9000/", "http://box:9000/"),
+            ("https://ollama.example", "https://ollama.example:11434"),
+        ] {
+            assert_eq!(ollama(host), want);
+        }
+    }
+
+    #[test]
+    fn addresses_by_variables() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |vars: &[(&str, &str)], name: &str| {
+            let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let environment = Environment { vars, ..Environment::below(dir.path()) };
+            endpoint(&environment, &Settings::default(), name).base_url
+        };
+        for (vars, name, want) in [
+            (&[][..], "anthropic", None),
+            (&[], "groq", Some("https://api.groq.com/openai/v1")),
+            (
+                &[("AWS_REGION", "eu-west-1")],
+                "bedrock",
+                Some("https://bedrock-runtime.eu-west-1.amazonaws.com"),
+            ),
+            (
+                &[("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com/")],
+                "azure",
+                Some("https://r.openai.azure.com/openai/v1"),
+            ),
+            (
+                &[("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "global")],
+                "vertex",
+                Some("https://aiplatform.googleapis.com/v1/projects/p/locations/global"),
+            ),
+        ] {
+            assert_eq!(with(vars, name).as_deref(), want, "{name}");
+        }
+    }
+}

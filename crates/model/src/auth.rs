@@ -1,0 +1,73 @@
+//! From a credential to the headers of one request.
+//!
+//! Fixed keys become headers once. Tokens that expire are asked for before each request, through the function that the caller
+//! hands in; what it does (run a program, refresh at a server) is its own. A key never leaves this crate but in its header.
+
+use crate::settings::{Credential, Endpoint, Secret};
+use crate::{ErrorKind, Kind, ModelError};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// Place of the key in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    XApiKey,
+    /// `api-key`, as Azure has it.
+    ApiKey,
+    XGoogApiKey,
+    None,
+}
+
+impl Auth {
+    /// As the wire format's own vendor has it.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Anthropic => Self::XApiKey,
+            Kind::Chat | Kind::Responses => Self::Bearer,
+            Kind::Gemini => Self::XGoogApiKey,
+        }
+    }
+
+    /// The header for a key.
+    pub(crate) fn header(self, key: &Secret) -> Option<(&'static str, String)> {
+        let key = key.expose().to_owned();
+        match self {
+            Self::Bearer => Some(("authorization", format!("Bearer {key}"))),
+            Self::XApiKey => Some(("x-api-key", key)),
+            Self::ApiKey => Some(("api-key", key)),
+            Self::XGoogApiKey => Some(("x-goog-api-key", key)),
+            Self::None => None,
+        }
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn auth_for(&self, kind: Kind) -> Auth {
+        match &self.credential {
+            Some(Credential::Bearer(_) | Credential::Token(_)) => Auth::Bearer,
+            _ => self.auth.unwrap_or_else(|| Auth::of(kind)),
+        }
+    }
+
+    /// The headers of a key that does not change.
+    pub(crate) fn fixed_headers(&self, kind: Kind) -> Option<(&'static str, String)> {
+        match &self.credential {
+            Some(Credential::ApiKey(key) | Credential::Bearer(key)) => self.auth_for(kind).header(key),
+            Some(Credential::Token(_)) | None => None,
+        }
+    }
+}
+
+/// Adds a header whose value is never shown.
+pub(crate) fn put_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), ModelError> {
+    let bad = || {
+        let message = format!("The header `{name}` holds characters that HTTP does not allow.");
+        ModelError::new(ErrorKind::Auth, message).hint("Check the key or header for line breaks and blanks.")
+    };
+    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad())?;
+    value.set_sensitive(true);
+    headers.insert(key, value);
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Differences between servers of one wire format, as data: a row for each host whose deviation is known.
+//!
+//! Owns the defaults of each wire format and the table of hosts. The encoders ask a [`Compat`] and never a host name; a
+//! configuration changes single fields. Facts are those of the vendors' pages and of their public bug reports, autumn 2026.
+
+use crate::Kind;
+use crate::ids::IdRule;
+use url::Url;
+
+/// Field for the output limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputLimit {
+    MaxTokens,
+    MaxCompletionTokens,
+    /// The server refuses any.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemRole {
+    System,
+    Developer,
+    User,
+}
+
+/// Dial for the effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dial {
+    /// `"reasoning_effort": "high"`.
+    ReasoningEffort,
+    /// `"reasoning": {"effort": "high"}`.
+    Reasoning,
+    /// `"thinking": {"type": "enabled"}`.
+    Thinking,
+    None,
+}
+
+/// Call ids that a server accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallIds {
+    Any,
+    /// At most 64 letters, digits, `_` and `-`.
+    Word,
+    /// At most 40 characters.
+    Short,
+    /// Nine letters and digits.
+    Nine,
+}
+
+impl CallIds {
+    pub(crate) fn rule(self) -> IdRule {
+        match self {
+            Self::Any => IdRule::Any,
+            Self::Word => IdRule::Word,
+            Self::Short => IdRule::Short,
+            Self::Nine => IdRule::Nine,
+        }
+    }
+}
+
+/// Field in which a model gets its own reasoning back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReasoningField {
+    /// `reasoning_content`, for the models that are known to want it.
+    ByModel,
+    /// This field, for every model.
+    Named(String),
+    None,
+}
+
+/// The dialect of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compat {
+    pub output_limit: OutputLimit,
+    /// Usage in the stream has to be asked for.
+    pub stream_usage: bool,
+    /// It takes `prompt_cache_key`.
+    pub prompt_cache_key: bool,
+    pub system_role: SystemRole,
+    pub reasoning_field: ReasoningField,
+    pub effort: Dial,
+    /// Each tool says that its schema is not strict.
+    pub strict_tools: bool,
+    /// `tools` is sent without tools, too.
+    pub empty_tools: bool,
+    /// The content of a message with calls alone is `null`; else an empty text.
+    pub null_content: bool,
+    /// `const` becomes `enum`, and keywords that OpenAPI 3.0 does not have are left out.
+    pub plain_schemas: bool,
+    /// `anyOf` and `oneOf` at the root of a schema become one object.
+    pub flat_schemas: bool,
+    pub call_ids: CallIds,
+    /// Messages keep to an order that all chat templates take.
+    pub strict_order: bool,
+    /// It reads PDF files.
+    pub pdf: bool,
+    /// Codes of errors that asking again never heals.
+    pub fatal_codes: Vec<String>,
+}
+
+/// One difference from the wire format as it is defined.
+enum Deviation {
+    OutputLimit(OutputLimit),
+    NoStreamUsage,
+    PromptCacheKey,
+    Effort(Dial),
+    CallIds(CallIds),
+    EmptyContent,
+    PlainSchemas,
+    FlatSchemas,
+    /// It takes any order of messages.
+    AnyOrder,
+    Pdf,
+    FatalCodes(&'static [&'static str]),
+}
+
+use Deviation as D;
+
+/// Host and every host below it; first the wire format for which the row holds, if it is not every format.
+const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
+    ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    ("googleapis.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    (
+        "openai.com",
+        Some(Kind::Chat),
+        &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::CallIds(CallIds::Short), D::AnyOrder, D::Pdf],
+    ),
+    (
+        "openai.azure.com",
+        Some(Kind::Chat),
+        &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::CallIds(CallIds::Short), D::AnyOrder, D::Pdf],
+    ),
+    ("openai.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
+    ("openai.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
+    ("googleapis.com", Some(Kind::Gemini), &[D::Pdf]),
+    // Google's own endpoint in OpenAI's format has the schema rules of Gemini.
+    ("googleapis.com", Some(Kind::Chat), &[D::PlainSchemas, D::FlatSchemas]),
+    ("openrouter.ai", Some(Kind::Chat), &[D::Effort(Dial::Reasoning)]),
+    // Mistral reports usage unasked and refuses fields that it does not know.
+    ("mistral.ai", Some(Kind::Chat), &[D::NoStreamUsage, D::CallIds(CallIds::Nine), D::Effort(Dial::None)]),
+    ("deepseek.com", Some(Kind::Chat), &[D::EmptyContent]),
+    ("moonshot.ai", Some(Kind::Chat), &[D::EmptyContent, D::Effort(Dial::None)]),
+    // Used-up quotas come with status 429 and heal only after days.
+    ("z.ai", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
+    ("bigmodel.cn", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
+    ("cerebras.ai", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::FlatSchemas]),
+    ("groq.com", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens)]),
+    ("x.ai", Some(Kind::Chat), &[D::AnyOrder]),
+];
+
+impl Compat {
+    /// The dialect of a wire format at an address.
+    pub fn of(kind: Kind, base_url: &str) -> Self {
+        let host = Url::parse(base_url.trim()).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let mut compat = Self::of_kind(kind);
+        for (suffix, for_kind, deviations) in HOSTS {
+            let below = host.as_deref().is_some_and(|host| is_below(host, suffix));
+            if below && for_kind.is_none_or(|wanted| wanted == kind) {
+                deviations.iter().for_each(|deviation| compat.deviate(deviation));
+            }
+        }
+        compat
+    }
+
+    fn of_kind(kind: Kind) -> Self {
+        Self {
+            output_limit: OutputLimit::MaxTokens,
+            stream_usage: true,
+            prompt_cache_key: false,
+            system_role: SystemRole::System,
+            reasoning_field: ReasoningField::ByModel,
+            effort: Dial::ReasoningEffort,
+            strict_tools: false,
+            empty_tools: false,
+            null_content: true,
+            plain_schemas: kind == Kind::Gemini,
+            flat_schemas: kind == Kind::Gemini || kind == Kind::Responses,
+            call_ids: match kind {
+                Kind::Anthropic => CallIds::Word,
+                Kind::Responses => CallIds::Word,
+                Kind::Chat | Kind::Gemini => CallIds::Any,
+            },
+            strict_order: matches!(kind, Kind::Anthropic | Kind::Chat),
+            pdf: kind == Kind::Anthropic,
+            fatal_codes: Vec::new(),
+        }
+    }
+
+    fn deviate(&mut self, deviation: &Deviation) {
+        match deviation {
+            D::OutputLimit(field) => self.output_limit = *field,
+            D::NoStreamUsage => self.stream_usage = false,
+            D::PromptCacheKey => self.prompt_cache_key = true,
+            D::Effort(dial) => self.effort = *dial,
+            D::CallIds(ids) => self.call_ids = *ids,
+            D::EmptyContent => self.null_content = false,
+            D::PlainSchemas => self.plain_schemas = true,
+            D::FlatSchemas => self.flat_schemas = true,
+            D::AnyOrder => self.strict_order = false,
+            D::Pdf => self.pdf = true,
+            D::FatalCodes(codes) => self.fatal_codes = codes.iter().map(|code| (*code).to_owned()).collect(),
+        }
+    }
+}
+
+fn is_below(host: &str, suffix: &str) -> bool {
+    host == suffix || host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_the_dialect_of_their_row() {
+        let chat = |url: &str| Compat::of(Kind::Chat, url);
+        assert_eq!(chat("https://api.openai.com/v1").output_limit, OutputLimit::MaxCompletionTokens);
+        assert_eq!(chat("http://127.0.0.1:8080").output_limit, OutputLimit::MaxTokens);
+        assert_eq!(chat("https://notopenai.com/v1").output_limit, OutputLimit::MaxTokens);
+        assert_eq!(chat("https://openai.com.evil.example/v1").output_limit, OutputLimit::MaxTokens);
+        assert_eq!(chat("https://api.mistral.ai/v1").call_ids, CallIds::Nine);
+        assert!(!chat("https://api.mistral.ai/v1").stream_usage);
+        assert_eq!(chat("https://openrouter.ai/api/v1").effort, Dial::Reasoning);
+        assert!(chat("https://api.z.ai/api/paas/v4").fatal_codes.contains(&"1308".to_owned()));
+        assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").strict_order);
+        assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").strict_order);
+        assert!(Compat::of(Kind::Gemini, "http://x").plain_schemas);
+    }
+}

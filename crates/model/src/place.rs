@@ -1,0 +1,129 @@
+//! A provider as the adapters need it: wire format, address, dialect and key, all decided.
+
+use crate::compat::Compat;
+use crate::http::{Transport, join};
+use crate::settings::{Endpoint, Kind, Settings};
+use crate::{ErrorKind, ModelError};
+use url::Url;
+
+pub(crate) struct Place<'a> {
+    /// The name in `PROVIDER/NAME`.
+    pub provider: &'a str,
+    pub endpoint: &'a Endpoint,
+    pub kind: Kind,
+    pub base_url: String,
+    pub compat: Compat,
+}
+
+const ANTHROPIC: &str = "https://api.anthropic.com";
+const OPENAI: &str = "https://api.openai.com/v1";
+const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
+
+impl<'a> Place<'a> {
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where nobody says where the server is, [`ErrorKind::Auth`] where a key is needed and missing.
+    pub(crate) fn new(provider: &'a str, endpoint: &'a Endpoint) -> Result<Self, ModelError> {
+        let url = endpoint.base_url.as_deref();
+        let kind = endpoint.kind.unwrap_or(match provider {
+            "anthropic" => Kind::Anthropic,
+            "openai" if url.is_none_or(is_openai) => Kind::Responses,
+            _ => Kind::Chat,
+        });
+        let own = match kind {
+            Kind::Anthropic => ANTHROPIC,
+            Kind::Gemini => GEMINI,
+            Kind::Chat | Kind::Responses => OPENAI,
+        };
+        // A name of the user's own has no address of its own; its key must not go to a vendor.
+        let usual = matches!(provider, "anthropic" | "openai" | "google").then_some(own);
+        let Some(base_url) = url.or(usual).filter(|url| !url.trim().is_empty()) else {
+            let message = format!("It is not known where the server of `{provider}` is.");
+            let hint = format!("Set {}.", setting(provider, endpoint));
+            return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
+        };
+        if let Some(open) = base_url.find('{')
+            && let Some(name) = base_url[open + 1..].split('}').next()
+        {
+            let message = format!("The address of `{provider}` needs a {name}.");
+            let hint =
+                endpoint.key_hint.clone().unwrap_or_else(|| format!("Set {}.", setting(provider, endpoint)));
+            return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
+        }
+        let compat = endpoint.compat.clone().unwrap_or_else(|| Compat::of(kind, base_url));
+        let place = Self { provider, endpoint, kind, base_url: base_url.to_owned(), compat };
+        place.check_key()?;
+        Ok(place)
+    }
+
+    /// A vendor's own address needs a key. A server of somebody's own may need none.
+    fn check_key(&self) -> Result<(), ModelError> {
+        if self.endpoint.credential.is_some() {
+            return Ok(());
+        }
+        let host = Url::parse(self.base_url.trim()).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let host = host.unwrap_or_default();
+        let below = |suffix: &str| host.ends_with(suffix);
+        let vendor =
+            [".anthropic.com", ".openai.com", ".openrouter.ai", ".mistral.ai"].into_iter().any(below)
+                || matches!(host.as_str(), "anthropic.com" | "openai.com" | "openrouter.ai" | "mistral.ai");
+        if !vendor && !self.endpoint.needs_key {
+            return Ok(());
+        }
+        let (message, usual) = match self.provider {
+            "anthropic" => (
+                "There is no key for Anthropic.".to_owned(),
+                "Set ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN for a bearer token.",
+            ),
+            "openai" => (
+                "There is no key for the OpenAI API.".to_owned(),
+                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs none.",
+            ),
+            other => (format!("There is no key for `{other}`."), "Set its key in the environment."),
+        };
+        let hint = self.endpoint.key_hint.clone().unwrap_or_else(|| usual.to_owned());
+        Err(ModelError::new(ErrorKind::Auth, message).hint(hint))
+    }
+
+    /// The model's path below Gemini's base URL.
+    pub(crate) fn gemini_path(&self, name: &str) -> String {
+        if self.base_url.contains("/projects/") {
+            format!("publishers/google/models/{name}")
+        } else {
+            format!("models/{name}")
+        }
+    }
+
+    /// The address of `path`. `keep_path`: see [`join`].
+    pub(crate) fn url(&self, path: &str, keep_path: bool) -> Result<Url, ModelError> {
+        join(&self.base_url, path, keep_path)
+    }
+
+    /// The transport for requests. `own`: the headers of the wire format.
+    pub(crate) fn transport(
+        &self,
+        url: Url,
+        own: &[(&str, String)],
+        settings: &Settings,
+    ) -> Result<Transport, ModelError> {
+        let key = self.endpoint.fixed_headers(self.kind);
+        let headers: Vec<(&str, String)> = own.iter().cloned().chain(key).collect();
+        let setting = setting(self.provider, self.endpoint);
+        let transport = Transport::new(url, &setting, self.endpoint, &headers, settings)?;
+        Ok(transport.with_fatal_codes(&self.compat.fatal_codes))
+    }
+}
+
+/// OpenAI's own address: all others that call themselves `openai` speak Chat.
+fn is_openai(base_url: &str) -> bool {
+    let host = Url::parse(base_url.trim()).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| host == "api.openai.com")
+}
+
+/// The setting that says where the server is.
+fn setting(provider: &str, endpoint: &Endpoint) -> String {
+    endpoint.url_setting.clone().unwrap_or_else(|| match provider {
+        "anthropic" => "ANTHROPIC_BASE_URL".to_owned(),
+        "openai" => "OPENAI_BASE_URL".to_owned(),
+        other => format!("providers.{other}.base_url"),
+    })
+}
