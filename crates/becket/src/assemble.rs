@@ -322,7 +322,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
 
 fn name_of(reference: &ModelRef) -> String {
     match reference {
-        ModelRef::Anthropic(name) | ModelRef::OpenAi(name) => name.clone(),
+        ModelRef::Named { name, .. } => name.clone(),
         ModelRef::Script(file) => file.display().to_string(),
     }
 }

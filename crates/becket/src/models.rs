@@ -199,12 +199,10 @@ fn letters(name: &str) -> String {
 /// Notes for people about this choice: a name that is probably mistyped, and an effort that is not sent.
 pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
-    let providers = &settings.config.providers;
-    let own_server = match reference {
-        ModelRef::Anthropic(_) => providers.anthropic.base_url.is_some(),
-        ModelRef::OpenAi(_) => providers.openai.base_url.is_some(),
-        ModelRef::Script(_) => true,
-    };
+    let provider = reference.provider();
+    // Names at other providers are their own: a catalog of makers cannot correct them.
+    let own_server =
+        !matches!(provider, "anthropic" | "openai") || settings.config.provider(provider).base_url.is_some();
     if info.source == becket_model::catalog::UNKNOWN
         && !own_server
         && let Some(near) = nearest(&info.id)
