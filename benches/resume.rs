@@ -1,4 +1,4 @@
-//! What opening a session costs, by its length, and what a turn costs, by how many were before it.
+//! Measures the cost of opening a session, by its length, and the cost of a turn, by the number of turns before it.
 //!
 //! Sessions are made as the agent makes them: steps of six entries, a compaction whenever 700 KB are in the view, a turn's
 //! end every fifth step. Each is opened in a process of its own, so that memory is that of opening alone.

@@ -1,6 +1,6 @@
 //! `grep` and `glob` over a tree of 3,000 files in 60 directories: what one call costs inside the process.
 //!
-//! The tree is made anew for a run, lies in the page cache, and is the same every time. Against ripgrep, as processes and on
+//! The tree is made again for each run, lies in the page cache, and is the same every time. Against ripgrep, as processes and on
 //! 100,000 files: `benches/search.py`.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a bench")]
 

@@ -1,5 +1,6 @@
-//! What a look at a workspace of 10,000 files costs: the first one of a session, each one after it, one where ten files
-//! changed, and one before a destructive command; `first_whole` is the first one without the limit of time. Half of the numbers are for a repository with everything committed.
+//! Measures scans of a workspace of 10,000 files: the first scan of a session, each one after it, one after ten files changed,
+//! and one before a destructive command. `first_whole` is the first scan without the time limit. Half of the numbers are for
+//! a repository in which everything is committed.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_snapshot::command::{Surroundings, classify};

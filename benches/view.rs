@@ -1,5 +1,5 @@
-//! What a step costs in the context engine, by length of the ledger: the entries of one model answer with a tool call and
-//! its result are folded in, and the next request's context is built.
+//! Measures the cost of a step in the context engine, by the length of the ledger: the entries of one model answer with a tool
+//! call and its result are added to the view, and the next request's context is built.
 //!
 //! The goal: from 1,000 to 100,000 entries at most 1.2 times as much.
 

@@ -88,7 +88,7 @@ fn session<'a>(
     })
 }
 
-/// The summariser of a session, with all that it is told.
+/// The summariser of a session, with everything that it is given.
 pub(crate) struct By<'a> {
     number: u64,
     language: usize,

@@ -15,9 +15,9 @@ const GOAL: [&str; 5] = [
 
 #[derive(Clone, Debug)]
 pub(crate) enum Summariser {
-    /// Finds every fact that stands in its input, and keeps so many of a hundred: the same ones whoever asks, others in each
-    /// round, so that what is lost adds up as it does with models. It paraphrases
-    /// what the user said, in another language than the user's.
+    /// Finds every fact in its input and keeps this percentage of them. The choice does not depend on the engine that asks, but
+    /// differs in each round, so that losses add up as they do with models. It paraphrases what the user said, in another
+    /// language than the user's.
     Keeps(u64),
     /// A shell command: the request on its input, the summary on its output.
     Command(String),

@@ -1,4 +1,5 @@
-//! Which place an edit means: whatever is found lies in the text, on character borders, in order and apart.
+//! Fuzzes the search for the place of an edit: every match lies inside the text, on character boundaries, in order and without
+//! overlap.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

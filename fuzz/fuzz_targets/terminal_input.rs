@@ -1,5 +1,6 @@
-//! What a terminal sends: keys, pastes, mice, reports, nonsense, in two pieces. Through the library's reader and ours to the
-//! panes: no panic, no control character on a frame, and what is typed next is read as a key.
+//! Fuzzes the input of the terminal interface with keys, pastes, mouse events, reports and random bytes, in two pieces. The bytes
+//! go through the library's reader and ours to the panes. There must be no panic and no control character in a frame, and a key
+//! typed afterwards must be read as a key.
 #![no_main]
 
 #[path = "../../crates/tui/tests/support/terminal.rs"]
@@ -9,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use terminal::{CLOSED, Line, shown};
 
-/// What an input holds at most: a terminal's buffer takes it, so that nobody waits.
+/// Maximum size of an input in bytes. It fits into the terminal's buffer, so that writing never blocks.
 const LONGEST: usize = 2_048;
 
 fuzz_target!(|input: (u16, &[u8])| {

@@ -108,7 +108,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
     assert!(bench.ledgers().is_empty(), "nothing was started: {:?}", bench.ledgers());
 }
 
-/// What stands in the environment, and a server that serves nothing.
+/// Checks environment variables with senseless values, and a server that lists no model.
 #[test]
 fn an_environment_that_makes_no_sense_is_told() {
     let bench = Bench::new(&[]);
@@ -191,7 +191,7 @@ fn a_stdin_without_any_message_is_told() {
     assert!(bench.ledgers().is_empty(), "a session without a message leaves nothing: {:?}", bench.ledgers());
 }
 
-/// What a subcommand cannot do with a session that is there.
+/// Checks subcommands that fail on an existing session: each must leave the session unchanged.
 #[test]
 fn a_session_that_stays_as_it_is() {
     let bench = Bench::new(&[("long.md", &"word ".repeat(9_000))]);

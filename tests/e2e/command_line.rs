@@ -48,7 +48,7 @@ fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
         ran.stderr
     );
     assert_eq!(sent().1, "claude-sonnet-4-5");
-    // What allows everything is asked for each time.
+    // `bypassPermissions` is not kept with the session: each run must ask for it again.
     let ran = run(&mut command(&["-c", "--output-format", "stream-json", "six"])).expect(0);
     let init = ran.lines().into_iter().find(|line| line["subtype"] == "init").unwrap();
     assert_eq!(init["permissionMode"], "default");
@@ -144,7 +144,7 @@ fn a_host_is_told_the_truth() {
     }
 }
 
-/// What has no place of its own in an imported session stays readable, and the same file makes one session.
+/// Records that becket has no kind of entry for stay readable after an import, and importing a file twice makes one session.
 #[test]
 fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
     let record = |n: u64, kind: &str, content: &Value| {
@@ -281,7 +281,7 @@ fn settings_and_surroundings_are_told_truly() {
     assert!(ran.stderr.contains("HOME is not an absolute path: relative"), "{}", ran.stderr);
 }
 
-/// What a server says of its model when becket chooses it holds in this run and in later ones.
+/// A server is asked about its model when becket first chooses the model. The answer holds for this run and for later ones.
 #[test]
 fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
     let bench = Bench::new(&[]);

@@ -1,4 +1,5 @@
-//! T8, T9, T11, T12 through the whole program: a long headless turn in a small window loses nothing and repeats nothing.
+//! Tests compaction, pruning, the continuation and the summary through the whole program: a long headless turn in a small
+//! window loses nothing and repeats nothing.
 
 use crate::support::{BOTH, Bench, Running, run};
 use becket_testkit::{Answer, Gate, MockServer, Recorded, Reply, prefix_breaks};
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) const SUMMARY: &str = "## Goal\nRun the numbered steps.\n\n## Instructions\n- one after the other\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
 
-/// Whether this request asks for a summary: the template stands in its last message, and not as a summary's own headings.
+/// True if this request asks for a summary: its last message holds the template, and not a finished summary with the same
+/// headings.
 pub(crate) fn asks_for_summary(request: &Recorded) -> bool {
     let last = request.messages().last().map(ToString::to_string).unwrap_or_default();
     last.contains("## Relevant files") && !last.contains("<context-summary>")

@@ -1,4 +1,5 @@
-//! What servers and networks do wrong: a finished turn or one clear message; never a hang, a brick or a double action.
+//! Tests faults of servers and networks. Each must end with a finished turn or one clear message, and never with a hang, an
+//! unusable session or an action that is done twice.
 
 use crate::support::{Api, BOTH, Bench, run};
 use becket_testkit::{Answer, MockServer, Reply, Wire};

@@ -1,4 +1,4 @@
-//! What is asked before the first session: a model, and whether the project is trusted.
+//! Tests the questions before the first session: which model, and whether the project is trusted.
 
 use crate::support::Bench;
 use crate::terminal::Terminal;

@@ -1,4 +1,4 @@
-//! What goes to stdout, and the flags that shape it.
+//! Tests what a headless run prints on stdout, and the flags that change it.
 
 use crate::support::{Api, BOTH, Bench, Running, run, run_with};
 use becket_testkit::{Answer, Gate, MockServer, Reply};

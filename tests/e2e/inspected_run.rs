@@ -65,7 +65,7 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Whether the words of a preview stand in these bytes of JSON, in their order.
+/// True if these bytes of JSON contain the words of a preview, in the same order.
 fn holds(bytes: &str, preview: &str) -> bool {
     let mut words: Vec<&str> = preview.split_whitespace().collect();
     if preview.ends_with('…') {
@@ -111,7 +111,7 @@ fn check_spans(made: &Value, what: &str) -> usize {
             assert!(holds(&body[from..to], span["preview"].as_str().unwrap()), "{what}: {span}");
         }
     }
-    // What closes the list, and a setting that stands behind it.
+    // Behind the last span only the closing brackets and possibly the setting `tool_choice` may follow.
     let behind = &body[at..];
     let settings = ["]}", "],\"tool_choice\":{\"type\":\"none\"}}", "],\"tool_choice\":\"none\"}"];
     assert!(settings.contains(&behind), "{what}: {behind:?} is of no span");

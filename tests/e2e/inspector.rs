@@ -79,7 +79,7 @@ fn spans_say_where_each_part_is_from_and_what_the_cache_had() {
     assert_ne!(output["cache"], "read");
     assert!(bytes(span(&|s| s["kind"] == "user")).contains("look for the needle"));
 
-    // What came since, and nothing else.
+    // The diff shows exactly what was added since the request before.
     assert_eq!(made["diff"]["removed"], json!([]));
     let kinds: Vec<&str> =
         made["diff"]["added"].as_array().unwrap().iter().map(|s| s["kind"].as_str().unwrap()).collect();
@@ -154,7 +154,7 @@ fn items_are_dropped_collapsed_and_pinned_and_all_of_it_can_be_taken_back() {
     edit(&["--pin", "c1", "--yes"]).expect(0);
     assert!(!stub(&spans(&bench)), "what is pinned is whole");
 
-    // Undone one by one, newest first; redone; the bytes of the next request are those of before.
+    // Undo the changes one by one, newest first, and redo them. The next request then has the same bytes as without that.
     edit(&["--undo", "--yes"]).expect(0);
     assert!(stub(&spans(&bench)));
     edit(&["--undo", "--yes"]).expect(0);
@@ -229,7 +229,7 @@ fn the_context_is_changed_by_control_requests() {
         turn(&mut running, "still on");
         assert!(server.requests()[4].text().contains("a line of a long file"));
 
-        // What cannot be done is said, and the session goes on.
+        // A change that cannot be made is answered with a notice, and the session continues.
         running.send(format!("{}\n", change(json!({ "change": "drop", "items": ["99999"] }))).as_bytes());
         let refused = running.line(|l| l.contains("99999"));
         assert!(!refused.contains("context_planned"), "{refused}");

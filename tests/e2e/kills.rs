@@ -5,7 +5,7 @@ use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How many kills; the long run sets more.
+/// Returns the number of kills. The nightly run sets a higher one with `BECKET_TEST_KILLS`.
 fn kills() -> u64 {
     std::env::var("BECKET_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
 }

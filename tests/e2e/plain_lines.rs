@@ -47,7 +47,7 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
     terminal.send("make it\n");
     says(&mut terminal, "or /n and why.\r\n");
     assert!(!bench.project.exists("made.txt"), "it asks first");
-    // An answer that comes too soon counts for nothing, and is told so.
+    // An answer that comes too soon has no effect, and becket says so.
     let mut answers = 0;
     while !written(&terminal).contains("bash ended") {
         terminal.send("/y\n");

@@ -1,5 +1,5 @@
-//! What must never be lost, looked for in what the model server really received: the rules file, a pinned message, open todos
-//! and the last user message, byte for byte, in every request after every compaction.
+//! Looks for content that must never be lost in the bytes that the model server received: the rules file, a pinned message,
+//! open todos and the last user message must be in every request after every compaction, byte for byte.
 
 use crate::compaction::asks_for_summary;
 use crate::support::{BOTH, Bench, run};

@@ -1,4 +1,5 @@
-//! What follows an edit, and the web: configured by the user alone, permitted by rules.
+//! Tests what runs after an edit (formatters, language servers), and web access. Only the user can configure them, and rules
+//! permit them.
 
 use crate::support::{Api, Bench, run};
 use becket_testkit::{Answer, MockServer, Reply};

@@ -1,5 +1,5 @@
-//! T5: a message that arrives while the agent works is answered in the same turn, wrapped once, with the same bytes in
-//! every later request, while the ledger and the exports keep the plain words.
+//! Tests reminders: a message that arrives while the agent works is answered in the same turn. It is wrapped once and has the
+//! same bytes in every later request, while the ledger and the exports keep the user's own words.
 
 use crate::support::{BOTH, Bench, Running, run};
 use becket_testkit::{Answer, Gate, MockServer, Reply, assert_prefix};

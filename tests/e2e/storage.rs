@@ -1,4 +1,4 @@
-//! What happens to the data directory while becket runs, and two processes that want one session.
+//! Tests changes of the data directory while becket runs, and two processes that open the same session.
 
 use crate::support::{Api, Bench, Running, entries, run};
 use becket_testkit::{Answer, MockServer};

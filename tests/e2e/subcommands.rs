@@ -259,7 +259,7 @@ fn branches_are_forked_at_a_message_listed_and_compared() {
     let of = |side: &str, key: &str| compared[side][key].as_u64().unwrap();
     assert_eq!((of("one", "own_tokens"), of("one", "tokens")), (110, 220));
     assert_eq!((of("other", "own_tokens"), of("other", "tokens")), (110, 220));
-    // What they share was spent once.
+    // The requests that both sessions share were paid once.
     let spent = run(bench.command().args(["sessions", "stats", "--json"])).expect(0);
     let spent: Value = serde_json::from_str(&spent.stdout).unwrap();
     assert_eq!(spent["all"]["models"][0]["requests"], 3, "{spent}");

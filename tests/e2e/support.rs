@@ -1,4 +1,5 @@
-//! How the tests run becket: hermetic (own home, no keys, no proxies), with a deadline, output collected.
+//! Helpers that run becket in the tests: with a home of its own, without keys and proxies, with a deadline, and with its
+//! output collected.
 
 use becket_testkit::{MockServer, Project};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ pub(crate) struct Bench {
     pub project: Project,
 }
 
-/// What a run left behind.
+/// Output and exit code of a finished run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub code: i32,

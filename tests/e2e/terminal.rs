@@ -237,7 +237,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.shows("Describe a task");
     terminal.send("make it\r");
     terminal.shows("3 Yes, always");
-    // What is typed is no answer, and waits in the composer.
+    // Typed text does not answer the question; it goes to the composer.
     terminal.send("1 yes, sure");
     terminal.shows("› 1 yes, sure");
     assert!(!bench.project.exists("made.txt"));
@@ -291,7 +291,7 @@ pub(crate) const PNG: &[u8] =
 fn an_image_is_given_once_to_a_terminal_that_draws_it() {
     let (bench, server) = (Bench::new(&[]), silent());
     bench.project.write("a.png", PNG);
-    // What the terminal is called, what it answers, and what an image then begins with.
+    // For each terminal: its name (`TERM` or `TERM_PROGRAM`), its answers, how an image begins, and the number of images.
     let kitty: (_, &str, &[u8], _) = ("xterm-kitty", "", b"\x1b_Gq=", 1);
     let sixel: (_, &str, &[u8], _) = ("xterm-256color", "\x1b[6;20;10t\x1b[?62;4c", b"\x1bP0;1;0q", 1);
     let none: (_, &str, &[u8], _) = ("xterm-256color", "\x1b[6;20;10t\x1b[?62;22c", b"\x1bP", 0);
@@ -324,7 +324,7 @@ fn an_image_is_given_once_to_a_terminal_that_draws_it() {
     }
 }
 
-/// What a model or a tool said is text, also where a terminal would obey it.
+/// Control characters in the words of a model or a tool are printed as text, so that the terminal does not obey them.
 #[test]
 fn an_export_to_a_terminal_shows_controls() {
     let bench = Bench::new(&[]);

@@ -213,7 +213,7 @@ fn a_rewind_leaves_the_context_that_was_there_before_the_message() {
         let found = page.as_array().unwrap().iter().find(|s| s["preview"] == word).cloned();
         found.unwrap()["seq"].to_string()
     };
-    // Left out and brought back, it counts; one from before that is left out since does not stay so.
+    // The rewind to before "second" also takes back the changes of the context since then: "first" is in the context again.
     becket(&bench, &["context", "--drop", &seq("second"), "--yes"], 0);
     becket(&bench, &["context", "--undo", "--yes"], 0);
     becket(&bench, &["context", "--drop", &seq("first"), "--yes"], 0);
@@ -270,7 +270,7 @@ fn a_running_session_undoes_redoes_and_rewinds() {
     running.wait().expect(0);
     let view = becket(&bench, &["context", "--json"], 0);
     assert!(view.contains("third") && !view.contains("second"), "{view}");
-    // What was done in the session is undone in a process of its own, too.
+    // `becket undo` in another process also undoes what the running session did.
     becket(&bench, &["undo", "--yes"], 0);
     assert_eq!(bench.project.read("a.txt"), "0\n");
 }

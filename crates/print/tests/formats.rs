@@ -373,7 +373,7 @@ fn what_a_subagent_does_stands_under_its_call() {
     let options =
         |subagent_text| PrintOptions { format: Format::StreamJson, subagent_text, ..PrintOptions::default() };
     let (out, notes, status, _) = print(options(false), &events);
-    // What was denied to a subagent is its own matter: the run itself ended well.
+    // Denials of a subagent do not count for the run, which ended well.
     assert_eq!((notes.as_str(), status), ("becket: subagent: odd\n", ExitStatus::Ok));
     let own = lines(&out);
     let kinds: Vec<_> = own.iter().map(|l| l["subtype"].as_str().or(l["type"].as_str()).unwrap()).collect();
