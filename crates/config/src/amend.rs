@@ -1,16 +1,15 @@
-//! Changes one value in the text of a configuration file. Everything else stays byte for byte: comments,
-//! order, spaces.
+//! Changes one key in the text of a configuration file. Comments, order and spaces of everything else stay as they are.
 //!
-//! Pure: text in, text out. If a change cannot be made safely, it is refused with the text to write by hand.
-//! The result is parsed and compared before it is returned.
+//! Pure: text in, text out. A change that is not safe is refused, with the line to write by hand. The result is read again
+//! and compared before it is returned.
 
 use serde_json::{Map, Value};
-use toml::de::{DeTable, DeValue};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
 
-/// The change to a key.
+/// Change of the key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Amend {
-    /// Sets the key to this value.
+    /// Gives the key this value.
     Set(Value),
     /// Adds this element to the key's list.
     Add(String),
@@ -18,18 +17,17 @@ pub enum Amend {
     Remove(String),
 }
 
-/// Returns `text`, in TOML, with the change applied to `[section] key`. A section may be a path
-/// (`providers.openai`); it is empty for top-level keys.
+/// Returns `text`, in TOML, with `[section] key` changed. A section may be a path (`providers.openai`); the empty section
+/// holds the file's own keys.
 ///
 /// # Errors
-///
-/// Returns a message that says what to write by hand.
+/// Says why the file cannot be changed, and the line that the user can write there.
 pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String, String> {
     let by_hand = |why: &str| {
         let value = match how {
-            Amend::Set(value) => literal(value),
-            Amend::Add(element) => format!("[…, {}]", literal(&Value::from(element.as_str()))),
-            Amend::Remove(element) => format!("[…] without {}", literal(&Value::from(element.as_str()))),
+            Amend::Set(value) => literal(value).map_or_else(|| value.to_string(), |value| value.to_string()),
+            Amend::Add(element) => format!("[…, {}]", string(element)),
+            Amend::Remove(element) => format!("[…] without {}", string(element)),
         };
         let place = if section.is_empty() {
             "above the first section".to_owned()
@@ -38,40 +36,26 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
         };
         format!("{why}; write it there yourself: {key} = {value} {place}")
     };
+    let unsafe_text = || by_hand("the file is written in a way that cannot be changed safely");
     let before = read(text).map_err(|e| by_hand(&format!("the file cannot be read as TOML ({e})")))?;
-    let out = match place(text, section, key) {
-        Some(Found::List(start, empty)) => match how {
-            Amend::Add(element) => {
-                let comma = if empty { "" } else { ", " };
-                let element = literal(&Value::from(element.as_str()));
-                format!("{}{element}{comma}{}", &text[..=start], &text[start + 1..])
-            }
-            Amend::Remove(element) => {
-                without(text, section, key, element).ok_or_else(|| by_hand("the list has no such element"))?
-            }
-            Amend::Set(_) => return Err(by_hand("the key holds a list")),
-        },
-        Some(Found::Scalar(start, end)) => match how {
-            Amend::Set(value) => format!("{}{}{}", &text[..start], literal(value), &text[end..]),
-            Amend::Add(_) | Amend::Remove(_) => return Err(by_hand("the key holds no list")),
-        },
-        None => {
-            let line = match how {
-                Amend::Remove(_) => return Err(by_hand("there is no such key")),
-                Amend::Set(value) => format!("{key} = {}\n", literal(value)),
-                Amend::Add(element) => format!("{key} = [{}]\n", literal(&Value::from(element.as_str()))),
-            };
-            inserted(text, section, &line)
-        }
-    };
-    let wanted = amended(before, section, key, how);
+    // The editor writes line feeds; a file with carriage returns gets them back below.
+    let line_feeds = text.replace("\r\n", "\n");
+    let mut document: DocumentMut = line_feeds.parse().map_err(|_| unsafe_text())?;
+    if document.to_string() != line_feeds && format!("{line_feeds}\n") != document.to_string() {
+        return Err(unsafe_text());
+    }
+    change(&mut document, section, key, how).map_err(by_hand)?;
+    let mut out = document.to_string();
+    if line_feeds.len() < text.len() {
+        out = out.replace('\n', "\r\n");
+    }
     match read(&out) {
-        Ok(after) if after == wanted => Ok(out),
-        _ => Err(by_hand("the file is written in a way that cannot be changed safely")),
+        Ok(after) if after == amended(before, section, key, how) => Ok(out),
+        _ => Err(unsafe_text()),
     }
 }
 
-/// Returns the strings in the list `[section] key`; empty if there is none or the file cannot be parsed.
+/// The texts in the list at `[section] key`; empty where there is none or the file cannot be read.
 pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
     let tree = read(text).unwrap_or_default();
     let table = names(section).try_fold(&tree, |table, name| table.get(name));
@@ -79,78 +63,89 @@ pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
     list.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-enum Found {
-    /// Offset of its `[`, and true if the list is empty.
-    List(usize, bool),
-    Scalar(usize, usize),
+fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> Result<(), &'static str> {
+    const NO_LIST: &str = "the key holds no list";
+    let own_keys = document.iter().any(|(_, item)| item.is_value());
+    let table = section_of(document, section).ok_or("the section is no table")?;
+    match (how, table.get_mut(key)) {
+        (Amend::Set(value), found) => {
+            let mut value = literal(value).ok_or("the value cannot be written on one line")?;
+            match found {
+                Some(Item::Value(old)) if !old.is_array() && !old.is_inline_table() => {
+                    *value.decor_mut() = old.decor().clone();
+                    *old = value;
+                }
+                Some(_) => return Err("the key holds a list or a table"),
+                None => {
+                    table.insert(key, Item::Value(value));
+                }
+            }
+        }
+        (Amend::Add(element), Some(item)) => add(item.as_array_mut().ok_or(NO_LIST)?, element),
+        (Amend::Add(element), None) => {
+            table.insert(key, Item::Value(Array::from_iter([element.as_str()]).into()));
+        }
+        (Amend::Remove(element), Some(item)) => {
+            let list = item.as_array_mut().ok_or(NO_LIST)?;
+            let at = list.iter().position(|item| item.as_str() == Some(element));
+            remove(list, at.ok_or("the list has no such element")?);
+        }
+        (Amend::Remove(_), None) => return Err("there is no such key"),
+    }
+    if section.is_empty() && !own_keys {
+        // The first key of the file itself is set apart from the section that opened the file.
+        let first = document.iter_mut().find_map(|(_, item)| item.as_table_mut());
+        if let Some(first) = first {
+            let prefix = first.decor().prefix().and_then(RawString::as_str).unwrap_or_default().to_owned();
+            first.decor_mut().set_prefix(format!("\n{prefix}"));
+        }
+    }
+    Ok(())
 }
 
-fn place(text: &str, section: &str, key: &str) -> Option<Found> {
-    let table = DeTable::parse(text).ok()?;
-    let mut table = table.get_ref();
-    for name in names(section) {
-        let DeValue::Table(inner) = table.get(name)?.get_ref() else { return None };
-        table = inner;
+/// The table of a section, made where it is missing; `None` where something else has its name.
+fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mut dyn TableLike> {
+    let depth = names(section).count();
+    let mut item = document.as_item_mut();
+    for (index, name) in names(section).enumerate() {
+        let inline = item.is_inline_table();
+        item = item.as_table_like_mut()?.entry(name).or_insert_with(|| {
+            if inline {
+                return Item::Value(InlineTable::new().into());
+            }
+            let mut table = Table::new();
+            // A table that only holds the next one has no header of its own.
+            table.set_implicit(index + 1 < depth);
+            Item::Table(table)
+        });
     }
-    let value = table.get(key)?;
-    let span = value.span();
-    Some(match value.get_ref() {
-        DeValue::Array(items) => Found::List(span.start, items.is_empty()),
-        _ => Found::Scalar(span.start, span.end),
-    })
+    item.as_table_like_mut()
 }
 
-/// Returns the text without the first such element of a list and its comma.
-fn without(text: &str, section: &str, key: &str, element: &str) -> Option<String> {
-    let table = DeTable::parse(text).ok()?;
-    let mut table = table.get_ref();
-    for name in names(section) {
-        let DeValue::Table(inner) = table.get(name)?.get_ref() else { return None };
-        table = inner;
+/// Adds an element at the start of a list, where no comment behind the last one gets a wrong neighbour. A list with an
+/// element a line stays such a list.
+fn add(list: &mut Array, element: &str) {
+    let first = list.get(0).and_then(|first| first.decor().prefix()).and_then(RawString::as_str);
+    let before = first.unwrap_or_default().to_owned();
+    if let Some(first) = list.get_mut(0) {
+        let line = before.rfind('\n').map_or(" ", |at| &before[at..]);
+        first.decor_mut().set_prefix(line);
     }
-    let DeValue::Array(items) = table.get(key)?.get_ref() else { return None };
-    let is = |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.as_ref() == element);
-    let span = items.iter().find(|item| is(item.get_ref()))?.span();
-    let rest = &text[span.end..];
-    let after = match rest.trim_start().strip_prefix(',') {
-        Some(after) => after.trim_start_matches(' '),
-        None => rest,
-    };
-    Some(format!("{}{after}", &text[..span.start]))
+    list.insert_formatted(0, toml_edit::Value::from(element).decorated(before, ""));
+}
+
+fn remove(list: &mut Array, at: usize) {
+    let removed = list.remove(at);
+    let Some(first) = list.get_mut(0).filter(|_| at == 0) else { return };
+    let prefix = first.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
+    if prefix.trim().is_empty() && !prefix.contains('\n') {
+        let prefix = removed.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
+        first.decor_mut().set_prefix(prefix);
+    }
 }
 
 fn names(section: &str) -> impl Iterator<Item = &str> {
     section.split('.').filter(|name| !name.is_empty())
-}
-
-/// Inserts the line below the section's header, or appends the header first.
-fn inserted(text: &str, section: &str, line: &str) -> String {
-    if section.is_empty() {
-        // Top-level keys end where the first section begins.
-        let rows = text.split_inclusive('\n').take_while(|row| !row.trim_start().starts_with('['));
-        let at = rows.map(str::len).sum();
-        let (before, after) = text.split_at(at);
-        let kept = before.trim_end();
-        let gap = if kept.is_empty() { "" } else { "\n" };
-        let rest = if after.is_empty() { "" } else { "\n" };
-        return format!("{kept}{gap}{line}{rest}{after}");
-    }
-    let mut at = 0;
-    for row in text.split_inclusive('\n') {
-        at += row.len();
-        let bare = row.split('#').next().unwrap_or_default().trim();
-        if bare.strip_prefix('[').and_then(|r| r.strip_suffix(']')).is_some_and(|name| name.trim() == section)
-        {
-            let gap = if row.ends_with('\n') { "" } else { "\n" };
-            return format!("{}{gap}{line}{}", &text[..at], &text[at..]);
-        }
-    }
-    let gap = match text {
-        "" => "",
-        text if text.ends_with('\n') => "\n",
-        _ => "\n\n",
-    };
-    format!("{text}{gap}[{section}]\n{line}")
 }
 
 fn read(text: &str) -> Result<Value, String> {
@@ -186,13 +181,22 @@ fn amended(mut tree: Value, section: &str, key: &str, how: &Amend) -> Value {
     tree
 }
 
-/// Formats a value as TOML.
-fn literal(value: &Value) -> String {
-    match value {
-        // JSON's string escapes are valid TOML, except that TOML forbids a raw DEL character.
-        Value::String(text) => Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F"),
-        other => other.to_string(),
-    }
+/// A scalar, or a list of them, as TOML; `None` for what TOML has no word for.
+fn literal(value: &Value) -> Option<toml_edit::Value> {
+    Some(match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Bool(flag) => (*flag).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64()?.into(),
+        },
+        Value::Array(items) => items.iter().map(literal).collect::<Option<Array>>()?.into(),
+        Value::Null | Value::Object(_) => return None,
+    })
+}
+
+fn string(text: &str) -> toml_edit::Value {
+    text.into()
 }
 
 #[cfg(test)]
@@ -209,14 +213,17 @@ mod tests {
         for (before, after) in [
             ("", "[permissions]\nallow = [\"Bash(ls *)\"]\n"),
             ("model = \"x\" # mine", "model = \"x\" # mine\n\n[permissions]\nallow = [\"Bash(ls *)\"]\n"),
-            ("[permissions] # p\ndeny = []\n", "[permissions] # p\nallow = [\"Bash(ls *)\"]\ndeny = []\n"),
-            ("[permissions]\nallow = []", "[permissions]\nallow = [\"Bash(ls *)\"]"),
+            ("[permissions] # p\ndeny = []\n", "[permissions] # p\ndeny = []\nallow = [\"Bash(ls *)\"]\n"),
+            ("[permissions]\nallow = []", "[permissions]\nallow = [\"Bash(ls *)\"]\n"),
+            ("[permissions]\r\nallow = []\r\n", "[permissions]\r\nallow = [\"Bash(ls *)\"]\r\n"),
+            ("permissions = {}", "permissions = { allow = [\"Bash(ls *)\"] }\n"),
+            ("permissions.deny = []\n", "permissions.deny = []\npermissions.allow = [\"Bash(ls *)\"]\n"),
             (
                 "[permissions]\nallow = [ # why\n  \"Read\", # r\n]\n[ui]\nvim = true\n",
-                "[permissions]\nallow = [\"Bash(ls *)\",  # why\n  \"Read\", # r\n]\n[ui]\nvim = true\n",
+                "[permissions]\nallow = [ # why\n  \"Bash(ls *)\",\n  \"Read\", # r\n]\n[ui]\nvim = true\n",
             ),
             ("permissions.allow = ['a']\n", "permissions.allow = [\"Bash(ls *)\", 'a']\n"),
-            ("permissions = {allow = ['a']}", "permissions = {allow = [\"Bash(ls *)\", 'a']}"),
+            ("permissions = {allow = ['a']}", "permissions = {allow = [\"Bash(ls *)\", 'a']}\n"),
         ] {
             assert_eq!(add(before, "Bash(ls *)").as_deref(), Ok(after), "{before}");
         }
@@ -226,7 +233,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_changed_safely_is_said() {
-        for bad in ["permissions = 3", "[permissions", "[permissions]\nallow = \"x\"", "permissions = {}"] {
+        for bad in
+            ["permissions = 3", "[permissions", "[permissions]\nallow = \"x\"", "permissions.allow = {}"]
+        {
             let said = add(bad, "Read").unwrap_err();
             assert!(said.contains("write it there yourself"), "{bad}: {said}");
         }
@@ -238,10 +247,10 @@ mod tests {
         for (before, after) in [
             ("permissions.allow = ['b']\n", "permissions.allow = []\n"),
             ("permissions.allow = ['a', 'b', 'c']\n", "permissions.allow = ['a', 'c']\n"),
-            ("permissions.allow = ['a', \"b\"] # mine\n", "permissions.allow = ['a', ] # mine\n"),
+            ("permissions.allow = ['a', \"b\"] # mine\n", "permissions.allow = ['a'] # mine\n"),
             (
                 "[permissions]\nallow = [\n  'b', # why\n  'c',\n]\n",
-                "[permissions]\nallow = [\n  # why\n  'c',\n]\n",
+                "[permissions]\nallow = [ # why\n  'c',\n]\n",
             ),
         ] {
             assert_eq!(remove(before).as_deref(), Ok(after), "{before}");
