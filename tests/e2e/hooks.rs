@@ -213,3 +213,60 @@ fn hooks_of_a_project_run_only_when_they_are_trusted() {
         assert!(!bench.project.exists("ran"), "{file}");
     }
 }
+
+#[test]
+fn commands_and_skills_are_called_by_name_in_headless_runs() {
+    let skill = "---\nname: shout\ndescription: Speaks loudly\n---\nShout about $ARGUMENTS.\n";
+    let bench = Bench::new(&[
+        (".claude/commands/look.md", "---\ndescription: Looks\n---\nLook at $1.\n"),
+        (".claude/commands/log.md", "The log: !`echo ran $1 >ran; echo from the log`\n"),
+        (".claude/skills/shout/SKILL.md", skill),
+    ]);
+    let asked = |flags: &[&str], prompt: &str| {
+        let server = MockServer::start([Answer::text("fine")]);
+        let ran = run(bench.print(Api::Anthropic, &server).args(flags).args(["--", prompt]));
+        let text = server.requests().first().map(|request| request.text().to_owned()).unwrap_or_default();
+        (ran, text)
+    };
+    assert!(asked(&[], "/look a.txt").1.contains("Look at a.txt."));
+    assert!(asked(&[], "/shout cats").1.contains("Shout about cats."));
+    assert!(asked(&[], "/nothing here").1.contains("/nothing here"), "an unknown name stays");
+    let (ran, text) = asked(&[], "/log it");
+    assert_eq!((ran.code, text.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains("--trust") && !bench.project.exists("ran"), "{ran:?}");
+    let (_, text) = asked(&["--trust"], "/log it;touch$IFS'evil'");
+    assert!(text.contains("The log: from the log"), "{text}");
+    assert!(bench.project.exists("ran") && !bench.project.exists("evil"));
+}
+
+#[test]
+fn words_of_other_programs_are_never_a_prompt() {
+    let bench = Bench::new(&[]);
+    for word in ["serve", "acp", "update", "plugin", "logout", "exec", "login"] {
+        let ran = run(bench.command().arg(word)).expect(2);
+        assert!(ran.stderr.contains("type:"), "{word}: {}", ran.stderr);
+    }
+    assert!(bench.ledgers().is_empty());
+}
+
+#[test]
+fn hooks_are_listed_and_tried_without_a_session() {
+    let bench = with_hooks(command(
+        "PreToolUse",
+        "Bash",
+        "grep -q 'git push' && { echo by hand >&2; exit 2; } || exit 0",
+    ));
+    bench.project.write(".claude/settings.json", settings(command("Stop", "", "touch ran")));
+    let list = run(bench.command().args(["hooks", "list"])).expect(0).stdout;
+    assert!(list.contains("PreToolUse") && list.contains("; runs)"), "{list}");
+    assert!(list.contains("project: .claude/settings.json; not trusted"), "{list}");
+    let tried =
+        run(bench.command().args(["hooks", "test", "PreToolUse", "--input", r#"{"command": "git push"}"#]));
+    assert!(tried.expect(0).stdout.contains("decision: deny: by hand"));
+    let tried = run(bench.command().args(["hooks", "test", "Stop"])).expect(0);
+    assert!(tried.stdout.contains("No hook of Stop matches.") && !bench.project.exists("ran"), "{tried:?}");
+    run(bench.command().args(["hooks", "test", "Stop", "--trust"])).expect(0);
+    assert!(bench.project.exists("ran"));
+    run(bench.command().args(["hooks", "test", "Nothing"])).expect(2);
+    assert!(bench.ledgers().is_empty());
+}

@@ -501,7 +501,7 @@ fn one_overflow_is_answered_by_one_compaction() {
 
 #[test]
 fn at_the_turn_limit_there_is_one_wrap_up() {
-    use becket_agent::machine::{MAX_STOP_BLOCKS, NotRun, Note};
+    use becket_agent::machine::{NotRun, Note};
     let rules = || Rules { max_turns: Some(1), auto_compact: true, stop_hooks: false };
     let call = answered(FinishReason::ToolCalls, 1);
     let max = Action::EndTurn(TurnEnd::MaxTurns { limit: 1 });

@@ -5,6 +5,7 @@ use crate::assemble::{Assembled, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
+use crate::slash::Slash;
 use crate::stdin::{self, Line, Piped};
 use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, Schema, parse_line};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
@@ -38,6 +39,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
+    let slash = Slash::new(environment, &settings, &shell);
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -67,6 +69,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         keep_text: settings.last_message.is_some(),
         last_text: None,
         interrupted: false,
+        slash,
     };
     if continues {
         front.command(Command::Continue).await;
@@ -75,6 +78,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     }
     if let Some(text) = prompt {
+        let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
         let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
         let command = asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, instruction));
         front.command(command).await;
@@ -203,6 +207,7 @@ struct Front<'a> {
     keep_text: bool,
     last_text: Option<String>,
     interrupted: bool,
+    slash: Slash,
 }
 
 impl Front<'_> {
@@ -295,6 +300,15 @@ impl Front<'_> {
         self.asked |= !matches!(parsed, Ok(InputLine::Nothing));
         match parsed {
             Ok(InputLine::Nothing) => {}
+            Ok(InputLine::Command(Command::Prompt(mut input))) => {
+                if let [Part::Text { text, .. }] = &mut input.parts[..] {
+                    match self.slash.expanded(text.clone()).await {
+                        Ok(expanded) => *text = expanded,
+                        Err(why) => note(&why),
+                    }
+                }
+                self.command(Command::Prompt(input)).await;
+            }
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
                 self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;

@@ -7,7 +7,7 @@
 //! ([`signals`]), lines for plain sessions ([`typed`]).
 
 mod accounts;
-mod customs;
+pub(crate) mod customs;
 mod figures;
 mod files;
 mod first;
@@ -16,7 +16,7 @@ mod in_use;
 mod inspect;
 mod pages;
 mod past;
-mod person;
+pub(crate) mod person;
 mod previews;
 mod programs;
 mod sheets;
@@ -319,7 +319,18 @@ impl Surroundings {
             accounts: Arc::new(accounts),
             inspector: Arc::default(),
             person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
-            customs: Arc::new(Customs::new(environment, &settings.cwd, &root, settings.trusted)),
+            customs: Arc::new(Customs::new(
+                environment,
+                &settings.cwd,
+                &root,
+                settings.trusted,
+                settings.trust_content,
+                Box::new({
+                    let (environment, cwd) = (environment.clone(), settings.cwd.clone());
+                    let (config, trusted) = (settings.settings.config.clone(), settings.trusted);
+                    move || crate::toolbox::skills(&environment, &cwd, &config, trusted)
+                }),
+            )),
             transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
                 &environment.sessions_dir(),
                 &settings.cwd,

@@ -24,6 +24,7 @@ mod remembered;
 mod sandbox;
 mod servers;
 mod settings;
+mod slash;
 mod stdin;
 mod storage;
 mod sys;

@@ -61,6 +61,11 @@ enum Source {
 }
 
 impl Skill {
+    /// Returns the text of the skill for a prompt of a user who calls it. `Err` says why it cannot be read.
+    pub fn prompt(&self, arguments: &str) -> Result<String, String> {
+        tool::text(self, arguments)
+    }
+
     /// Returns the skill's directory; `None` for bundled skills.
     pub fn dir(&self) -> Option<&std::path::Path> {
         match &self.source {

@@ -192,6 +192,23 @@ fn body(skill: &Skill) -> Result<String, String> {
         .ok_or_else(|| "it has no frontmatter any more".to_owned())
 }
 
+/// Returns the text of a skill that a user calls: its directory, its body, its files.
+pub(crate) fn text(skill: &Skill, arguments: &str) -> Result<String, String> {
+    let body = body(skill)?;
+    let body =
+        expand::expand(body.trim_start_matches(['\r', '\n']), arguments, &skill.arguments, skill.dir());
+    let mut out = match skill.dir() {
+        Some(dir) => format!("Skill {}, in {}\n\n", skill.name, dir.display()),
+        None => format!("Skill {}\n\n", skill.name),
+    };
+    out.push_str(body.trim_end());
+    out.push('\n');
+    if let Some(dir) = skill.dir() {
+        push_resources(&mut out, dir);
+    }
+    Ok(out)
+}
+
 fn push_resources(out: &mut String, dir: &Path) {
     let mut files = Vec::new();
     list(dir, dir, 0, &mut files);

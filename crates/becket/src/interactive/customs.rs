@@ -1,12 +1,15 @@
-//! Commands of the person's and the project's own: Markdown files whose name is the command's.
+//! Commands of the user's and the project's own: Markdown files whose name is the command's, and skills that people may call.
 //!
-//! Owns where they are, their frontmatter (`description`, `argument-hint`), and what becomes of `$ARGUMENTS`, `$1`, `@file`
-//! and `` !`command` ``. Nothing of the project runs before the person has seen it: a file of the project that runs something is
-//! trusted by its whole text, once. Files are read within bounds; what is too large or not readable is no command.
+//! Owns where they are, their frontmatter (`description`, `argument-hint`), and the expansion of `$ARGUMENTS`, `$1`, `@file`
+//! and `` !`command` ``, in the terminal and in headless runs. Nothing of the project runs before the user has seen it: a file of
+//! the project that runs something is trusted by its whole text, once. Only the file decides what runs: words of the caller stay
+//! words. Files are read within bounds; a file that is too large or not readable is no command.
 
 use super::person::Person;
 use crate::environment::Environment;
+use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::{Brought, folders};
+use becket_tool_skill::Skills;
 use becket_tui::input::{Confirm, Custom, Page, Reply};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,11 +23,16 @@ const BYTES: u64 = 64 * 1024;
 /// The command by which a person says that they trust a file.
 pub(super) const TRUST: &str = "trust-command";
 
-pub(super) struct Customs {
+/// Finds the skills of a session.
+pub(crate) type FindSkills = Box<dyn Fn() -> Skills + Send + Sync>;
+
+pub(crate) struct Customs {
     /// Folders, the strongest first, and whether they are the project's.
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
-    trusted: PathBuf,
+    /// Looks for skills; nothing is looked for before a list or a name is asked for.
+    skills: FindSkills,
+    trust: ContentTrust,
 }
 
 /// A command with its file.
@@ -35,20 +43,53 @@ struct Found {
     project: bool,
 }
 
+/// Result of calling a command by its name.
+#[derive(Debug)]
+pub(crate) enum Called {
+    Prompt(String),
+    /// There is no such command.
+    Unknown,
+    /// It would run these commands, and the user has not agreed to this file.
+    Asks {
+        commands: Vec<String>,
+        item: Item,
+    },
+    Failed(String),
+}
+
 impl Customs {
-    /// `trusted`: the project is; else its commands are none.
-    pub(super) fn new(environment: &Environment, cwd: &Path, root: &Path, trusted: bool) -> Self {
+    /// `trusted`: the project is; else its commands are none. `everything`: what they run is trusted as well.
+    pub(crate) fn new(
+        environment: &Environment,
+        cwd: &Path,
+        root: &Path,
+        trusted: bool,
+        everything: bool,
+        skills: FindSkills,
+    ) -> Self {
         let of_project = if trusted { folders(Brought::Commands, root, cwd) } else { Vec::new() };
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
         if let Some(home) = &environment.home {
             dirs.push((home.join(".claude/commands"), false));
         }
-        Self { dirs, cwd: cwd.to_owned(), trusted: environment.data_dir.join("trusted-commands") }
+        let trust = ContentTrust::of(environment, root, everything);
+        Self { dirs, cwd: cwd.to_owned(), skills, trust }
     }
 
     pub(super) fn list(&self) -> Vec<Custom> {
-        self.all().into_values().map(|found| found.custom).collect()
+        let mut all: Vec<Custom> = self.all().into_values().map(|found| found.custom).collect();
+        for skill in (self.skills)().iter().filter(|skill| skill.user_invocable) {
+            if !all.iter().any(|custom| custom.name == skill.name) {
+                all.push(Custom {
+                    name: skill.name.clone(),
+                    arguments: skill.argument_hint.clone().unwrap_or_default(),
+                    description: skill.description.clone(),
+                });
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     /// By name; the strongest of those of one name.
@@ -67,6 +108,62 @@ impl Customs {
         out
     }
 
+    /// The command of this name; else what the skill of this name comes to.
+    fn find(&self, name: &str, arguments: &str) -> Result<Found, Called> {
+        if let Some(found) = self.all().remove(name) {
+            return Ok(found);
+        }
+        let skills = (self.skills)();
+        let skill = skills.get(name).filter(|skill| skill.user_invocable && skill.name == name);
+        Err(match skill.map(|skill| skill.prompt(arguments)) {
+            None => Called::Unknown,
+            Some(Ok(text)) => Called::Prompt(text),
+            Some(Err(why)) => Called::Failed(format!("/{name} cannot be used: {why}")),
+        })
+    }
+
+    /// The prompt that `/name arguments` comes to. `trust`: the user agrees to what it runs.
+    pub(crate) async fn called(
+        self: Arc<Self>,
+        person: &Person,
+        name: &str,
+        arguments: &str,
+        trust: bool,
+    ) -> Called {
+        let (customs, key, words) = (Arc::clone(&self), name.to_owned(), arguments.to_owned());
+        let looked = tokio::task::spawn_blocking(move || customs.find(&key, &words)).await;
+        let found = match looked {
+            Ok(Ok(found)) => found,
+            Ok(Err(called)) => return called,
+            Err(error) => return Called::Failed(format!("/{name} cannot be read: {error}")),
+        };
+        let pieces = pieces(&found.body, arguments);
+        let commands: Vec<String> = pieces.iter().filter_map(Piece::command).map(str::to_owned).collect();
+        if found.project && !commands.is_empty() {
+            let item =
+                Item { kind: "command".to_owned(), name: format!("/{name}"), content: found.text.clone() };
+            if self.trust.state(&item) != State::Trusted {
+                if !trust {
+                    return Called::Asks { commands, item };
+                }
+                if let Err(error) = self.trust.decide(&item, true) {
+                    return Called::Failed(format!("cannot keep that /{name} is trusted: {error}"));
+                }
+            }
+        }
+        let written: String = pieces.iter().map(Piece::text).collect();
+        let mut out = String::new();
+        for piece in &pieces {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Command(command) => out.push_str(person.output(command.clone()).await.trim_end()),
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out.push_str(&self.files_of(&written));
+        Called::Prompt(out.trim().to_owned())
+    }
+
     /// The prompt that a command comes to, or the question whether it may run what it wants to.
     pub(super) async fn answer(
         self: Arc<Self>,
@@ -75,47 +172,19 @@ impl Customs {
         arguments: String,
         trust: bool,
     ) -> Reply {
-        let customs = Arc::clone(&self);
-        let key = name.clone();
-        let found = tokio::task::spawn_blocking(move || customs.all().remove(&key)).await.ok().flatten();
-        let Some(found) = found else {
-            return Reply::Done(Err(format!("there is no command /{name}; /help lists them")));
-        };
-        let text = with_arguments(&found.body, &arguments);
-        let commands = commands(&text);
-        let hash = becket_tool::sha256(found.text.as_bytes());
-        if found.project && !commands.is_empty() && !self.trusts(&hash) {
-            if !trust {
-                return Reply::Page { result: Ok(question(&name, &arguments, &commands)), name };
-            }
-            if let Err(error) = self.remember(&hash) {
-                return Reply::Done(Err(format!("cannot keep that /{name} is trusted: {error}")));
+        match self.called(&person, &name, &arguments, trust).await {
+            Called::Prompt(text) => Reply::Prompt(text),
+            Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
+            Called::Failed(why) => Reply::Done(Err(why)),
+            Called::Asks { commands, .. } => {
+                Reply::Page { result: Ok(question(&name, &arguments, &commands)), name }
             }
         }
-        let mut out = self.with_files(&text);
-        for command in commands {
-            let output = person.output(command.clone()).await;
-            out = out.replace(&format!("!`{command}`"), output.trim_end());
-        }
-        Reply::Prompt(out)
     }
 
-    fn trusts(&self, hash: &str) -> bool {
-        std::fs::read_to_string(&self.trusted).is_ok_and(|text| text.lines().any(|line| line == hash))
-    }
-
-    fn remember(&self, hash: &str) -> std::io::Result<()> {
-        use std::io::Write as _;
-        if let Some(dir) = self.trusted.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&self.trusted)?;
-        file.write_all(format!("{hash}\n").as_bytes())
-    }
-
-    /// `@file` with the file's content below; only files of the project, and only where there is one.
-    fn with_files(&self, text: &str) -> String {
-        let mut out = text.to_owned();
+    /// The content of each `@file` in a text, to stand below it; only files of the project, and only where there is one.
+    fn files_of(&self, text: &str) -> String {
+        let mut out = String::new();
         let mut seen = Vec::new();
         for word in text.split_whitespace().filter_map(|word| word.strip_prefix('@')) {
             let name = word.trim_end_matches([',', '.', ';', ':', ')']);
@@ -230,45 +299,84 @@ fn found(name: String, text: String, project: bool) -> Found {
     Found { custom, body: body.to_owned(), text, project }
 }
 
-/// `$ARGUMENTS`, `$1` to `$9`; arguments that nothing asks for stand at the end.
-fn with_arguments(body: &str, arguments: &str) -> String {
+/// A piece of a command's file after its arguments were filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    /// From `` !`…` ``: its output takes its place.
+    Command(String),
+}
+
+impl Piece {
+    fn command(&self) -> Option<&str> {
+        match self {
+            Self::Command(command) => Some(command),
+            Self::Text(_) => None,
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Command(_) => "",
+        }
+    }
+}
+
+/// The pieces of a file. Arguments are words: they are quoted in commands, and never begin one. Arguments that nothing asks for
+/// stand at the end.
+fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
+    let mut out = Vec::new();
+    let mut used = false;
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once("!`") {
+        let Some((command, behind)) = after.split_once('`') else { break };
+        out.push(Piece::Text(filled(before, arguments, &mut used, false)));
+        if !command.trim().is_empty() {
+            out.push(Piece::Command(filled(command, arguments, &mut used, true)));
+        }
+        rest = behind;
+    }
+    out.push(Piece::Text(filled(rest, arguments, &mut used, false)));
+    if !used && !arguments.is_empty() {
+        out.push(Piece::Text(format!("\n\n{arguments}")));
+    }
+    out
+}
+
+/// `$ARGUMENTS` and `$1` to `$9` filled in; `quoted`: for a shell.
+fn filled(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String {
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    let mut out = String::with_capacity(body.len() + arguments.len());
-    let (mut rest, mut used) = (body, false);
+    let put = |word: &str| if quoted { shell_word(word) } else { word.to_owned() };
+    let mut out = String::with_capacity(text.len() + arguments.len());
+    let mut rest = text;
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let digit = after.chars().next().and_then(|c| c.to_digit(10)).filter(|n| *n > 0);
         if let Some(behind) = after.strip_prefix("ARGUMENTS") {
-            out.push_str(arguments);
-            (rest, used) = (behind, true);
+            let all: Vec<String> = words.iter().map(|word| put(word)).collect();
+            out.push_str(&if quoted { all.join(" ") } else { arguments.to_owned() });
+            (rest, *used) = (behind, true);
         } else if let Some(n) = digit {
-            out.push_str(words.get(n as usize - 1).copied().unwrap_or_default());
-            (rest, used) = (&after[1..], true);
+            out.push_str(&words.get(n as usize - 1).map(|word| put(word)).unwrap_or_default());
+            (rest, *used) = (&after[1..], true);
         } else {
             out.push('$');
             rest = after;
         }
     }
     out.push_str(rest);
-    if !used && !arguments.is_empty() {
-        let _ = write!(out, "\n\n{arguments}");
-    }
-    out.trim().to_owned()
+    out
 }
 
-/// What stands in `` !`…` ``, each once.
-fn commands(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for piece in text.split("!`").skip(1) {
-        if let Some((command, _)) = piece.split_once('`')
-            && !command.trim().is_empty()
-            && !out.iter().any(|c| c == command)
-        {
-            out.push(command.to_owned());
-        }
+/// A word that a shell takes as it is.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_./:@=,+-%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
     }
-    out
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -301,7 +409,8 @@ mod tests {
                 (root.join("home"), false),
             ],
             cwd: root.clone(),
-            trusted: root.join("data/trusted"),
+            skills: Box::new(Skills::default),
+            trust: ContentTrust::of(&Environment::below(&root), &root, false),
         };
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
         let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
@@ -324,6 +433,21 @@ mod tests {
         let own = answer("own", "", false).await;
         assert_eq!(own, Reply::Prompt("See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```".into()));
         assert!(matches!(answer("none", "", false).await, Reply::Done(Err(_))));
+    }
+
+    #[test]
+    fn words_of_the_caller_never_become_commands() {
+        let text = |text: &str| Piece::Text(text.to_owned());
+        let command = |text: &str| Piece::Command(text.to_owned());
+        for (body, arguments, want) in [
+            ("See $1", "!`rm x`", vec![text("See !`rm")]),
+            ("!`gh pr view $1`", "7;rm", vec![text(""), command("gh pr view '7;rm'"), text("")]),
+            ("!`git log $ARGUMENTS`", "-1 a'b", vec![text(""), command("git log -1 'a'\\''b'"), text("")]),
+            ("no end !`x", "", vec![text("no end !`x")]),
+            ("plain", "more", vec![text("plain"), text("\n\nmore")]),
+        ] {
+            assert_eq!(pieces(body, arguments), want, "{body}");
+        }
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// The person's side of the shell.
-pub(super) struct Person {
+pub(crate) struct Person {
     shell: Arc<Shell>,
     cwd: PathBuf,
     roots: Arc<[PathBuf]>,
@@ -26,7 +26,7 @@ pub(super) struct Person {
 }
 
 impl Person {
-    pub(super) fn new(shell: Arc<Shell>, cwd: PathBuf, roots: &[PathBuf]) -> Self {
+    pub(crate) fn new(shell: Arc<Shell>, cwd: PathBuf, roots: &[PathBuf]) -> Self {
         Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
     }
 

@@ -1,0 +1,81 @@
+//! `/name arguments` in prompts of headless runs: commands and skills become the prompts that they stand for.
+//!
+//! Nothing is looked up until a prompt begins with a slash and a plain name. A name that nobody knows goes to the model as it is:
+//! paths begin with a slash, too. A command of the project that runs something is refused unless the user has agreed to it.
+
+use crate::environment::Environment;
+use crate::interactive::customs::{Called, Customs};
+use crate::interactive::person::Person;
+use crate::settings::{RunSettings, project_root};
+use crate::toolbox;
+use becket_tool_shell::Shell;
+use std::sync::Arc;
+
+/// Looks up commands when the first one is called.
+pub(crate) struct Slash {
+    make: Box<dyn Fn() -> (Customs, Person) + Send>,
+}
+
+impl Slash {
+    pub(crate) fn new(environment: &Environment, run: &RunSettings, shell: &Arc<Shell>) -> Self {
+        let (environment, shell) = (environment.clone(), Arc::clone(shell));
+        let (cwd, roots, config) = (run.cwd.clone(), run.roots.clone(), run.settings.config.clone());
+        let (trusted, everything) = (run.trusted, run.trust_content);
+        let make = move || {
+            let skills = toolbox::skills(&environment, &cwd, &config, trusted);
+            let customs = Customs::new(
+                &environment,
+                &cwd,
+                &project_root(&cwd),
+                trusted,
+                everything,
+                Box::new(move || skills.clone()),
+            );
+            (customs, Person::new(Arc::clone(&shell), cwd.clone(), &roots))
+        };
+        Self { make: Box::new(make) }
+    }
+
+    /// The prompt that a text stands for. `Err` says why a command cannot be used.
+    pub(crate) async fn expanded(&self, text: String) -> Result<String, String> {
+        let Some((name, arguments)) = named(&text) else { return Ok(text) };
+        let (customs, person) = (self.make)();
+        match Arc::new(customs).called(&person, name, arguments, false).await {
+            Called::Prompt(prompt) => Ok(prompt),
+            Called::Unknown => Ok(text),
+            Called::Failed(why) => Err(why),
+            Called::Asks { commands, .. } => Err(format!(
+                "/{name} is a command of this project that would run: {}. Nobody has agreed to that: call it once in the terminal, \
+                 or give --trust",
+                commands.join("; ")
+            )),
+        }
+    }
+}
+
+/// The name and the arguments of a prompt that calls something.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let rest = text.trim().strip_prefix('/')?;
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
+    (!name.is_empty() && name.chars().all(plain)).then(|| (name, arguments.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_name_is_a_call() {
+        for (text, want) in [
+            ("/review a b", Some(("review", "a b"))),
+            (" /git:log\nmore ", Some(("git:log", "more"))),
+            ("/usr/bin/ls is slow", None),
+            ("/", None),
+            ("review", None),
+            ("/compact", Some(("compact", ""))),
+        ] {
+            assert_eq!(named(text), want, "{text}");
+        }
+    }
+}
