@@ -149,7 +149,7 @@ fn a_stop_hook_sends_the_model_back_at_most_eight_times() {
 #[test]
 fn the_start_of_a_session_gives_context_once() {
     let hooks = json!({
-        "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo begun on a Tuesday"}]}],
+        "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo begun on a $(printf Tues)day"}]}],
         "SessionEnd": [{"hooks": [{"type": "command", "command": "cat >ended.json"}]}],
     });
     let bench = with_hooks(hooks);

@@ -173,7 +173,9 @@ impl Agent {
 
     /// Text of a hook for the model, marked as such.
     pub(super) fn tell_model(&mut self, event: HookEvent, HookText { from, text }: HookText) {
-        let marked = format!("<hook event=\"{event}\" from=\"{}\">\n{text}\n</hook>", from.replace('"', "'"));
+        // The whole command may hold a key; people see it in the inspector.
+        let name = from.split_whitespace().next().unwrap_or_default().replace('"', "'");
+        let marked = format!("<hook event=\"{event}\" from=\"{name}\">\n{text}\n</hook>");
         let mut extra = Map::new();
         extra.insert("hook".to_owned(), Value::from(format!("{event}: {from}")));
         self.core.synthetic(Synthetic::Hook, marked, extra);

@@ -50,10 +50,7 @@ pub(crate) enum Called {
     /// There is no such command.
     Unknown,
     /// It would run these commands, and the user has not agreed to this file.
-    Asks {
-        commands: Vec<String>,
-        item: Item,
-    },
+    Asks(Vec<String>),
     Failed(String),
 }
 
@@ -144,7 +141,7 @@ impl Customs {
                 Item { kind: "command".to_owned(), name: format!("/{name}"), content: found.text.clone() };
             if self.trust.state(&item) != State::Trusted {
                 if !trust {
-                    return Called::Asks { commands, item };
+                    return Called::Asks(commands);
                 }
                 if let Err(error) = self.trust.decide(&item, true) {
                     return Called::Failed(format!("cannot keep that /{name} is trusted: {error}"));
@@ -176,7 +173,7 @@ impl Customs {
             Called::Prompt(text) => Reply::Prompt(text),
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
-            Called::Asks { commands, .. } => {
+            Called::Asks(commands) => {
                 Reply::Page { result: Ok(question(&name, &arguments, &commands)), name }
             }
         }
