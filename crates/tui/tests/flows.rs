@@ -147,7 +147,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     // The agent's own call of the same id is another one.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
     stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
-    assert!(stage.screen().contains("wants to run for a subagent"));
+    assert!(stage.screen().contains("wants to change a file for a subagent"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
     assert_eq!(stage.answer('1'), [Effect::Send(answer)]);
