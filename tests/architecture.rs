@@ -27,6 +27,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-tool-lsp", &["becket-types", "becket-tool", "becket-sandbox"]),
     ("becket-tool-web", &["becket-types", "becket-tool", "becket-network"]),
     ("becket-hooks", &["becket-types", "becket-sandbox", "becket-network"]),
+    ("becket-mcp", &["becket-types", "becket-tool", "becket-sandbox"]),
     (
         "becket-agent",
         &["becket-types", "becket-session", "becket-model", "becket-tool", "becket-guard", "becket-snapshot"],

@@ -16,6 +16,8 @@ mod inspected_run;
 mod inspector;
 mod keyboard;
 mod kills;
+mod mcp;
+mod mcp_peers;
 mod parallel;
 mod permissions;
 mod plain_lines;

@@ -77,6 +77,8 @@ pub struct AgentSettings {
     /// Value for [`becket_types::Event::SessionStarted`].
     pub api_key_source: String,
     pub skills: Vec<String>,
+    /// Tools that come and change while the session runs.
+    pub tool_source: Option<Arc<dyn becket_tool::ToolSource>>,
     /// Kinds of subagents for the `task` tool; empty: no such tool.
     pub subagents: Arc<[Kind]>,
     pub title: Option<String>,
@@ -120,6 +122,7 @@ impl Default for AgentSettings {
             watching: Watching::default(),
             api_key_source: "none".to_owned(),
             skills: Vec::new(),
+            tool_source: None,
             subagents: Arc::default(),
             title: None,
             states: Vec::new(),

@@ -5,11 +5,13 @@
 
 mod help;
 mod login;
+mod mcp;
 mod stored;
 mod word;
 
 pub(crate) use help::{run_command, whole_command};
 pub(crate) use login::*;
+pub(crate) use mcp::*;
 pub(crate) use stored::*;
 pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted};
 
@@ -41,6 +43,8 @@ pub(crate) struct Run {
     pub permissions: Permissions,
     #[command(flatten)]
     pub session: SessionArgs,
+    #[command(flatten)]
+    pub mcp: McpArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
 }
@@ -274,6 +278,8 @@ pub(crate) enum Subcommands {
     Audit(AuditArgs),
     /// Check that a session's ledger is as it was written.
     Verify(VerifyArgs),
+    /// Add, list, check and remove MCP servers, and give them authorizations.
+    Mcp(McpCommandArgs),
     /// Print help, also for one command: `becket help sessions fork`.
     Help(HelpArgs),
     /// Print the version.
@@ -307,6 +313,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "hooks",
     "audit",
     "verify",
+    "mcp",
     "help",
     "version",
     "completions",

@@ -42,6 +42,8 @@ pub(crate) struct Assembled {
     pub shell: Arc<Shell>,
     /// Starts programs for becket's own use.
     pub programs: Programs,
+    /// MCP servers, where some are configured; they end with the session.
+    pub mcp: Option<Arc<becket_mcp::Hub>>,
     /// What people should know before anything runs.
     pub notes: Vec<String>,
     /// The folder of a session that is gone on with: what was said before is there.
@@ -195,6 +197,7 @@ async fn assembled(
     let waits =
         session.view().state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
     let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
+    let mcp = crate::mcp::start(environment, run, &programs, model.info().window, &mut notes).await?;
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
     let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
@@ -206,6 +209,9 @@ async fn assembled(
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         subagents,
         hooks: engine.as_ref().map(hooks::for_agent),
+        tool_source: mcp
+            .clone()
+            .map(|hub| Arc::new(becket_mcp::HubTools(hub)) as Arc<dyn becket_tool::ToolSource>),
         ..agent_settings(environment, run)
     };
     if tools.get("skill").is_some() {
@@ -245,6 +251,7 @@ async fn assembled(
         handle,
         shell,
         programs,
+        mcp,
         notes,
         past,
         used,

@@ -33,7 +33,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             note(&warning.to_string());
         }
     }
-    let Assembled { agent, handle, shell, notes, begun, blobs, unfinished, .. } = assembled?;
+    let Assembled { agent, handle, shell, mcp, notes, begun, blobs, unfinished, .. } = assembled?;
     let continues = prompt.is_none() && settings.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
@@ -77,7 +77,10 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             front.command(Command::EndInput).await;
         }
     }
-    if let Some(text) = prompt {
+    if let Some(mut text) = prompt {
+        if let Some(mcp) = &mcp {
+            text = crate::mcp::expanded(mcp, text).await?;
+        }
         let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
         let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
         let command = asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, instruction));
@@ -121,6 +124,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         for line in shell.end_jobs().await {
             note(&line);
         }
+    }
+    if let Some(mcp) = mcp {
+        mcp.stop().await;
     }
     if let (Some(path), Some(text)) = (&settings.last_message, &front.last_text) {
         std::fs::write(path, text)

@@ -14,6 +14,7 @@ mod first;
 mod images;
 mod in_use;
 mod inspect;
+mod mcp_page;
 mod pages;
 mod past;
 pub(crate) mod person;
@@ -158,7 +159,8 @@ async fn session(
     typed: Option<&mut Typed>,
 ) -> Result<Next, Failure> {
     let assembled = assemble(environment, settings).await?;
-    let Assembled { agent, handle, shell, programs, mut notes, past, used, begun, session, .. } = assembled;
+    let Assembled { agent, handle, shell, programs, mcp, mut notes, past, used, begun, session, .. } =
+        assembled;
     let accounts = Accounts::new(environment, settings, assembled.models);
     let opening = assembled.opening;
     let (sender, events) = mpsc::unbounded_channel();
@@ -216,6 +218,7 @@ async fn session(
         trusted: settings.trusted,
         roots: settings.roots.clone(),
         programs,
+        mcp: mcp.clone(),
         opening,
         live: handle.session,
     };
@@ -247,6 +250,9 @@ async fn session(
     let _ = commands.send(Command::EndInput).await;
     drop(commands);
     let _ = tokio::task::spawn_blocking(move || agent.join()).await;
+    if let Some(mcp) = mcp {
+        mcp.stop().await;
+    }
     if ended != Ended::Terminated {
         for line in shell.end_jobs().await {
             let _ = writeln!(io::stderr(), "becket: {line}");
@@ -468,7 +474,13 @@ impl Surroundings {
             }
             Request::Customs => {
                 let customs = Arc::clone(&self.customs);
-                beside(move || Some(Reply::Customs(customs.list())))
+                beside(move || {
+                    let prompts = mcp_page::prompts(pages.mcp.as_deref());
+                    Some(Reply::Customs(customs.list().into_iter().chain(prompts).collect()))
+                })
+            }
+            Request::Custom { name, arguments } if name.starts_with("mcp__") => {
+                Box::pin(mcp_page::prompt(pages.mcp.clone(), name, arguments))
             }
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
             Request::Allow { rule, place } => {

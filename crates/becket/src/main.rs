@@ -17,6 +17,7 @@ mod hooks;
 mod interactive;
 mod key_command;
 mod keys;
+mod mcp;
 mod models;
 mod providers;
 mod reach;
@@ -248,6 +249,8 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Audit(args) => cmd::audit::run(&environment, &args, &mut out).map(|()| ExitStatus::Ok),
         Subcommands::Verify(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::verify::run(&environment, &cwd, &args, &mut out)),
+        Subcommands::Mcp(args) => settings::enter(args.config.cd.as_deref())
+            .and_then(|cwd| cmd::mcp::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Permissions(args) => cmd::permissions::run(&environment, &args, &mut out),
         Subcommands::Hooks(args) => cmd::hooks::run(&environment, &args, &mut out),
         Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())

@@ -49,6 +49,7 @@ pub(crate) struct RunSettings {
     pub take_over: bool,
     pub persist: bool,
     pub title: Option<String>,
+    pub mcp: crate::args::McpArgs,
     /// The run is a subcommand's: it changes nothing but what that command changes.
     pub command: Option<ForCommand>,
 }
@@ -230,7 +231,8 @@ impl RunSettings {
             list_flags: [&args.permissions.allowed_tools, &args.permissions.disallowed_tools]
                 .iter()
                 .any(|l| !l.is_empty())
-                || !args.permissions.add_dir.is_empty(),
+                || !args.permissions.add_dir.is_empty()
+                || !args.mcp.mcp_config.is_empty(),
             format: match args.output.output_format {
                 OutputFormat::Text => Format::Text,
                 OutputFormat::Json => Format::Json,
@@ -250,6 +252,7 @@ impl RunSettings {
             persist: !args.session.no_session_persistence,
             title: args.session.name,
             command: None,
+            mcp: args.mcp,
         })
     }
 }

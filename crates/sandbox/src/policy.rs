@@ -178,6 +178,8 @@ impl Policy {
             ProgramKind::LanguageServer | ProgramKind::Hook if inputs.network == Network::Full => {
                 Network::Full
             }
+            // Most servers stand for something in the network.
+            ProgramKind::McpServer => Network::Full,
             // The proxy is for commands: its port is served as long as one of them runs.
             ProgramKind::LanguageServer | ProgramKind::Hook => Network::Off,
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
@@ -188,9 +190,14 @@ impl Policy {
         }
         write.push(temp.to_path_buf());
         write.extend(caches.map(Path::to_path_buf));
+        if kind == ProgramKind::McpServer {
+            write.extend(inputs.roots.iter().cloned());
+        }
         let own = match kind {
             ProgramKind::StatusLine | ProgramKind::Hook => Vec::new(),
-            ProgramKind::Formatter | ProgramKind::LanguageServer => inputs.own.clone(),
+            ProgramKind::Formatter | ProgramKind::LanguageServer | ProgramKind::McpServer => {
+                inputs.own.clone()
+            }
         };
         let inputs = PolicyInputs { own, ..inputs.clone() };
         Self { write, network, ..Self::workspace(&inputs, temp) }

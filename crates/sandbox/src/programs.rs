@@ -10,6 +10,7 @@
 //! | language server | the private temporary folder, a folder for its caches | as configured |
 //! | status line | the private temporary folder | no |
 //! | hook | the workspace, the private temporary folder | as configured, without the proxy |
+//! | MCP server | the workspace, the private temporary folder, a folder for its caches | yes |
 //!
 //! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
 //! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
@@ -30,6 +31,8 @@ pub enum ProgramKind {
     LanguageServer,
     StatusLine,
     Hook,
+    /// The user names it for what it reaches: it is kept from secrets and from what is outside of the workspace.
+    McpServer,
 }
 
 /// The rule for programs where no sandbox works.
@@ -121,7 +124,7 @@ impl Programs {
 
     fn confined(&self, sandbox: &Sandbox, kind: ProgramKind) -> Result<Prepared, SandboxError> {
         let caches = match kind {
-            ProgramKind::LanguageServer => Some(self.cache_folder(sandbox)?),
+            ProgramKind::LanguageServer | ProgramKind::McpServer => Some(self.cache_folder(sandbox)?),
             ProgramKind::Formatter | ProgramKind::StatusLine | ProgramKind::Hook => None,
         };
         let confined = sandbox.confine_program(kind, caches.as_deref())?;
@@ -152,6 +155,9 @@ fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
         // rust-analyzer runs `cargo check`, which would write into the workspace.
         ("CARGO_TARGET_DIR".into(), below("cargo-target")),
         ("GOCACHE".into(), below("go-build")),
+        // Servers that are run with npx or uvx are loaded into these.
+        ("npm_config_cache".into(), below("npm")),
+        ("UV_CACHE_DIR".into(), below("uv")),
     ]
 }
 

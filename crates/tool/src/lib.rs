@@ -12,6 +12,7 @@
 //! | [`hook`] | the interface of hooks around calls that change files |
 //! | [`limits`] | shortens outputs and stores the omitted rest |
 //! | [`sniff`] | detects the kind of a file by its first bytes |
+//! | [`source`] | tools that come and change while a session runs |
 //! | [`text`] | invisible characters, decoding, similar names |
 //! | [`testing`] | a [`Host`] for tests |
 //!
@@ -28,6 +29,7 @@ pub mod limits;
 pub mod paths;
 pub mod registry;
 pub mod sniff;
+pub mod source;
 mod sys;
 pub mod testing;
 pub mod text;
@@ -37,6 +39,7 @@ pub use hook::{EditHook, EditNote};
 pub use limits::{Keep, Limits, finish};
 pub use paths::PathError;
 pub use registry::{Registry, RegistryError};
+pub use source::{OfferedTool, ToolSource};
 
 use becket_types::{
     Access, BlobId, CallId, FilePreview, Part, Places, SandboxLevel, Seq, ToolOutput, ToolSpec,
@@ -85,6 +88,12 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'a, ToolOutput> {
         let text = "Not run: this call cannot be done in part.";
         Box::pin(std::future::ready(ToolOutput::error(text)))
+    }
+
+    /// Returns the call that is meant, by name and input, if this tool only passes it on. That call is judged, recorded and run
+    /// in its place.
+    fn stands_for(&self, _input: &Value) -> Option<(String, Value)> {
+        None
     }
 
     /// True if outputs of this tool are never pruned.

@@ -66,7 +66,21 @@ impl Registry {
         }
         let name = name.trim();
         let own = becket_types::sdk_names::own_name(name);
-        self.tools.get(own.as_ref()).or_else(|| self.tools.get(name.to_ascii_lowercase().as_str()))
+        let found =
+            self.tools.get(own.as_ref()).or_else(|| self.tools.get(name.to_ascii_lowercase().as_str()));
+        if found.is_some() || !name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("mcp__")) {
+            return found;
+        }
+        // Tools of servers keep their capital letters.
+        self.tools.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, tool)| tool)
+    }
+
+    /// Adds a tool that is found and not offered.
+    pub fn add_quiet(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let name = tool.spec().name.clone();
+        self.add(tool)?;
+        self.quiet.insert(name);
+        Ok(())
     }
 
     /// Removes all tools whose name does not pass the test.

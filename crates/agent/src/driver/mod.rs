@@ -21,6 +21,7 @@
 //! | `request` | budget, view, sending |
 //! | `request_size` | requests that have too many bytes |
 //! | `reply` | the answer as it streams, and what becomes of it |
+//! | `source` | tools that come while the session runs |
 //! | `tools` | tool calls |
 //! | `subagent` | calls that are agents of their own |
 //! | `files` | files before and after a call, for undo |
@@ -45,6 +46,7 @@ mod reply;
 mod request;
 mod request_size;
 mod rules_files;
+mod source;
 mod start;
 mod subagent;
 mod summary;
@@ -115,6 +117,8 @@ pub struct Agent {
     budget: BudgetState,
     inbox: Inbox,
     tools: Registry,
+    /// Tools without those of the source; `None` without a source.
+    sourced: Option<source::Sourced>,
     specs: Arc<[ToolSpec]>,
     guard: Guard,
     host: Arc<SessionHost>,
@@ -250,6 +254,7 @@ impl Agent {
             },
             inbox: Inbox::default(),
             specs: tools.specs().into(),
+            sourced: settings.tool_source.is_some().then(|| source::Sourced::new(&tools)),
             tools,
             guard,
             host,

@@ -273,6 +273,7 @@ impl Agent {
         lock(&self.core.session).view_mut().set_calls_may_run(false);
         // What is superseded from here on is an answer to this request, never an earlier one.
         self.ids.last_entry = None;
+        self.take_in_tools();
         self.prune_if_cold();
         self.tell_changed_files();
         let reminders = reminder::due(lock(&self.core.session).view(), step);

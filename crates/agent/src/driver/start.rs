@@ -126,9 +126,7 @@ impl Agent {
             self.tell_rules(rules.notices);
             self.core.push(EntryKind::System { items });
         }
-        let specs = serde_json::to_vec(&*self.specs).ok();
-        let specs = specs.and_then(|specs| lock(&self.core.session).put_blob(&specs).ok());
-        self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash(), specs });
+        self.record_tools();
         self.core.push(EntryKind::ModelSwitch { model: self.wire.model.info().id.clone() });
         for (key, value) in std::mem::take(&mut self.settings.states) {
             let empty = value.as_object().is_some_and(Map::is_empty);

@@ -62,6 +62,7 @@ enum Taken {
 impl Agent {
     pub(super) fn run_tools(&mut self) {
         let calls = std::mem::take(&mut self.ids.last_calls);
+        let calls = calls.into_iter().map(|call| self.meant(call)).collect();
         self.op = Op::Tools(Box::new(Batch::new(calls)));
         self.advance();
     }
@@ -203,7 +204,10 @@ impl Agent {
         if let Some(text) = &call.invalid {
             return Err(invalid_arguments(text));
         }
-        let Some(tool) = self.tools.get(&call.name) else { return Err(self.tools.unknown(&call.name)) };
+        let late = || self.settings.tool_source.as_ref()?.late(&call.name);
+        let Some(tool) = self.tools.get(&call.name).cloned().or_else(late) else {
+            return Err(self.tools.unknown(&call.name));
+        };
         let mut env = ToolEnv {
             cwd: self.settings.environment.cwd.clone(),
             roots: self.settings.roots.as_slice().into(),
@@ -224,7 +228,7 @@ impl Agent {
             return Err(masked_secret(kind));
         }
         env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
-        Ok((Arc::clone(tool), env, access))
+        Ok((tool, env, access))
     }
 
     /// Starts a permitted call. It is not polled before its journal entry is written.

@@ -12,6 +12,8 @@ pub(crate) mod hooks;
 pub(crate) mod import;
 pub(crate) mod live;
 pub(crate) mod login;
+pub(crate) mod mcp;
+pub(crate) mod mcp_serve;
 pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod redo;

@@ -22,11 +22,10 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Places that are looked at when sessions are searched.
 const HITS: usize = 200;
-const MCP: &str = "No MCP server is connected: becket starts none. A `.mcp.json` in the project is not read.";
 
 /// What pages are made from.
 pub(super) struct Pages {
@@ -40,6 +39,7 @@ pub(super) struct Pages {
     pub roots: Vec<PathBuf>,
     /// With the session's own sandbox, so that a page shows what holds for its commands.
     pub programs: Programs,
+    pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
     /// The session that runs.
     pub live: Weak<Mutex<Session>>,
@@ -69,7 +69,7 @@ impl Pages {
             "skills" => Ok(Body::Sheet(self.skills())),
             "permissions" => Ok(Body::Markdown(self.permissions(arguments))),
             "status" => self.status(arguments).map(Body::Sheet),
-            "mcp" => Ok(Body::Markdown(MCP.to_owned())),
+            "mcp" => Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), arguments))),
             "memory" => self.memory().map(Body::Sheet),
             "bug" => Ok(Body::Markdown(self.bug())),
             "diff" => self.diff().map(Body::Markdown),
@@ -375,6 +375,7 @@ mod tests {
             trusted: true,
             roots,
             programs,
+            mcp: None,
             opening: Opening::default(),
             live: Weak::new(),
         }

@@ -1,0 +1,67 @@
+//! Tools that come and change while the session runs: looked at before each step, recorded where they are others.
+//!
+//! Another set of definitions is a boundary: the beginning of requests is then no longer the one that the provider has cached.
+//! The ledger says so, and the context engine begins a new generation.
+
+use super::Agent;
+use crate::answer::Call;
+use becket_session::context::view::KindTotals;
+use becket_tool::Registry;
+use becket_types::EntryKind;
+
+/// The tools of an agent without those of its source, and the newest state of the source that was taken in.
+pub(super) struct Sourced {
+    own: Registry,
+    generation: u64,
+}
+
+impl Sourced {
+    pub(super) fn new(own: &Registry) -> Self {
+        Self { own: own.clone(), generation: 0 }
+    }
+}
+
+impl Agent {
+    /// Takes in the tools of the source, if they changed since the last step.
+    pub(super) fn take_in_tools(&mut self) {
+        let (Some(source), Some(sourced)) = (&self.settings.tool_source, &mut self.sourced) else { return };
+        let generation = source.generation();
+        if std::mem::replace(&mut sourced.generation, generation) == generation {
+            return;
+        }
+        let mut tools = sourced.own.clone();
+        for offer in source.tools() {
+            // A name that is no name, or that a tool of becket has, is left out: nothing shadows what is there.
+            let _ = if offer.offered { tools.add(offer.tool) } else { tools.add_quiet(offer.tool) };
+        }
+        let removed = self.guard.removed_tools(&tools.all_names());
+        tools.retain(|name| !removed.iter().any(|r| r == name));
+        let specs = tools.specs();
+        self.tools = tools;
+        if *self.specs == *specs {
+            return;
+        }
+        self.specs = specs.into();
+        self.budget.floor = None;
+        self.budget.kinds = KindTotals::default();
+        if self.begun {
+            self.record_tools();
+        }
+    }
+
+    /// Records the definitions that requests carry in the ledger.
+    pub(super) fn record_tools(&mut self) {
+        let specs = serde_json::to_vec(&*self.specs).ok();
+        let specs = specs.and_then(|specs| super::lock(&self.core.session).put_blob(&specs).ok());
+        self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash(), specs });
+    }
+
+    /// The call that a call stands for, in its place: it is judged, recorded and run under its own name.
+    pub(super) fn meant(&self, mut call: Call) -> Call {
+        let stands_for = self.tools.get(&call.name).and_then(|tool| tool.stands_for(&call.input));
+        if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {
+            (call.name, call.input) = (name, input);
+        }
+        call
+    }
+}

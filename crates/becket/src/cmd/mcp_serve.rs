@@ -1,0 +1,230 @@
+//! `becket mcp serve`: becket's own tools for other programs, over standard input and output, with the same guard.
+//!
+//! Nobody can be asked here: what would ask is refused, with the rule that would allow it. Calls run one after the other. Offers
+//! the tools that work without a session of their own: no subagents, no `todo`, no `recall`.
+
+use crate::args::{Permissions, Run};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::RunSettings;
+use crate::{assemble, toolbox};
+use base64::Engine as _;
+use becket_guard::{Guard, Verdict};
+use becket_print::ExitStatus;
+use becket_tool::{Host, Registry, ToolEnv};
+use becket_tool_skill::{SkillTool, Skills};
+use becket_types::{BlobId, CallId, ImageSource, Part, ToolOutput};
+use clap::Parser as _;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::{BufRead as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// Versions of the protocol, the newest first.
+const VERSIONS: &[&str] = &["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Tools that need a session, or another way to ask.
+const NOT_OFFERED: &[&str] = &["todo", "recall", "task", "skill"];
+
+pub(crate) fn run(
+    environment: &Environment,
+    permissions: &Permissions,
+    out: &mut dyn Write,
+) -> Result<ExitStatus, Failure> {
+    let mut run = Run::try_parse_from(["becket", "-p"]).map_err(|e| Failure::error(e.to_string()))?;
+    run.permissions = permissions.clone();
+    let run = RunSettings::new(run, environment)?;
+    let runtime = crate::runtime()?;
+    let inside = runtime.enter();
+    let server = Server::new(environment, &run)?;
+    drop(inside);
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        if line.trim().is_empty() {
+            continue;
+        }
+        let answer = match serde_json::from_str::<Value>(&line) {
+            Ok(message) => runtime.block_on(server.answer(&message)),
+            Err(e) => Some(error(&Value::Null, -32700, &format!("no JSON: {e}"))),
+        };
+        if let Some(answer) = answer {
+            let written = writeln!(out, "{answer}").and_then(|()| out.flush());
+            if written.is_err() {
+                break;
+            }
+        }
+    }
+    runtime.block_on(server.shell.end_jobs());
+    Ok(ExitStatus::Ok)
+}
+
+struct Server {
+    tools: Registry,
+    guard: Guard,
+    shell: Arc<becket_tool_shell::Shell>,
+    host: Arc<MemoryHost>,
+    calls: AtomicU64,
+    cwd: PathBuf,
+    roots: Arc<[PathBuf]>,
+}
+
+fn error(id: &Value, code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+impl Server {
+    fn new(environment: &Environment, run: &RunSettings) -> Result<Self, Failure> {
+        let config = &run.settings.config;
+        let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
+        let guard = assemble::guard(environment, run)?
+            .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
+        let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
+        let shell = toolbox::shell(environment, config, None, sandbox);
+        let reach = crate::reach::reach(environment, config, &run.roots, programs);
+        let skill = SkillTool::new(Arc::new(Skills::discover(&[])));
+        let mut tools = toolbox::registry(config, skill, &shell, "", reach.tools)?;
+        let removed = guard.removed_tools(&tools.all_names());
+        tools.retain(|name| !NOT_OFFERED.contains(&name) && !removed.iter().any(|r| r == name));
+        let host = Arc::new(MemoryHost::default());
+        Ok(Self {
+            tools,
+            guard,
+            shell,
+            host,
+            calls: AtomicU64::new(0),
+            cwd: run.cwd.clone(),
+            roots: run.roots.as_slice().into(),
+        })
+    }
+
+    /// The answer to a message; `None` for a notification.
+    async fn answer(&self, message: &Value) -> Option<Value> {
+        let id = message.get("id")?;
+        let method = message.get("method").and_then(Value::as_str)?;
+        let params = message.get("params").cloned().unwrap_or(Value::Null);
+        let result = match method {
+            "initialize" => self.introduction(&params),
+            "server/discover" => json!({
+                "resultType": "complete", "supportedVersions": VERSIONS, "capabilities": {"tools": {}},
+                "serverInfo": {"name": "becket", "version": env!("CARGO_PKG_VERSION")}, "ttlMs": 0, "cacheScope": "private",
+            }),
+            "ping" => json!({}),
+            "tools/list" => {
+                let tool = |spec: becket_types::ToolSpec| json!({"name": spec.name, "description": spec.description, "inputSchema": spec.input_schema});
+                let tools: Vec<Value> = self.tools.specs().into_iter().map(tool).collect();
+                json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+            }
+            "tools/call" => {
+                let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+                let input = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
+                self.shown(self.call(name, input).await)
+            }
+            other => return Some(error(id, -32601, &format!("becket has no method {other}"))),
+        };
+        Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    }
+
+    fn introduction(&self, params: &Value) -> Value {
+        let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+        // The newest version has no `initialize`.
+        let known = VERSIONS[1..].iter().find(|version| **version == asked).unwrap_or(&VERSIONS[1]);
+        json!({
+            "protocolVersion": known, "capabilities": {"tools": {}},
+            "serverInfo": {"name": "becket", "version": env!("CARGO_PKG_VERSION")},
+            "instructions": format!("Tools of becket in {}. What no permission rule allows is refused.", self.cwd.display()),
+        })
+    }
+
+    async fn call(&self, name: &str, input: Value) -> ToolOutput {
+        let Some(tool) = self.tools.get(name) else { return ToolOutput::error(self.tools.unknown(name)) };
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut env = ToolEnv {
+            cwd: self.cwd.clone(),
+            roots: Arc::clone(&self.roots),
+            call_id: CallId(format!("served-{number}")),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_: &str| {}),
+            host: Arc::clone(&self.host) as Arc<dyn Host>,
+            may_read: Arc::new(|_: &Path| false),
+            variables: &[],
+            sandbox: becket_types::SandboxLevel::Off,
+        };
+        let access = match tool.access(&input, &env) {
+            Ok(access) => access,
+            Err(why) => return ToolOutput::error(why),
+        };
+        let judged = self.guard.explain(&tool.spec().name, &access, &input);
+        let refused = match judged.verdict {
+            Verdict::Allow { .. } => None,
+            Verdict::Deny { reason, .. } => Some(reason),
+            Verdict::Ask { reason, rule } => {
+                let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
+                Some(format!("{reason}{how} (nobody can be asked here)"))
+            }
+        };
+        if let Some(reason) = refused {
+            return ToolOutput::error(format!("Permission denied, not run: {reason}."));
+        }
+        (env.variables, env.sandbox) = (judged.variables, judged.level);
+        env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &input));
+        tool.run(input, &env).await
+    }
+
+    fn shown(&self, output: ToolOutput) -> Value {
+        let mut content = vec![json!({"type": "text", "text": output.content})];
+        for image in output.images {
+            if let Part::Image { media_type, source: ImageSource::Blob(blob), .. } = image
+                && let Some(bytes) = self.host.get_blob(&blob)
+            {
+                let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+                content.push(json!({"type": "image", "data": data, "mimeType": media_type}));
+            }
+        }
+        json!({"resultType": "complete", "content": content, "isError": output.is_error})
+    }
+}
+
+/// State that tools keep between calls; it ends with the process.
+#[derive(Default)]
+struct MemoryHost(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    blobs: HashMap<String, Vec<u8>>,
+    reads: HashMap<PathBuf, String>,
+    states: HashMap<String, Value>,
+}
+
+impl MemoryHost {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for MemoryHost {
+    fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String> {
+        let id = becket_tool::sha256(bytes);
+        self.kept().blobs.insert(id.clone(), bytes.to_vec());
+        Ok(BlobId(id))
+    }
+    fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {
+        self.kept().blobs.get(id.as_str()).cloned()
+    }
+    fn note_read(&self, path: &Path, sha256: &str) {
+        self.kept().reads.insert(path.to_owned(), sha256.to_owned());
+    }
+    fn read_hash(&self, path: &Path) -> Option<String> {
+        self.kept().reads.get(path).cloned()
+    }
+    fn state(&self, key: &str) -> Option<Value> {
+        self.kept().states.get(key).cloned()
+    }
+    fn set_state(&self, key: &str, value: Value) {
+        self.kept().states.insert(key.to_owned(), value);
+    }
+    fn original_output(&self, _: &CallId) -> Option<(String, String)> {
+        None
+    }
+}

@@ -1,0 +1,86 @@
+//! The page `/mcp`: states of MCP servers, their tools, their own words. `/mcp reconnect NAME` opens a connection again.
+
+use becket_mcp::{Hub, PromptInfo, State};
+use becket_tool::text::clean;
+use becket_tui::input::{Custom, Reply};
+use becket_types::cut_start;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Bytes of a server's own words on the page.
+const MOST_WORDS: usize = 1_000;
+
+pub(super) fn page(hub: Option<&Hub>, arguments: &str) -> String {
+    let Some(hub) = hub else {
+        return "No MCP server is configured. Add one with `becket mcp add NAME -- COMMAND` or `becket mcp add NAME URL`; the \
+                next session has it."
+            .to_owned();
+    };
+    let mut out = String::new();
+    if let Some(name) = arguments.trim().strip_prefix("reconnect ") {
+        let name = name.trim();
+        let known = hub.reconnect(name);
+        let line = if known { "is being connected again" } else { "is not a server of this session" };
+        let _ = writeln!(out, "{name} {line}.\n");
+    }
+    for status in hub.statuses() {
+        let name = &status.name;
+        let state = match &status.state {
+            State::Connected { protocol } => format!(
+                "connected, protocol {protocol}: {} tools, {} resources, {} prompts",
+                status.tools.len(),
+                status.resources,
+                status.prompts
+            ),
+            State::Failed(why) => format!("failed: {why}. `/mcp reconnect {name}` tries again"),
+            State::NeedsAuth => {
+                format!("needs an authorization: `becket mcp login {name}`, then `/mcp reconnect {name}`")
+            }
+            State::Pending => "being started".to_owned(),
+            State::Disabled => "switched off in the configuration".to_owned(),
+        };
+        let _ = writeln!(out, "## {}\n\n`{}`\n\n{}\n", clean(name), clean(&status.shown), clean(&state));
+        if !status.tools.is_empty() {
+            let _ = writeln!(
+                out,
+                "{}\n",
+                status.tools.iter().map(|t| format!("`{t}`")).collect::<Vec<_>>().join(" ")
+            );
+        }
+        for note in &status.notes {
+            let _ = writeln!(out, "- {}", clean(note));
+        }
+        let words = cut_start(status.stderr.trim_end(), MOST_WORDS);
+        if !words.trim().is_empty() {
+            let _ = writeln!(out, "Its own words:\n\n```\n{}\n```\n", clean(words).replace("```", "'''"));
+        }
+    }
+    out
+}
+
+/// Prompts of servers as commands.
+pub(super) fn prompts(hub: Option<&Hub>) -> Vec<Custom> {
+    let custom = |prompt: PromptInfo| {
+        let arguments = prompt.arguments.iter().map(|(name, required)| {
+            if *required { name.to_uppercase() } else { format!("[{}]", name.to_uppercase()) }
+        });
+        Custom {
+            arguments: arguments.collect::<Vec<_>>().join(" "),
+            name: prompt.command,
+            description: prompt.description,
+        }
+    };
+    hub.map(Hub::prompts).unwrap_or_default().into_iter().map(custom).collect()
+}
+
+/// The text of a prompt, in the composer's place.
+pub(super) async fn prompt(hub: Option<Arc<Hub>>, name: String, arguments: String) -> Option<Reply> {
+    let Some(hub) = hub else {
+        return Some(Reply::Done(Err(format!("no MCP server has the prompt {name}"))));
+    };
+    let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+    Some(match hub.prompt(&name, &words).await {
+        Ok(text) => Reply::Prompt(text.0),
+        Err(why) => Reply::Done(Err(why)),
+    })
+}

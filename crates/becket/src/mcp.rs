@@ -1,0 +1,309 @@
+//! MCP servers of a run: where they are written down, which of them may be used, and their start.
+//!
+//! Owns the files. The nearest wins by name: `--mcp-config`, the person's own for this project, the project's `.mcp.json`, the
+//! person's own. A server of `.mcp.json` is used only as somebody allowed it: the permission holds for its text, so a changed
+//! entry is asked for again. Nothing is read or started where nothing is configured.
+
+use crate::args::ElicitationArg;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::{RunSettings, project_root};
+use becket_mcp::elicitation::Elicitation;
+use becket_mcp::oauth::TokenStore;
+use becket_mcp::{Hub, HubSettings, Proxies, ServerConfig, config};
+use becket_sandbox::Programs;
+use becket_tool_shell::environment::for_commands;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that one token of a definition takes, about.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// A place where servers are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    User,
+    Project,
+    Local,
+    Flag,
+}
+
+impl Place {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Flag => "--mcp-config",
+        }
+    }
+}
+
+/// A server and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Configured {
+    pub place: Place,
+    pub config: ServerConfig,
+    /// False for one of the project that nobody has allowed.
+    pub allowed: bool,
+}
+
+/// All servers that are configured for a folder, by name, and lines about what cannot be used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub servers: BTreeMap<String, Configured>,
+    pub problems: Vec<String>,
+}
+
+pub(crate) fn user_file(environment: &Environment) -> PathBuf {
+    environment.config_dir.join("mcp.json")
+}
+
+pub(crate) fn project_file(cwd: &Path) -> PathBuf {
+    project_root(cwd).join(".mcp.json")
+}
+
+/// Reads every place. `given`: the texts and files of `--mcp-config`; `strict`: they alone.
+pub(crate) fn found(
+    environment: &Environment,
+    cwd: &Path,
+    given: &[String],
+    strict: bool,
+) -> Result<Found, Failure> {
+    let mut out = Found::default();
+    if !strict {
+        let user = read_file(&user_file(environment), &mut out.problems);
+        if let Some(user) = &user
+            && let Some(servers) = user.get("mcpServers")
+        {
+            out.add(environment, cwd, Place::User, servers);
+        }
+        if let Some(project) = read_file(&project_file(cwd), &mut out.problems) {
+            out.add(environment, cwd, Place::Project, &project);
+        }
+        let key = project_root(cwd).to_string_lossy().into_owned();
+        if let Some(local) = user.as_ref().and_then(|user| user.get("projects")?.get(&key)?.get("mcpServers"))
+        {
+            out.add(environment, cwd, Place::Local, local);
+        }
+    }
+    for text in given {
+        let value = given_config(text)?;
+        let before = out.problems.len();
+        out.add(environment, cwd, Place::Flag, &value);
+        // Whoever starts the run named it: it is used, or the run does not begin.
+        if let Some(problem) = out.problems.get(before) {
+            let wrong = !problem.contains("which does nothing");
+            if wrong {
+                return Err(Failure::usage(format!("--mcp-config: {problem}")));
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn given_config(text: &str) -> Result<Value, Failure> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text)
+            .map_err(|e| Failure::usage(format!("--mcp-config is no JSON: {e}")));
+    }
+    let read = std::fs::read_to_string(text).map_err(|e| {
+        Failure::usage(format!("--mcp-config: {text} cannot be read: {e}"))
+            .hint("give a JSON file, or JSON text that begins with {")
+    })?;
+    serde_json::from_str(&read).map_err(|e| Failure::usage(format!("--mcp-config: {text} is no JSON: {e}")))
+}
+
+/// The JSON of a file, if there is one; what cannot be read is a line for people.
+pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+        Err(e) => {
+            problems.push(format!("{} cannot be read, so its MCP servers are not used: {e}", path.display()));
+            return None;
+        }
+    };
+    match serde_json::from_str(&text) {
+        Ok(value) => Some(value),
+        Err(e) => {
+            problems.push(format!("{} is no JSON, so its MCP servers are not used: {e}", path.display()));
+            None
+        }
+    }
+}
+
+impl Found {
+    fn add(&mut self, environment: &Environment, cwd: &Path, place: Place, value: &Value) {
+        let vars = |name: &str| environment.vars.get(name).cloned();
+        let parsed = config::parse(value, &vars);
+        self.problems.extend(parsed.problems);
+        let texts = config::entries(value).ok().cloned().unwrap_or_default();
+        for server in parsed.servers {
+            let text = texts.get(&server.name).map(ToString::to_string).unwrap_or_default();
+            let allowed = place != Place::Project || is_trusted(environment, cwd, &server.name, &text);
+            let name = server.name.clone();
+            // One that nobody allowed must not take the place of the person's own.
+            if !allowed && self.servers.get(&name).is_some_and(|known| known.allowed) {
+                self.problems.push(not_allowed(&name));
+                continue;
+            }
+            self.servers.insert(name, Configured { place, config: server, allowed });
+        }
+    }
+}
+
+fn not_allowed(name: &str) -> String {
+    format!(
+        "the MCP server {name} of .mcp.json is not used: nobody has allowed it as it is now (look at it: becket mcp get {name}; \
+         allow it: becket mcp approve {name})"
+    )
+}
+
+fn approvals(environment: &Environment) -> PathBuf {
+    environment.data_dir.join("mcp-approved.json")
+}
+
+/// The project, the name and the text of a server, as one key.
+fn approval(cwd: &Path, name: &str, text: &str) -> String {
+    let root = project_root(cwd);
+    becket_tool::sha256(json!(["mcp", root.to_string_lossy(), name, text]).to_string().as_bytes())
+}
+
+/// True if somebody allowed this server of the project with exactly this text.
+pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text: &str) -> bool {
+    let key = approval(cwd, name, text);
+    let known = std::fs::read_to_string(approvals(environment)).ok();
+    let known = known.and_then(|known| serde_json::from_str::<Map<String, Value>>(&known).ok());
+    known.is_some_and(|known| known.contains_key(&key))
+}
+
+/// Allows a server of the project as it is written now.
+pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &str) -> io::Result<()> {
+    let path = approvals(environment);
+    let known = std::fs::read_to_string(&path).ok().and_then(|known| serde_json::from_str(&known).ok());
+    let mut known: Map<String, Value> = known.unwrap_or_default();
+    known.insert(
+        approval(cwd, name, text),
+        json!({"root": project_root(cwd).to_string_lossy(), "name": name}),
+    );
+    write_private(&path, &Value::Object(known))
+}
+
+/// Forgets what was allowed in this project; gives how many servers that were.
+pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize> {
+    let path = approvals(environment);
+    let known = std::fs::read_to_string(&path).ok().and_then(|known| serde_json::from_str(&known).ok());
+    let mut known: Map<String, Value> = known.unwrap_or_default();
+    let (root, before) = (project_root(cwd), known.len());
+    known.retain(|_, entry| entry.get("root").and_then(Value::as_str) != Some(&*root.to_string_lossy()));
+    let gone = before - known.len();
+    if gone > 0 {
+        write_private(&path, &Value::Object(known))?;
+    }
+    Ok(gone)
+}
+
+/// A JSON file for its owner alone, renamed into place.
+pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
+    use std::io::Write as _;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    std::fs::create_dir_all(dir)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(serde_json::to_string_pretty(value)?.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.persist(path).map_err(|e| e.error)?;
+    Ok(())
+}
+
+/// Starts the servers of a run, and waits for those that are required. `None`: none is configured.
+pub(crate) async fn start(
+    environment: &Environment,
+    run: &RunSettings,
+    programs: &Programs,
+    window: u64,
+    notes: &mut Vec<String>,
+) -> Result<Option<Arc<Hub>>, Failure> {
+    if run.command.is_some() {
+        // The command needs no tool of a server.
+        return Ok(None);
+    }
+    let found = found(environment, &run.cwd, &run.mcp.mcp_config, run.mcp.strict_mcp_config)?;
+    notes.extend(found.problems);
+    let mut configs = Vec::new();
+    for (name, server) in found.servers {
+        if server.allowed {
+            configs.push(server.config);
+        } else {
+            notes.push(not_allowed(&name));
+        }
+    }
+    if configs.is_empty() {
+        return Ok(None);
+    }
+    let mut settings = hub_settings(environment, &run.cwd, programs.clone());
+    settings.elicitation = match run.mcp.mcp_elicitation {
+        Some(ElicitationArg::Defaults) => Elicitation::Defaults,
+        Some(ElicitationArg::Cancel | ElicitationArg::Ask) | None => Elicitation::Cancel,
+    };
+    // A tenth of the window.
+    settings.most_definitions = (window / 10 * BYTES_PER_TOKEN) as usize;
+    let hub = Hub::start(configs, settings);
+    hub.required().await.map_err(|why| {
+        Failure::error(why)
+            .hint("start or mend it, or take \"required\" out of its configuration: becket mcp list")
+    })?;
+    Ok(Some(hub))
+}
+
+pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Programs) -> HubSettings {
+    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
+    let becket_model::Proxies { https, http, no_proxy } = crate::models::proxies(environment);
+    HubSettings {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cwd: cwd.to_path_buf(),
+        // As for commands: servers are not given our keys, but those that their configuration names.
+        variables: for_commands(vars, &[]),
+        programs,
+        proxies: Proxies { http, https, no_proxy },
+        tokens: Some(TokenStore { dir: environment.data_dir.join("mcp-auth") }),
+        ..HubSettings::default()
+    }
+}
+
+/// Longest wait for a server that a prompt names.
+const NAMED: Duration = Duration::from_secs(30);
+
+/// The prompt with what it names of servers: `/mcp__server__prompt words` becomes the text of that prompt, and each
+/// `@server:uri` brings the resource along.
+pub(crate) async fn expanded(hub: &Hub, text: String) -> Result<String, Failure> {
+    if let Some(command) = text.strip_prefix("/mcp__") {
+        hub.settled(NAMED).await;
+        let mut words = command.split_whitespace();
+        let name = format!("mcp__{}", words.next().unwrap_or_default());
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        return hub.prompt(&name, &words).await.map(|prompt| prompt.0).map_err(Failure::usage);
+    }
+    let names: Vec<String> = hub.statuses().into_iter().map(|status| status.name).collect();
+    let mut out = text.clone();
+    for word in text.split_whitespace() {
+        let Some((server, uri)) = word.strip_prefix('@').and_then(|word| word.split_once(':')) else {
+            continue;
+        };
+        if !names.iter().any(|name| name == server) || uri.is_empty() {
+            continue;
+        }
+        let uri = uri.trim_end_matches(['.', ',', ';', ')', '?', '!']);
+        let content = hub.resource_text(server, uri).await;
+        let content =
+            content.map_err(|why| Failure::usage(format!("@{server}:{uri} cannot be attached: {why}")))?;
+        let _ = write!(out, "\n\n<resource server=\"{server}\" uri=\"{uri}\">\n{content}\n</resource>");
+    }
+    Ok(out)
+}

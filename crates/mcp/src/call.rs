@@ -1,0 +1,198 @@
+//! One call of a tool: sent, timed, cancelled, and continued while the server asks for input.
+//!
+//! A call may take `timeout` without a sign of progress. Each progress notification begins that time again; the agent's own
+//! limit for a call bounds the whole. A call that ends early is cancelled at the server.
+
+use crate::handler::{Handler, Progress};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorData, InputRequest,
+    InputRequiredResult, InputResponses, JsonObject, ProgressToken, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+use serde_json::Value;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A server may ask for input this often in one call.
+const MOST_ROUNDS: usize = 10;
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// The server's own error.
+    Refused(ErrorData),
+    /// The connection broke: the call may have had its effect.
+    Closed(String),
+    TimedOut(Duration),
+    Cancelled,
+    /// The server wants another authorization; its own words about which.
+    NeedsAuth(Option<String>),
+    Odd(String),
+}
+
+/// The surroundings of a call.
+pub(crate) struct CallContext<'a> {
+    pub peer: &'a Peer<RoleClient>,
+    pub handler: &'a Handler,
+    pub timeout: Duration,
+    pub cancel: &'a CancellationToken,
+    pub progress: &'a (dyn Fn(&str) + Send + Sync),
+}
+
+pub(crate) async fn call(
+    context: &CallContext<'_>,
+    tool: &str,
+    arguments: JsonObject,
+) -> Result<CallToolResult, CallError> {
+    let mut params = CallToolRequestParams::new(tool.to_owned());
+    params.arguments = Some(arguments);
+    for _ in 0..MOST_ROUNDS {
+        let request = CallToolRequest::new(params.clone());
+        match send(context, ClientRequest::CallToolRequest(request)).await? {
+            ServerResult::CallToolResult(result) => return Ok(result),
+            ServerResult::InputRequiredResult(result) => {
+                params.request_state.clone_from(&result.request_state);
+                params.input_responses = inputs(context.handler, result).await?;
+            }
+            // Some servers answer with less than a result.
+            other => return lenient(other),
+        }
+    }
+    Err(CallError::Odd(format!("the server asked for input {MOST_ROUNDS} times in one call")))
+}
+
+fn lenient(result: ServerResult) -> Result<CallToolResult, CallError> {
+    let value = serde_json::to_value(result).unwrap_or(Value::Null);
+    serde_json::from_value(value)
+        .map_err(|_| CallError::Odd("the server answered with something else than a result".to_owned()))
+}
+
+/// Answers to everything that an unfinished result asks for.
+pub(crate) async fn inputs(
+    handler: &Handler,
+    result: InputRequiredResult,
+) -> Result<Option<InputResponses>, CallError> {
+    let mut responses = InputResponses::new();
+    for (key, request) in result.input_requests.unwrap_or_default() {
+        let InputRequest::Elicitation(request) = request else {
+            return Err(CallError::Odd(
+                "the server asks for sampling or roots, which becket does not offer".to_owned(),
+            ));
+        };
+        let answer = handler.elicit(request.params).await;
+        responses.insert(key, serde_json::to_value(answer).unwrap_or(Value::Null));
+    }
+    Ok((!responses.is_empty()).then_some(responses))
+}
+
+/// Registration of a call for its progress; ends with the call.
+struct Heard<'a> {
+    handler: &'a Handler,
+    token: ProgressToken,
+}
+
+impl Drop for Heard<'_> {
+    fn drop(&mut self) {
+        let mut calls = self.handler.marks.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.remove(&self.token);
+    }
+}
+
+/// Sends one request and waits for its answer within the limits.
+pub(crate) async fn send(
+    context: &CallContext<'_>,
+    request: ClientRequest,
+) -> Result<ServerResult, CallError> {
+    let options = PeerRequestOptions::no_options();
+    let sent = context.peer.send_cancellable_request(request, options).await;
+    let mut handle = sent.map_err(|e| failure(&e))?;
+    let (sender, mut progress) = mpsc::channel(8);
+    let token = handle.progress_token.clone();
+    context.handler.marks.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sender);
+    let _heard = Heard { handler: context.handler, token };
+    let mut deadline = Instant::now() + context.timeout;
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut handle.rx => return match answer {
+                Ok(Ok(result)) => Ok(result),
+                Ok(Err(error)) => Err(failure(&error)),
+                Err(_) => Err(CallError::Closed("the connection to the server ended".to_owned())),
+            },
+            () = context.cancel.cancelled() => {
+                cancel(handle, "the user interrupted the call").await;
+                return Err(CallError::Cancelled);
+            }
+            Some(step) = progress.recv() => {
+                deadline = Instant::now() + context.timeout;
+                (context.progress)(&shown(&step));
+            }
+            () = tokio::time::sleep_until(deadline) => {
+                // A person who reads a question takes the time that it takes.
+                if context.handler.marks.questions.load(Ordering::Relaxed) > 0 {
+                    deadline = Instant::now() + context.timeout;
+                    continue;
+                }
+                cancel(handle, "the time limit of the call is over").await;
+                return Err(CallError::TimedOut(context.timeout));
+            }
+        }
+    }
+}
+
+/// The server may be the reason that nothing can be sent, so this waits for a second at most.
+async fn cancel(handle: RequestHandle<RoleClient>, why: &str) {
+    let _ = tokio::time::timeout(Duration::from_secs(1), handle.cancel(Some(why.to_owned()))).await;
+}
+
+fn shown(progress: &Progress) -> String {
+    let mut out = match progress.total {
+        Some(total) if total > 0.0 => format!("{:.0}%", (progress.done / total * 100.0).clamp(0.0, 100.0)),
+        _ => format!("{}", progress.done),
+    };
+    if let Some(message) = &progress.message {
+        let message = becket_tool::text::clean(message);
+        out.push(' ');
+        out.push_str(becket_types::cut_end(message.trim(), 200));
+    }
+    out.push('\n');
+    out
+}
+
+/// The server's words about the authorization that it wants, if that is the reason of the error.
+fn challenge(error: &(dyn std::error::Error + 'static)) -> Option<Option<String>> {
+    let mut current = Some(error);
+    while let Some(error) = current {
+        if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
+            return Some(Some(required.www_authenticate_header.clone()));
+        }
+        if let Some(scope) = error.downcast_ref::<InsufficientScopeError>() {
+            return Some(Some(scope.www_authenticate_header.clone()));
+        }
+        if matches!(error.downcast_ref::<AuthError>(), Some(AuthError::AuthorizationRequired)) {
+            return Some(None);
+        }
+        current = error.source();
+    }
+    None
+}
+
+pub(crate) fn failure(error: &ServiceError) -> CallError {
+    match error {
+        ServiceError::McpError(data) => CallError::Refused(data.clone()),
+        ServiceError::TransportClosed => CallError::Closed("the connection to the server ended".to_owned()),
+        ServiceError::TransportSend(why) => match challenge(why.error.as_ref()) {
+            Some(challenge) => CallError::NeedsAuth(challenge),
+            None => CallError::Closed(crate::transport::http::reasons(why)),
+        },
+        ServiceError::Cancelled { .. } => CallError::Cancelled,
+        ServiceError::Timeout { timeout } => CallError::TimedOut(*timeout),
+        other => CallError::Odd(other.to_string()),
+    }
+}

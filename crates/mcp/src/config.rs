@@ -1,0 +1,408 @@
+//! Servers as data: what `.mcp.json`, the user's files and `--mcp-config` say.
+//!
+//! Owns the keys of a server and the replacement of `${VAR}` in them. Reads no file and no environment: text and variables are
+//! handed in. A server that cannot be read is one line for people, and the others stand.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A server's tools are in every request, or found by a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exposure {
+    Direct,
+    Deferred,
+}
+
+/// The fixed parts of an authorization, where the user knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OAuthConfig {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_port: Option<u16>,
+}
+
+/// The way to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: Option<String>,
+    },
+    /// Streamable HTTP, or with `legacy` the two channels of protocol 2024-11-05.
+    Http {
+        url: String,
+        headers: BTreeMap<String, String>,
+        /// A program that prints further headers as a JSON object.
+        headers_helper: Option<String>,
+        oauth: OAuthConfig,
+        legacy: bool,
+    },
+    /// Messages go through functions of the host: see [`crate::Channel`].
+    Host,
+}
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    pub name: String,
+    pub reach: Reach,
+    /// Longest time for a call without a sign of progress.
+    pub timeout: Option<Duration>,
+    pub enabled: bool,
+    /// The first prompt waits for this server, and a run without it fails.
+    pub required: bool,
+    pub exposure: Option<Exposure>,
+    /// The user's own words for the model; in place of the server's.
+    pub description: Option<String>,
+}
+
+impl ServerConfig {
+    /// A server in the host's own process.
+    pub fn of_host(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            reach: Reach::Host,
+            timeout: None,
+            enabled: true,
+            required: false,
+            exposure: None,
+            description: None,
+        }
+    }
+
+    /// One line for people: the command or the address, without secrets.
+    pub fn shown(&self) -> String {
+        match &self.reach {
+            Reach::Stdio { command, args, .. } => {
+                let words: Vec<&str> =
+                    std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
+                words.join(" ")
+            }
+            Reach::Http { url, legacy, .. } => {
+                format!("{} ({})", without_secrets(url), if *legacy { "sse" } else { "http" })
+            }
+            Reach::Host => "in the program that drives becket".to_owned(),
+        }
+    }
+}
+
+/// The address without user, password and query, which may be keys.
+fn without_secrets(url: &str) -> String {
+    let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
+    let _ = parsed.set_username("");
+    let _ = parsed.set_password(None);
+    if parsed.query().is_some() {
+        parsed.set_query(Some("…"));
+    }
+    parsed.to_string()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    url: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(alias = "headers_helper")]
+    headers_helper: Option<String>,
+    #[serde(default)]
+    oauth: OAuthConfig,
+    /// Milliseconds as a number, or `30s`.
+    timeout: Option<Value>,
+    enabled: Option<bool>,
+    disabled: Option<bool>,
+    #[serde(default)]
+    required: bool,
+    exposure: Option<Exposure>,
+    description: Option<String>,
+}
+
+const KEYS: &[&str] = &[
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "type",
+    "headers",
+    "headersHelper",
+    "headers_helper",
+    "oauth",
+    "timeout",
+    "enabled",
+    "disabled",
+    "required",
+    "exposure",
+    "description",
+];
+
+/// Servers that were read, and lines about what could not be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    pub servers: Vec<ServerConfig>,
+    pub problems: Vec<String>,
+}
+
+/// Reads `{"mcpServers": {NAME: {…}}}`, or the inner object alone. `vars` gives the value of a variable.
+pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
+    let mut out = Parsed::default();
+    match entries(value) {
+        Err(why) => out.problems.push(why),
+        Ok(entries) => {
+            for (name, entry) in entries {
+                match server(name, entry, vars) {
+                    Ok((server, odd)) => {
+                        out.problems.extend(odd);
+                        out.servers.push(server);
+                    }
+                    Err(why) => out.problems.push(format!("the MCP server {name:?} is not used: {why}")),
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The servers of a file by name, unread.
+pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
+    let object = value.as_object().ok_or("an MCP configuration is a JSON object with mcpServers")?;
+    let inner =
+        object.get("mcpServers").or_else(|| object.get("mcp_servers")).or_else(|| object.get("servers"));
+    match inner {
+        Some(inner) => {
+            inner.as_object().ok_or_else(|| "mcpServers is an object of servers by name".to_owned())
+        }
+        // The inner object alone: every value is itself an object.
+        None if object.values().all(Value::is_object) => Ok(object),
+        None => {
+            Err("an MCP configuration has the key mcpServers: {\"mcpServers\": {\"NAME\": {…}}}".to_owned())
+        }
+    }
+}
+
+/// One server from its JSON, and lines about keys that have no meaning.
+pub fn server(
+    name: &str,
+    value: &Value,
+    vars: &dyn Fn(&str) -> Option<String>,
+) -> Result<(ServerConfig, Vec<String>), String> {
+    check_name(name)?;
+    let mut odd = Vec::new();
+    if let Some(object) = value.as_object() {
+        for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+            odd.push(format!("the MCP server {name:?} has the unknown key {key:?}, which does nothing"));
+        }
+    }
+    let mut missing = Vec::new();
+    let filled = fill(value, vars, &mut missing);
+    if let Some(variable) = missing.first() {
+        return Err(format!(
+            "the variable {variable} is not set (set it, or write ${{{variable}:-default}} in the configuration)"
+        ));
+    }
+    let written: Written = serde_json::from_value(filled).map_err(|e| e.to_string())?;
+    let reach = reach(&written)?;
+    let timeout = written.timeout.as_ref().map(duration).transpose()?;
+    Ok((
+        ServerConfig {
+            name: name.to_owned(),
+            reach,
+            timeout,
+            enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
+            required: written.required,
+            exposure: written.exposure,
+            description: written.description,
+        },
+        odd,
+    ))
+}
+
+fn reach(written: &Written) -> Result<Reach, String> {
+    let kind = written.kind.as_deref().unwrap_or(if written.url.is_some() { "http" } else { "stdio" });
+    match kind {
+        "stdio" => {
+            let command = written.command.clone().filter(|command| !command.trim().is_empty());
+            Ok(Reach::Stdio {
+                command: command.ok_or("it has neither a command nor a url")?,
+                args: written.args.clone(),
+                env: written.env.clone(),
+                cwd: written.cwd.clone(),
+            })
+        }
+        "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse" => {
+            let url = written.url.clone().ok_or("it has no url")?;
+            let parsed = url::Url::parse(&url).map_err(|e| format!("{url:?} is not an address: {e}"))?;
+            if !matches!(parsed.scheme(), "http" | "https") {
+                return Err(format!("{url:?} is not an address of http or https"));
+            }
+            Ok(Reach::Http {
+                url,
+                headers: written.headers.clone(),
+                headers_helper: written.headers_helper.clone(),
+                oauth: written.oauth.clone(),
+                legacy: kind == "sse",
+            })
+        }
+        "sdk" => Ok(Reach::Host),
+        other => Err(format!("its type is {other:?}; types are stdio, http and sse")),
+    }
+}
+
+/// Names are part of tool names and of rules.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | ':' | '/' | '@');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.trim() != name {
+        return Err("names of servers are 1 to 64 letters, digits, `-`, `_`, `.`, `/`, `@`".to_owned());
+    }
+    Ok(())
+}
+
+/// Milliseconds as a number; a text with a unit.
+fn duration(value: &Value) -> Result<Duration, String> {
+    let wrong = || format!("timeout {value} is neither a number of milliseconds nor a time such as \"30s\"");
+    let from = |number: f64, unit: f64| {
+        let seconds = number * unit;
+        (seconds.is_finite() && seconds > 0.0 && seconds < 1e9).then(|| Duration::from_secs_f64(seconds))
+    };
+    match value {
+        Value::Number(number) => number.as_f64().and_then(|n| from(n, 0.001)).ok_or_else(wrong),
+        Value::String(text) => {
+            let text = text.trim();
+            let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+            let (number, unit) = text.split_at(at);
+            let unit = match unit.trim() {
+                "ms" => 0.001,
+                "s" | "" => 1.0,
+                "m" | "min" => 60.0,
+                "h" => 3600.0,
+                _ => return Err(wrong()),
+            };
+            number.parse().ok().and_then(|n| from(n, unit)).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Replaces `${VAR}` and `${VAR:-default}` in every text of the value.
+fn fill(value: &Value, vars: &dyn Fn(&str) -> Option<String>, missing: &mut Vec<String>) -> Value {
+    match value {
+        Value::String(text) => Value::String(fill_text(text, vars, missing)),
+        Value::Array(items) => items.iter().map(|item| fill(item, vars, missing)).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), fill(v, vars, missing))).collect(),
+        other => other.clone(),
+    }
+}
+
+fn fill_text(text: &str, vars: &dyn Fn(&str) -> Option<String>, missing: &mut Vec<String>) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find("${") {
+        let after = &rest[start + 2..];
+        let Some(end) = after.find('}') else { break };
+        out.push_str(&rest[..start]);
+        let (name, default) = match after[..end].split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (&after[..end], None),
+        };
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        match vars(name).filter(|value| is_name && (!value.is_empty() || default.is_none())) {
+            Some(value) => out.push_str(&value),
+            None => match default {
+                Some(default) => out.push_str(default),
+                None if is_name => missing.push(name.to_owned()),
+                None => out.push_str(&rest[start..start + 2 + end + 1]),
+            },
+        }
+        rest = &after[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn vars(name: &str) -> Option<String> {
+        match name {
+            "TOKEN" => Some("t0".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let value = json!({"mcpServers": {
+            "a": {"command": "node", "args": ["x", "${TOKEN}"], "env": {"K": "${NONE:-d}"}, "cwd": "/w", "timeout": "90s",
+                  "required": true, "exposure": "deferred", "description": "mine"},
+            "b": {"type": "http", "url": "https://h/${EMPTY:-mcp}", "headers": {"Authorization": "Bearer ${TOKEN}"},
+                  "headersHelper": "/bin/h", "oauth": {"clientId": "c", "scopes": ["s"], "callbackPort": 7777}, "enabled": false},
+            "c": {"type": "sse", "url": "http://localhost:1/sse", "timeout": 1500},
+        }});
+        let parsed = parse(&value, &vars);
+        assert_eq!(parsed.problems, Vec::<String>::new());
+        let [a, b, c] = &parsed.servers[..] else { panic!("{parsed:?}") };
+        assert_eq!(a.timeout, Some(Duration::from_secs(90)));
+        assert!(a.required && a.enabled && a.exposure == Some(Exposure::Deferred));
+        assert_eq!(a.shown(), "node x t0");
+        let Reach::Stdio { env, .. } = &a.reach else { panic!() };
+        assert_eq!(env["K"], "d");
+        assert!(!b.enabled);
+        assert_eq!(b.shown(), "https://h/mcp (http)");
+        let Reach::Http { headers, oauth, .. } = &b.reach else { panic!() };
+        assert_eq!((headers["Authorization"].as_str(), oauth.callback_port), ("Bearer t0", Some(7777)));
+        assert_eq!(c.timeout, Some(Duration::from_millis(1500)));
+        assert!(matches!(c.reach, Reach::Http { legacy: true, .. }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_one_line_and_the_others_stand() {
+        for (entry, line) in [
+            (json!({}), "neither a command nor a url"),
+            (json!({"type": "ftp", "url": "x"}), "its type is \"ftp\""),
+            (json!({"url": "file:///x"}), "not an address of http or https"),
+            (json!({"command": "x", "args": "y"}), "invalid type"),
+            (json!({"command": "x", "env": {"A": "${NOT_SET}"}}), "the variable NOT_SET is not set"),
+            (json!({"command": "x", "timeout": "soon"}), "timeout \"soon\""),
+        ] {
+            let parsed = parse(&json!({"bad": entry, "good": {"command": "true"}}), &vars);
+            assert_eq!(parsed.servers.len(), 1, "{entry}");
+            assert_eq!(parsed.problems.len(), 1);
+            assert!(parsed.problems[0].contains(line), "{:?} for {entry}", parsed.problems);
+        }
+        assert_eq!(parse(&json!([]), &vars).problems.len(), 1);
+        assert_eq!(parse(&json!({"mcpServers": []}), &vars).problems.len(), 1);
+        let odd = parse(&json!({"a": {"command": "x", "comand": 1}}), &vars);
+        assert_eq!((odd.servers.len(), odd.problems.len()), (1, 1));
+    }
+
+    #[test]
+    fn text_without_a_variable_stays() {
+        let mut missing = Vec::new();
+        for text in ["", "a$b", "${", "${}", "${a b}", "$TOKEN", "x${TOKEN", "π${π}"] {
+            assert_eq!(fill_text(text, &vars, &mut missing), text);
+        }
+        assert_eq!(missing, Vec::<String>::new());
+        assert_eq!(fill_text("${TOKEN}-${TOKEN}", &vars, &mut missing), "t0-t0");
+    }
+}

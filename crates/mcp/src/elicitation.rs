@@ -1,0 +1,136 @@
+//! Questions of a server: a form, or an address to visit.
+//!
+//! Owns the answers that need nobody: defaults and cancelling. Who can be asked is a function of the host. No answer holds more
+//! than the form asks for.
+
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The treatment of questions.
+#[derive(Clone, Default)]
+pub enum Elicitation {
+    /// Every question is cancelled.
+    #[default]
+    Cancel,
+    /// Forms are accepted with the defaults that they name; addresses are cancelled.
+    Defaults,
+    /// The host asks somebody.
+    Ask(Arc<dyn Ask>),
+}
+
+/// The host's way to ask somebody.
+pub trait Ask: Send + Sync {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
+}
+
+/// A question of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub server: String,
+    pub message: String,
+    pub form: Form,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// A flat JSON Schema of an object.
+    Fields(Value),
+    Url(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    Accept(Map<String, Value>),
+    Decline,
+    Cancel,
+}
+
+impl Elicitation {
+    pub(crate) async fn answer(&self, question: Question) -> Answer {
+        match (self, &question.form) {
+            (Self::Ask(host), _) => host.ask(question).await,
+            (Self::Defaults, Form::Fields(schema)) => defaults(schema),
+            (Self::Defaults, Form::Url(_)) | (Self::Cancel, _) => Answer::Cancel,
+        }
+    }
+}
+
+/// The form with its defaults; cancelled where a required field has none.
+pub fn defaults(schema: &Value) -> Answer {
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let mut content = Map::new();
+    for (name, field) in properties {
+        if let Some(default) = field.get("default") {
+            content.insert(name.clone(), default.clone());
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    let missing =
+        required.into_iter().flatten().filter_map(Value::as_str).any(|name| !content.contains_key(name));
+    if missing { Answer::Cancel } else { Answer::Accept(content) }
+}
+
+/// A line about the first field that does not fit the form.
+pub fn misfit(schema: &Value, content: &Map<String, Value>) -> Option<String> {
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !content.contains_key(name) {
+            return Some(format!("{name} is required"));
+        }
+    }
+    for (name, value) in content {
+        let Some(field) = properties.get(name) else { return Some(format!("there is no field {name}")) };
+        let fits = match field.get("type").and_then(Value::as_str) {
+            Some("string") => value.is_string(),
+            Some("integer") => value.is_i64() || value.is_u64(),
+            Some("number") => value.is_number(),
+            Some("boolean") => value.is_boolean(),
+            Some("array") => value.is_array(),
+            _ => true,
+        };
+        let listed = field.get("enum").and_then(Value::as_array).is_none_or(|all| all.contains(value));
+        if !fits || !listed {
+            return Some(format!("{name} does not fit {field}"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults_accept_a_form_only_where_they_fill_it() {
+        for (schema, wanted) in [
+            (
+                json!({"properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "number"}}}),
+                Answer::Accept(json!({"a": "x"}).as_object().unwrap().clone()),
+            ),
+            (json!({"properties": {"a": {"type": "string"}}, "required": ["a"]}), Answer::Cancel),
+            (json!({}), Answer::Accept(Map::new())),
+        ] {
+            assert_eq!(defaults(&schema), wanted, "{schema}");
+        }
+    }
+
+    #[test]
+    fn answers_are_checked() {
+        let schema = json!({"properties": {"n": {"type": "integer"}, "c": {"type": "string", "enum": ["a"]}}, "required": ["n"]});
+        for (content, fits) in [
+            (json!({"n": 1}), true),
+            (json!({"n": 1, "c": "a"}), true),
+            (json!({"n": 1, "c": "b"}), false),
+            (json!({"n": "1"}), false),
+            (json!({}), false),
+            (json!({"n": 1, "z": 2}), false),
+        ] {
+            assert_eq!(misfit(&schema, content.as_object().unwrap()).is_none(), fits, "{content}");
+        }
+    }
+}

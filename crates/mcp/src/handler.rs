@@ -1,0 +1,113 @@
+//! Requests and notifications of a server: questions for the user, progress, changed lists. Nothing else is answered.
+//!
+//! Notifications only mark what is to be done, so a storm of them costs no more than one.
+
+use crate::elicitation::{Answer, Elicitation, Form, Question};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, Implementation, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, mpsc};
+
+/// A sign of life of a running call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Progress {
+    pub done: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
+/// Marks that notifications leave for the task of the server.
+#[derive(Default)]
+pub(crate) struct Marks {
+    pub lists: Notify,
+    pub notified: AtomicU64,
+    /// Calls under way; each hears of its own progress.
+    pub calls: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
+    /// Questions that wait for a person: calls are not timed meanwhile.
+    pub questions: AtomicU64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Handler {
+    pub server: String,
+    pub version: String,
+    pub marks: Arc<Marks>,
+    pub elicitation: Elicitation,
+}
+
+impl Handler {
+    /// The answer to a question, also to one inside a result.
+    pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
+        let (message, form) = match params {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                (message, Form::Fields(serde_json::to_value(requested_schema).unwrap_or(Value::Null)))
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Form::Url(url)),
+            _ => return ElicitResult::new(ElicitationAction::Cancel),
+        };
+        let question = Question { server: self.server.clone(), message, form };
+        self.marks.questions.fetch_add(1, Ordering::Relaxed);
+        let answer = self.elicitation.answer(question).await;
+        self.marks.questions.fetch_sub(1, Ordering::Relaxed);
+        match answer {
+            Answer::Accept(content) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content))
+            }
+            Answer::Decline => ElicitResult::new(ElicitationAction::Decline),
+            Answer::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
+    fn list_changed(&self) {
+        self.marks.notified.fetch_add(1, Ordering::Relaxed);
+        self.marks.lists.notify_one();
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation =
+            Some(ElicitationCapability::new().with_form(Default::default()).with_url(Default::default()));
+        let mut config = ClientConfig::new(capabilities, Implementation::new("becket", self.version.clone()));
+        config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        config
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Ok(self.elicit(request).await)
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let progress = Progress { done: params.progress, total: params.total, message: params.message };
+        let calls = self.marks.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = calls.get(&params.progress_token) {
+            // A full queue means that progress is being shown: one more adds nothing.
+            let _ = call.try_send(progress);
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changed();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changed();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.list_changed();
+    }
+}

@@ -1,0 +1,285 @@
+//! All servers of a session: started side by side, their tools under their names, their end.
+//!
+//! Whoever has a [`Hub`] never waits for a server but where it asks for that. The names of tools depend on nothing but the
+//! servers and what they list, so they are the same in every session.
+
+use crate::config::{Exposure, ServerConfig};
+use crate::deferred;
+use crate::elicitation::Elicitation;
+use crate::naming;
+use crate::oauth::TokenStore;
+use crate::server::{Server, State, Status};
+use crate::tool::McpTool;
+use crate::transport::channel::Channel;
+pub use crate::transport::http::Proxies;
+use becket_sandbox::Programs;
+use becket_tool::{OfferedTool, Tool, ToolSource};
+use becket_types::ToolSpec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Everything that servers are started with.
+#[derive(Clone, Default)]
+pub struct HubSettings {
+    /// becket's version, which is sent to servers.
+    pub version: String,
+    pub cwd: PathBuf,
+    /// Variables of the programs; nothing is inherited.
+    pub variables: Vec<(OsString, OsString)>,
+    pub programs: Programs,
+    pub proxies: Proxies,
+    pub elicitation: Elicitation,
+    /// Servers in the program that drives becket, by name.
+    pub channels: BTreeMap<String, Arc<dyn Channel>>,
+    pub tokens: Option<TokenStore>,
+    /// Bytes of definitions above which tools are found by a search.
+    pub most_definitions: usize,
+}
+
+pub(crate) struct Shared {
+    pub version: String,
+    pub cwd: PathBuf,
+    pub variables: Vec<(OsString, OsString)>,
+    pub programs: Programs,
+    pub proxies: Proxies,
+    pub elicitation: Elicitation,
+    pub channels: BTreeMap<String, Arc<dyn Channel>>,
+    pub tokens: Option<TokenStore>,
+    most_definitions: usize,
+    generation: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// See the head of this file.
+pub struct Hub {
+    servers: BTreeMap<String, Arc<Server>>,
+    shared: Arc<Shared>,
+    /// Servers whose tools were in a request: they stay there, because the cached beginning of requests depends on it.
+    direct: Mutex<BTreeSet<String>>,
+    deferring: Mutex<bool>,
+}
+
+impl Hub {
+    /// Starts all servers that are not switched off. Needs a runtime; waits for nothing.
+    pub fn start(configs: Vec<ServerConfig>, settings: HubSettings) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            version: settings.version,
+            cwd: settings.cwd,
+            variables: settings.variables,
+            programs: settings.programs,
+            proxies: settings.proxies,
+            elicitation: settings.elicitation,
+            channels: settings.channels,
+            tokens: settings.tokens,
+            most_definitions: settings.most_definitions,
+            generation: AtomicU64::new(1),
+        });
+        let start = |config: ServerConfig| (config.name.clone(), Server::start(config, Arc::clone(&shared)));
+        let servers = configs.into_iter().map(start).collect();
+        Arc::new(Self { servers, shared, direct: Mutex::default(), deferring: Mutex::new(false) })
+    }
+
+    /// Waits for the servers that are required. `Err`: one of them is not there, and why.
+    ///
+    /// # Errors
+    /// A line about the first required server that cannot be used.
+    pub async fn required(&self) -> Result<(), String> {
+        for server in self.servers.values().filter(|server| server.config.required) {
+            server
+                .ready()
+                .await
+                .map_err(|why| format!("the required MCP server {} {why}", server.config.name))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no server is being started, or until `limit` is over.
+    pub async fn settled(&self, limit: Duration) {
+        let all = futures::future::join_all(self.servers.values().map(|server| server.settled()));
+        let _ = tokio::time::timeout(limit, all).await;
+    }
+
+    /// States and tools, by name.
+    pub fn statuses(&self) -> Vec<Status> {
+        let named = self.named();
+        let status = |server: &Arc<Server>| {
+            let listing = server.listing();
+            let tools = named.iter().filter(|tool| Arc::ptr_eq(&tool.server, server));
+            Status {
+                name: server.config.name.clone(),
+                state: server.state(),
+                shown: server.config.shown(),
+                tools: tools.map(|tool| tool.name.clone()).collect(),
+                resources: listing.resources.len() + listing.templates.len(),
+                prompts: listing.prompts.len(),
+                notes: listing.notes.clone(),
+                stderr: server.stderr(),
+                instructions: listing.instructions.clone(),
+            }
+        };
+        self.servers.values().map(status).collect()
+    }
+
+    /// Opens the connection of a server again. False: there is none of this name.
+    pub fn reconnect(&self, name: &str) -> bool {
+        let server = self.servers.get(name);
+        if let Some(server) = server {
+            server.reconnect();
+        }
+        server.is_some()
+    }
+
+    /// Ends all servers, side by side, within about a second.
+    pub async fn stop(&self) {
+        futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
+    }
+
+    pub(crate) fn server(&self, name: &str) -> Option<&Arc<Server>> {
+        self.servers.get(name)
+    }
+
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.servers.values()
+    }
+
+    /// All tools of servers that are or were connected, with their names.
+    pub(crate) fn named(&self) -> Vec<Named> {
+        let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
+        for server in self.servers.values().filter(|server| server.state() != State::Disabled) {
+            for (index, tool) in server.listing().tools.iter().enumerate() {
+                let name = naming::tool_name(&server.config.name, &tool.tool.name, &taken);
+                // The same tool listed twice is one tool.
+                if taken.insert(name.to_ascii_lowercase()) {
+                    out.push(Named { name, server: Arc::clone(server), index });
+                }
+            }
+        }
+        out
+    }
+
+    /// Servers whose tools are found by a search.
+    fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
+        let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = self.shared.most_definitions;
+        let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+        for tool in named {
+            *sizes.entry(tool.server.config.name.as_str()).or_default() += tool.size();
+        }
+        let mut out = BTreeSet::new();
+        for (name, size) in &sizes {
+            if direct.contains(*name) {
+                room = room.saturating_sub(*size);
+            }
+        }
+        for (name, size) in sizes {
+            let exposure = self.servers.get(name).and_then(|server| server.config.exposure);
+            match exposure {
+                Some(Exposure::Direct) => {
+                    direct.insert(name.to_owned());
+                }
+                Some(Exposure::Deferred) => {
+                    out.insert(name.to_owned());
+                }
+                None if direct.contains(name) => {}
+                None if size <= room => {
+                    room -= size;
+                    direct.insert(name.to_owned());
+                }
+                None => {
+                    out.insert(name.to_owned());
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A tool of a server under its name.
+pub(crate) struct Named {
+    pub name: String,
+    pub server: Arc<Server>,
+    index: usize,
+}
+
+impl Named {
+    pub(crate) fn listed(&self) -> Option<crate::server::ListedTool> {
+        self.server.listing().tools.get(self.index).cloned()
+    }
+
+    /// Bytes of its definition.
+    fn size(&self) -> usize {
+        let Some(listed) = self.listed() else { return 0 };
+        let schema = serde_json::to_string(&listed.schema).map_or(0, |text| text.len());
+        self.name.len() + listed.tool.description.len().min(2_048) + schema
+    }
+
+    pub(crate) fn tool(&self) -> Option<McpTool> {
+        let listed = self.listed()?;
+        Some(McpTool::new(self.name.clone(), Arc::clone(&self.server), &listed))
+    }
+}
+
+/// The tools of a hub for an agent.
+#[derive(Clone)]
+pub struct HubTools(pub Arc<Hub>);
+
+impl std::fmt::Debug for HubTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.servers.keys()).finish()
+    }
+}
+
+impl ToolSource for HubTools {
+    fn generation(&self) -> u64 {
+        self.0.shared.generation.load(Ordering::Acquire)
+    }
+
+    fn tools(&self) -> Vec<OfferedTool> {
+        let named = self.0.named();
+        let deferred = self.0.deferred(&named);
+        let mut out = Vec::new();
+        for named in &named {
+            let offered = !deferred.contains(&named.server.config.name);
+            if let Some(tool) = named.tool() {
+                out.push(OfferedTool { tool: Arc::new(tool), offered });
+            }
+        }
+        let mut deferring = self.0.deferring.lock().unwrap_or_else(PoisonError::into_inner);
+        // Servers that are still being started are reached through the search in the meantime. Once offered, it stays offered.
+        *deferring |= !deferred.is_empty() || self.0.servers().any(|server| server.state() == State::Pending);
+        if *deferring {
+            out.extend(deferred::tools(&self.0).into_iter().map(OfferedTool::offered));
+        }
+        if self.0.servers().any(|server| {
+            let listing = server.listing();
+            !listing.resources.is_empty() || !listing.templates.is_empty()
+        }) {
+            out.extend(crate::resources::tools(&self.0).into_iter().map(OfferedTool::offered));
+        }
+        out
+    }
+
+    fn late(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let lower = name.to_ascii_lowercase();
+        let is_of = |server: &&Arc<Server>| {
+            let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
+            server.state() == State::Pending && lower.starts_with(&prefix)
+        };
+        let server = self.0.servers().find(is_of)?;
+        Some(Arc::new(deferred::Late::new(name, Arc::clone(server), Arc::clone(&self.0))))
+    }
+}
+
+/// A definition as the model reads it.
+pub(crate) fn spec(name: &str, description: &str, schema: serde_json::Value) -> ToolSpec {
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema }
+}

@@ -1,0 +1,47 @@
+//! MCP servers as tools: configuration as data, connections, tools, resources, prompts, authorization.
+//!
+//! Owns everything between becket and an MCP server. Built on `rmcp`, which speaks both eras of the protocol; no type of it
+//! leaves this crate. Reads no file of the user's and no environment, asks for no permission, prints nothing: configurations,
+//! variables, programs and stores are handed in, and calls are judged by the guard like those of any tool.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`config`] | servers as data |
+//! | [`Hub`] | all servers of a session: start, states, tools, the end |
+//! | `server` | one connection: start, listing, reconnection |
+//! | `transport` | stdio, HTTP, the older SSE, functions of the host |
+//! | `handler` | requests and notifications from a server |
+//! | `call`, `output` | one call: time limits, progress, cancellation; its result as text and images |
+//! | `tool`, `deferred` | tools as the model sees them; a search for those that are not in every request |
+//! | [`naming`], [`schema`] | names and input schemas that every provider takes |
+//! | [`elicitation`] | questions of a server |
+//! | [`oauth`] | authorization of HTTP servers |
+//!
+//! Invariants:
+//! - A server is never waited for before the first prompt, unless the user says that it is required.
+//! - Everything that a server sends is bounded: lines, events, schemas, descriptions, lists, outputs, notifications.
+//! - Text of a server is marked as such, and no tool of a server has the name of a core tool.
+
+mod call;
+pub mod config;
+mod deferred;
+pub mod elicitation;
+mod handler;
+mod hub;
+pub mod naming;
+pub mod oauth;
+mod output;
+mod process;
+mod prompts;
+mod resources;
+pub mod schema;
+mod server;
+mod tool;
+mod transport;
+
+pub use config::{Exposure, OAuthConfig, Parsed, Reach, ServerConfig};
+pub use hub::{Hub, HubSettings, HubTools, Proxies};
+pub use prompts::{PromptInfo, PromptText};
+pub use resources::ResourceInfo;
+pub use server::{State, Status};
+pub use transport::channel::Channel;

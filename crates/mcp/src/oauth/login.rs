@@ -1,0 +1,171 @@
+//! `becket mcp login`: an address for the browser, and the answer from it, by a port of this machine or pasted.
+//!
+//! The browser may run on another machine: then the address that it ends at is pasted. Either way the answer must carry the
+//! state of this login, and `iss` where the authorization server says that it sends it.
+
+use super::{TokenStore, new_manager};
+use crate::config::{Reach, ServerConfig};
+use crate::transport::http::{self, Proxies};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use url::Url;
+
+/// Bytes of a request of the browser that are read.
+const MOST_REQUEST: usize = 16 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("{0} is reached without HTTP, and needs no authorization")]
+    NotHttp(String),
+    #[error("the port for the browser's answer cannot be opened: {0}")]
+    Port(std::io::Error),
+    #[error("{0}")]
+    Refused(String),
+}
+
+fn refused(error: &AuthError) -> LoginError {
+    LoginError::Refused(http::reasons(error))
+}
+
+/// A login that waits for the browser.
+pub struct Login {
+    session: AuthorizationSession,
+    listener: TcpListener,
+    store: TokenStore,
+    server: String,
+    url: Url,
+}
+
+impl Login {
+    /// Finds out who gives authorizations for the server, registers, and prepares the address for the browser.
+    ///
+    /// # Errors
+    /// Nobody does, or does not for us: a sentence for people.
+    pub async fn begin(
+        config: &ServerConfig,
+        store: &TokenStore,
+        proxies: &Proxies,
+    ) -> Result<Self, LoginError> {
+        let Reach::Http { url, oauth, headers, .. } = &config.reach else {
+            return Err(LoginError::NotHttp(config.name.clone()));
+        };
+        let url = Url::parse(url).map_err(|e| LoginError::Refused(e.to_string()))?;
+        let port = oauth.callback_port.unwrap_or(0);
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(LoginError::Port)?;
+        let port = listener.local_addr().map_err(LoginError::Port)?.port();
+        let client = http::client(&url, proxies).map_err(LoginError::Refused)?;
+        let headers = http::headers(headers).map_err(LoginError::Refused)?;
+        let kept = store.challenge(&config.name, &url);
+        let challenge = match kept {
+            Some(challenge) => Some(challenge),
+            None => challenge(&client, &url, headers).await,
+        };
+        let mut request =
+            AuthorizationRequest::new(format!("http://127.0.0.1:{port}/callback")).with_client_name("becket");
+        if let Some(challenge) = &challenge {
+            request = request.with_challenge(challenge.clone());
+        }
+        request = request.with_initial_scope_selection();
+        if !oauth.scopes.is_empty() {
+            request = request.with_scopes(oauth.scopes.clone());
+        }
+        match &oauth.client_id {
+            // A client that is described by a document has its address as its id.
+            Some(id) if id.starts_with("https://") => request = request.with_client_metadata_url(id.clone()),
+            Some(id) => {
+                request = request.with_preregistered_client(id.clone());
+                if let Some(secret) = &oauth.client_secret {
+                    request = request.with_client_secret(secret.clone());
+                }
+            }
+            None => {}
+        }
+        let mut manager = new_manager(&url).await.map_err(|e| refused(&e))?;
+        manager.set_credential_store(store.credentials(&config.name, &url));
+        let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
+        manager.set_metadata(resolution.map_err(|e| refused(&e))?.metadata);
+        let session = AuthorizationSession::new(manager, request).await.map_err(|(_, e)| refused(&e))?;
+        Ok(Self { session, listener, store: store.clone(), server: config.name.clone(), url })
+    }
+
+    /// The address for the browser.
+    pub fn address(&self) -> &str {
+        self.session.get_authorization_url()
+    }
+
+    /// Waits for the browser, or for an address that is pasted, and keeps the tokens.
+    ///
+    /// # Errors
+    /// The answer is no authorization: a sentence for people.
+    pub async fn finish(self, pasted: impl Future<Output = Option<String>>) -> Result<(), LoginError> {
+        let mut pasted = std::pin::pin!(pasted);
+        let mut silent = false;
+        loop {
+            let answer = tokio::select! {
+                accepted = self.listener.accept() => {
+                    let Ok((stream, _)) = accepted else { continue };
+                    let Some(path) = answered(stream).await else { continue };
+                    format!("{}{}", self.session.redirect_uri.trim_end_matches("/callback"), path)
+                }
+                pasted = &mut pasted, if !silent => match pasted {
+                    Some(pasted) => pasted,
+                    None => {
+                        silent = true;
+                        continue;
+                    }
+                },
+            };
+            self.session.handle_callback_url(answer.trim()).await.map_err(|e| refused(&e))?;
+            let _ = std::fs::remove_file(self.store.challenge_file(&self.server, &self.url));
+            return Ok(());
+        }
+    }
+}
+
+/// The server's answer to somebody without a token.
+async fn challenge(
+    client: &reqwest::Client,
+    url: &Url,
+    headers: reqwest::header::HeaderMap,
+) -> Option<String> {
+    let body = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "becket", "version": env!("CARGO_PKG_VERSION")}},
+    });
+    let request = client.post(url.clone()).headers(headers).json(&body);
+    let request = request
+        .header(ACCEPT, "application/json, text/event-stream")
+        .header(CONTENT_TYPE, "application/json");
+    let response = request.send().await.ok()?;
+    let header = response.headers().get(WWW_AUTHENTICATE)?;
+    header.to_str().ok().map(str::to_owned)
+}
+
+/// The path of the browser's request, if it is the one that is waited for. The person reads that they can close the page.
+async fn answered(mut stream: TcpStream) -> Option<String> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST_REQUEST {
+        let mut piece = [0; 1024];
+        match stream.read(&mut piece).await {
+            Ok(read) if read > 0 => request.extend_from_slice(&piece[..read]),
+            _ => break,
+        }
+    }
+    let text = String::from_utf8_lossy(&request);
+    let path = text.lines().next()?.strip_prefix("GET ")?.split(' ').next()?.to_owned();
+    let ours = path.starts_with("/callback?");
+    let (status, page) = if ours {
+        ("200 OK", "becket has the answer. You can close this page and go back to the terminal.")
+    } else {
+        ("404 Not Found", "Nothing is here.")
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
+        page.len()
+    );
+    let _ = stream.write_all(answer.as_bytes()).await;
+    ours.then_some(path)
+}

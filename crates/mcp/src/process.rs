@@ -1,0 +1,88 @@
+//! The program of a stdio server: started, heard, and ended with everything it started.
+//!
+//! The program leads a process group of its own. Dropping a [`Process`] ends the whole group. If becket itself is killed, a
+//! watcher ends the group: a shell that reads from a pipe whose other end only becket holds.
+
+use becket_sandbox::Prepared;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::OsString;
+use std::io::{self, PipeWriter};
+use std::path::Path;
+use std::process::Stdio;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// `$1` is the group. End of file: becket has ended.
+const WATCH: &str =
+    "trap '' INT TERM HUP QUIT; read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
+
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    watcher: Option<(Child, PipeWriter)>,
+}
+
+/// The three streams of a program.
+pub(crate) struct Streams {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: ChildStderr,
+}
+
+impl Process {
+    pub(crate) fn start(
+        prepared: &Prepared,
+        command: &str,
+        args: &[String],
+        dir: &Path,
+        env: &[(OsString, OsString)],
+    ) -> io::Result<(Self, Streams)> {
+        let mut started = match prepared.words.split_first() {
+            None => Command::new(command),
+            Some((first, rest)) => {
+                let mut confined = Command::new(first);
+                confined.args(rest).arg(command);
+                confined
+            }
+        };
+        let variables = env.iter().chain(&prepared.variables).map(|(k, v)| (k, v));
+        started.args(args).current_dir(dir).env_clear().envs(variables);
+        started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = started.process_group(0).kill_on_drop(true).spawn()?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let mut process = Self { child, group, watcher: None };
+        process.watcher = Some(process.watch(env)?);
+        Ok((process, Streams { stdin, stdout, stderr }))
+    }
+
+    /// Waits for the program's own end. Its standard input is closed by then.
+    pub(crate) async fn ended(&mut self) {
+        let _ = self.child.wait().await;
+    }
+
+    fn watch(&self, env: &[(OsString, OsString)]) -> io::Result<(Child, PipeWriter)> {
+        let (reader, writer) = io::pipe()?;
+        let group = self.group.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", WATCH, "watch", &group]).env_clear().current_dir("/").process_group(0);
+        command.envs(env.iter().filter(|(k, _)| k == "PATH").map(|(k, v)| (k, v)));
+        command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        Ok((command.spawn()?, writer))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        if let Some((mut watcher, pipe)) = self.watcher.take() {
+            let _ = watcher.start_kill();
+            drop(pipe);
+        }
+    }
+}

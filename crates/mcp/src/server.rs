@@ -1,0 +1,490 @@
+//! One server of a session: started, listed, watched, connected again.
+//!
+//! A task of its own does all of it; everybody else reads the state. A connection that ends is opened again after 1, 2, 4 … 30
+//! seconds, at most [`MOST_ATTEMPTS`] times in a row; then the server is left alone until somebody asks for it.
+
+use crate::config::{Reach, ServerConfig};
+use crate::handler::{Handler, Marks};
+use crate::hub::Shared;
+use crate::schema;
+use crate::transport::stdio::Words;
+use rmcp::model::{
+    PaginatedRequestParams, Prompt, ProtocolVersion, Resource, ResourceTemplate, SubscriptionFilter,
+};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError};
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+mod connect;
+
+/// Longest time for a start, up to the list of tools.
+const START: Duration = Duration::from_secs(30);
+/// Time of a call without a sign of progress, where the configuration names none.
+const CALL: Duration = Duration::from_secs(120);
+/// A call waits this long for a server that is being started.
+const WAIT: Duration = Duration::from_secs(60);
+/// Starts in a row that fail before the server is left alone.
+const MOST_ATTEMPTS: u32 = 5;
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A connection that holds this long was a good one.
+const STABLE: Duration = Duration::from_secs(30);
+/// Lists are read at most once in this time, however often the server says that they changed.
+const BETWEEN_LISTS: Duration = Duration::from_secs(2);
+const MOST_PAGES: usize = 50;
+const MOST_TOOLS: usize = 512;
+
+/// The state of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Switched off in the configuration.
+    Disabled,
+    /// Being started, for the first time or again.
+    Pending,
+    Connected {
+        protocol: String,
+    },
+    NeedsAuth,
+    Failed(String),
+}
+
+impl State {
+    /// The word for it that programs know.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Pending => "pending",
+            Self::Connected { .. } => "connected",
+            Self::NeedsAuth => "needs-auth",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Everything that people are shown of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub name: String,
+    pub state: State,
+    pub shown: String,
+    /// Names of its tools for the model.
+    pub tools: Vec<String>,
+    pub resources: usize,
+    pub prompts: usize,
+    /// Things that were left out or repaired.
+    pub notes: Vec<String>,
+    /// The end of what the server wrote to its standard error.
+    pub stderr: String,
+    pub instructions: Option<String>,
+}
+
+/// A tool as the server lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToolEntry {
+    pub name: String,
+    pub description: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListedTool {
+    pub tool: ToolEntry,
+    pub schema: Value,
+}
+
+/// Everything that a server lists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Listing {
+    pub tools: Vec<ListedTool>,
+    pub resources: Vec<Resource>,
+    pub templates: Vec<ResourceTemplate>,
+    pub prompts: Vec<Prompt>,
+    pub notes: Vec<String>,
+    pub instructions: Option<String>,
+}
+
+/// An open connection.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub peer: Peer<RoleClient>,
+    pub handler: Handler,
+}
+
+struct Inner {
+    state: State,
+    live: Option<Live>,
+    listing: Arc<Listing>,
+}
+
+enum Order {
+    Reconnect,
+    Stop,
+}
+
+pub(crate) struct Server {
+    pub config: ServerConfig,
+    shared: Arc<Shared>,
+    inner: Mutex<Inner>,
+    /// Counts changes of the state.
+    changed: watch::Sender<u64>,
+    words: Words,
+    orders: mpsc::UnboundedSender<Order>,
+    task: Mutex<Option<tokio::task::JoinHandle<()>>>,
+}
+
+impl Server {
+    /// A server that is being started, if it is not switched off.
+    pub(crate) fn start(config: ServerConfig, shared: Arc<Shared>) -> Arc<Self> {
+        let (orders, received) = mpsc::unbounded_channel();
+        let state = if config.enabled { State::Pending } else { State::Disabled };
+        let enabled = config.enabled;
+        let server = Arc::new(Self {
+            config,
+            shared,
+            inner: Mutex::new(Inner { state, live: None, listing: Arc::default() }),
+            changed: watch::Sender::new(0),
+            words: Words::default(),
+            orders,
+            task: Mutex::new(None),
+        });
+        let task = tokio::spawn(Arc::clone(&server).serve(received, enabled));
+        *server.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        server
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Inner)) {
+        change(&mut self.inner());
+        self.changed.send_modify(|count| *count += 1);
+        self.shared.changed();
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.inner().state.clone()
+    }
+
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        Arc::clone(&self.inner().listing)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.config.timeout.unwrap_or(CALL)
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.words.text()
+    }
+
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.words.last_line()
+    }
+
+    /// Keeps what the server wants of the next authorization.
+    pub(crate) fn note_challenge(&self, challenge: Option<&str>) {
+        if let (Some(challenge), Some(tokens), Reach::Http { url, .. }) =
+            (challenge, &self.shared.tokens, &self.config.reach)
+            && let Ok(url) = url::Url::parse(url)
+        {
+            tokens.keep_challenge(&self.config.name, &url, challenge);
+        }
+    }
+
+    pub(crate) fn reconnect(&self) {
+        let _ = self.orders.send(Order::Reconnect);
+    }
+
+    /// Ends the connection and its task, within a second.
+    pub(crate) async fn stop(&self) {
+        let _ = self.orders.send(Order::Stop);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut task) = task
+            && tokio::time::timeout(Duration::from_secs(1), &mut task).await.is_err()
+        {
+            task.abort();
+        }
+    }
+
+    /// Returns once the server is not being started any more.
+    pub(crate) async fn settled(&self) {
+        let mut changes = self.changed.subscribe();
+        while self.state() == State::Pending {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The open connection; waits while it is being opened. `Err` is the end of a sentence about the server.
+    pub(crate) async fn ready(&self) -> Result<Live, String> {
+        if matches!(self.state(), State::Failed(_) | State::NeedsAuth) {
+            // Somebody needs it now: one more try.
+            self.set(|inner| inner.state = State::Pending);
+            self.reconnect();
+        }
+        if tokio::time::timeout(WAIT, self.settled()).await.is_err() {
+            return Err(format!("has not answered for {} s while it was being started", WAIT.as_secs()));
+        }
+        let inner = self.inner();
+        match (&inner.state, &inner.live) {
+            (State::Connected { .. }, Some(live)) => Ok(live.clone()),
+            (State::Disabled, _) => Err("is switched off in the configuration".to_owned()),
+            (State::NeedsAuth, _) => Err(format!(
+                "wants an authorization; the user can give it with: becket mcp login {}",
+                self.config.name
+            )),
+            (State::Failed(why), _) => Err(format!("cannot be reached: {why}")),
+            _ => Err("is not connected".to_owned()),
+        }
+    }
+
+    /// The life of the server.
+    async fn serve(self: Arc<Self>, mut orders: mpsc::UnboundedReceiver<Order>, enabled: bool) {
+        let (mut attempts, mut wait) = (0, !enabled);
+        loop {
+            if wait {
+                match orders.recv().await {
+                    Some(Order::Reconnect) => attempts = 0,
+                    Some(Order::Stop) | None => return,
+                }
+            }
+            self.set(|inner| inner.state = State::Pending);
+            let marks = Arc::new(Marks::default());
+            let opened = tokio::select! {
+                opened = tokio::time::timeout(START, self.open(&marks)) => opened,
+                () = stopped(&mut orders) => return,
+            };
+            let why = match opened {
+                Ok(Ok(service)) => {
+                    let since = Instant::now();
+                    let end = self.hold(service, &marks, &mut orders).await;
+                    if since.elapsed() > STABLE {
+                        attempts = 0;
+                    }
+                    match end {
+                        End::Stopped => return,
+                        End::Reconnect => {
+                            (attempts, wait) = (0, false);
+                            continue;
+                        }
+                        End::Closed => self.with_words("its connection ended"),
+                    }
+                }
+                Ok(Err(connect::Failure::NeedsAuth(challenge))) => {
+                    self.note_challenge(challenge.as_deref());
+                    self.set(|inner| (inner.state, inner.live) = (State::NeedsAuth, None));
+                    wait = true;
+                    continue;
+                }
+                Ok(Err(connect::Failure::For(why))) => self.with_words(&why),
+                Err(_) => self.with_words(&format!("it was not ready after {} s", START.as_secs())),
+            };
+            attempts += 1;
+            let again = attempts < MOST_ATTEMPTS && self.worth_another_try();
+            let state = if again && self.was_connected() { State::Pending } else { State::Failed(why) };
+            self.set(|inner| (inner.state, inner.live) = (state, None));
+            wait = !again;
+            if again {
+                let pause = Duration::from_secs(1 << (attempts - 1).min(6)).min(LONGEST_PAUSE);
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    order = orders.recv() => match order {
+                        Some(Order::Reconnect) => attempts = 0,
+                        Some(Order::Stop) | None => return,
+                    },
+                }
+            }
+        }
+    }
+
+    /// A program that never ran will not run the next time either.
+    fn worth_another_try(&self) -> bool {
+        self.was_connected() || matches!(self.config.reach, Reach::Http { .. })
+    }
+
+    fn was_connected(&self) -> bool {
+        !self.inner().listing.tools.is_empty() || !self.inner().listing.resources.is_empty()
+    }
+
+    fn with_words(&self, why: &str) -> String {
+        match self.words.last_line() {
+            Some(line) => format!("{why} (it said: {line})"),
+            None => why.to_owned(),
+        }
+    }
+
+    /// Opens a connection and reads the lists.
+    async fn open(
+        &self,
+        marks: &Arc<Marks>,
+    ) -> Result<RunningService<RoleClient, Handler>, connect::Failure> {
+        let handler = Handler {
+            server: self.config.name.clone(),
+            version: self.shared.version.clone(),
+            marks: Arc::clone(marks),
+            elicitation: self.shared.elicitation.clone(),
+        };
+        let service = connect::connect(&self.config, &self.shared, &self.words, handler.clone()).await?;
+        let peer = service.peer().clone();
+        let listing = list(&self.config.name, &peer).await.map_err(|e| connect::service_failure(&e))?;
+        let protocol = peer.peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();
+        self.set(|inner| {
+            inner.state = State::Connected { protocol };
+            inner.live = Some(Live { peer, handler });
+            inner.listing = Arc::new(listing);
+        });
+        Ok(service)
+    }
+
+    /// Until the connection ends: lists that change are read again.
+    async fn hold(
+        &self,
+        service: RunningService<RoleClient, Handler>,
+        marks: &Marks,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> End {
+        let peer = service.peer().clone();
+        let stop = service.cancellation_token();
+        let mut closed = std::pin::pin!(service.waiting());
+        let mut told = std::pin::pin!(subscribe(peer.clone(), marks));
+        let end = loop {
+            tokio::select! {
+                _ = &mut closed => return End::Closed,
+                order = orders.recv() => break match order {
+                    Some(Order::Reconnect) => End::Reconnect,
+                    Some(Order::Stop) | None => End::Stopped,
+                },
+                () = &mut told => {}
+                () = marks.lists.notified() => {
+                    if let Ok(listing) = list(&self.config.name, &peer).await {
+                        self.relisted(listing, marks.notified.swap(0, Ordering::Relaxed));
+                    }
+                    // A storm of notifications leaves one mark.
+                    tokio::select! {
+                        _ = &mut closed => return End::Closed,
+                        () = tokio::time::sleep(BETWEEN_LISTS) => {}
+                    }
+                }
+            }
+        };
+        stop.cancel();
+        let _ = tokio::time::timeout(Duration::from_millis(700), closed).await;
+        end
+    }
+
+    fn relisted(&self, mut listing: Listing, notified: u64) {
+        if notified > 20 {
+            listing.notes.push(format!(
+                "it said {notified} times at once that its lists changed; they were read once"
+            ));
+        }
+        if *self.listing() != listing {
+            self.set(|inner| inner.listing = Arc::new(listing));
+        }
+    }
+}
+
+enum End {
+    Closed,
+    Stopped,
+    Reconnect,
+}
+
+async fn stopped(orders: &mut mpsc::UnboundedReceiver<Order>) {
+    loop {
+        match orders.recv().await {
+            // It is being started.
+            Some(Order::Reconnect) => {}
+            Some(Order::Stop) | None => return,
+        }
+    }
+}
+
+/// Servers of 2026-07-28 tell of changes only whoever subscribes. Never returns while there may be news.
+async fn subscribe(peer: Peer<RoleClient>, marks: &Marks) {
+    let is_new = peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::NO_INITIALIZE);
+    if is_new {
+        let mut filter = SubscriptionFilter::builder();
+        if let Some(info) = peer.peer_info() {
+            let capabilities = &info.capabilities;
+            if capabilities.tools.as_ref().is_some_and(|c| c.list_changed == Some(true)) {
+                filter = filter.tools_list_changed();
+            }
+            if capabilities.resources.as_ref().is_some_and(|c| c.list_changed == Some(true)) {
+                filter = filter.resources_list_changed();
+            }
+            if capabilities.prompts.as_ref().is_some_and(|c| c.list_changed == Some(true)) {
+                filter = filter.prompts_list_changed();
+            }
+        }
+        let filter = filter.build();
+        if filter != SubscriptionFilter::new()
+            && let Ok(mut subscription) = peer.listen(filter).await
+        {
+            while let Ok(Some(_)) = subscription.next().await {
+                marks.notified.fetch_add(1, Ordering::Relaxed);
+                marks.lists.notify_one();
+            }
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Reads all lists that the server says it has.
+async fn list(server: &str, peer: &Peer<RoleClient>) -> Result<Listing, ServiceError> {
+    let info = peer.peer_info();
+    let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
+    let mut out =
+        Listing { instructions: info.and_then(|info| info.instructions.clone()), ..Listing::default() };
+    // A server without capabilities may still have tools; an error is then its answer.
+    let nothing =
+        capabilities.tools.is_none() && capabilities.resources.is_none() && capabilities.prompts.is_none();
+    if capabilities.tools.is_some() || nothing {
+        match list_tools(server, peer, &mut out).await {
+            Err(ServiceError::McpError(_)) if nothing => {}
+            other => other?,
+        }
+    }
+    if capabilities.resources.is_some() {
+        // These are extras: a server that fails here still has its tools.
+        out.resources = peer.list_all_resources().await.unwrap_or_default();
+        out.templates = peer.list_all_resource_templates().await.unwrap_or_default();
+    }
+    if capabilities.prompts.is_some() {
+        out.prompts = peer.list_all_prompts().await.unwrap_or_default();
+    }
+    Ok(out)
+}
+
+async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) -> Result<(), ServiceError> {
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let page = peer.list_tools(params).await?;
+        for tool in page.tools {
+            if out.tools.len() == MOST_TOOLS {
+                out.notes.push(format!("it lists more than {MOST_TOOLS} tools; the others are left out"));
+                return Ok(());
+            }
+            let (schema, why) = schema::repaired(&tool.input_schema);
+            if let Some(why) = why {
+                out.notes.push(format!("its tool {:?} takes any object: {why}", tool.name));
+            }
+            let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+            out.tools.push(ListedTool {
+                tool: ToolEntry { name: tool.name.to_string(), description: description.to_owned() },
+                schema,
+            });
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+    out.notes.push(format!("the list of {server} has more than {MOST_PAGES} pages; the others are left out"));
+    Ok(())
+}

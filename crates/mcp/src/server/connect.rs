@@ -1,0 +1,231 @@
+//! Opens a connection: the program, the address or the host's functions, and the handshake of either era.
+//!
+//! Programs are spoken to as before 2026-07-28 first, because some start what they stand for at the first message that they do
+//! not know; HTTP servers are asked what they speak.
+
+use crate::config::{Reach, ServerConfig};
+use crate::handler::Handler;
+use crate::hub::Shared;
+use crate::process::Process;
+use crate::transport::channel::HostTransport;
+use crate::transport::stdio::{Stdio, Words};
+use crate::transport::{http, sse};
+use becket_sandbox::ProgramKind;
+use reqwest::header::HeaderMap;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService,
+    ServiceError,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// Longest time for a program that prints headers.
+const HELPER: Duration = Duration::from_secs(10);
+
+pub(crate) enum Failure {
+    NeedsAuth(Option<String>),
+    /// The rest of a sentence that begins with the server.
+    For(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::For(why)
+    }
+}
+
+pub(crate) fn service_failure(error: &ServiceError) -> Failure {
+    match crate::call::failure(error) {
+        crate::call::CallError::NeedsAuth(challenge) => Failure::NeedsAuth(challenge),
+        crate::call::CallError::Closed(why) => Failure::For(why),
+        _ => Failure::For(error.to_string()),
+    }
+}
+
+fn initialize_failure(error: &ClientInitializeError) -> Failure {
+    if error.is_authorization_required() {
+        return Failure::NeedsAuth(error.auth_challenge().map(str::to_owned));
+    }
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => Failure::For("it ended before it answered".to_owned()),
+        other => Failure::For(http::reasons(other)),
+    }
+}
+
+type Service = RunningService<RoleClient, Handler>;
+
+pub(crate) async fn connect(
+    config: &ServerConfig,
+    shared: &Shared,
+    words: &Words,
+    handler: Handler,
+) -> Result<Service, Failure> {
+    match &config.reach {
+        Reach::Stdio { command, args, env, cwd } => {
+            let program = Program { command, args, env, cwd: cwd.as_deref() };
+            let service =
+                handler.clone().serve_with_lifecycle(program.start(shared, words)?, initialize()).await;
+            match service {
+                Ok(service) => Ok(service),
+                // It may know the newer protocol alone.
+                Err(ClientInitializeError::JsonRpcError(_)) => {
+                    let mode = ClientLifecycleMode::Discover { preferred_versions: newest() };
+                    let service = handler.serve_with_lifecycle(program.start(shared, words)?, mode).await;
+                    service.map_err(|e| initialize_failure(&e))
+                }
+                Err(error) => Err(initialize_failure(&error)),
+            }
+        }
+        Reach::Host => {
+            let channel = shared.channels.get(&config.name).cloned();
+            let channel =
+                channel.ok_or_else(|| "the program that drives becket has no such server".to_owned())?;
+            let service = handler.serve_with_lifecycle(HostTransport::new(channel), initialize()).await;
+            service.map_err(|e| initialize_failure(&e))
+        }
+        Reach::Http { url, headers, headers_helper, oauth, legacy } => {
+            let url = Url::parse(url).map_err(|e| e.to_string())?;
+            let mut given = headers.clone();
+            if let Some(helper) = headers_helper {
+                given.extend(helped(helper, shared).await?);
+            }
+            let headers = http::headers(&given)?;
+            let client = http::client(&url, &shared.proxies)?;
+            if *legacy {
+                let transport = sse::LegacySse::connect(client, &url, headers).await?;
+                let service = handler.serve_with_lifecycle(transport, initialize()).await;
+                return service.map_err(|e| initialize_failure(&e));
+            }
+            let mode = ClientLifecycleMode::Auto {
+                preferred_versions: newest(),
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            };
+            let way = Http { config, url: &url, oauth, headers: &headers, shared };
+            let service = way.open(client.clone(), handler.clone(), mode).await;
+            let service = match service {
+                // Some older servers answer the question for their versions with anything but an error.
+                Err(error) if !error.is_authorization_required() => {
+                    way.open(client, handler, initialize()).await.map_err(|_| error)
+                }
+                service => service,
+            };
+            service.map_err(|e| initialize_failure(&e))
+        }
+    }
+}
+
+/// An HTTP server to be connected.
+struct Http<'a> {
+    config: &'a ServerConfig,
+    url: &'a Url,
+    oauth: &'a crate::config::OAuthConfig,
+    headers: &'a HeaderMap,
+    shared: &'a Shared,
+}
+
+impl Http<'_> {
+    async fn open(
+        &self,
+        client: reqwest::Client,
+        handler: Handler,
+        mode: ClientLifecycleMode,
+    ) -> Result<Service, ClientInitializeError> {
+        let settings = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+            .custom_headers(header_map(self.headers))
+            .max_sse_event_size(crate::transport::message::LONGEST)
+            .reinit_on_expired_session(true);
+        match crate::oauth::manager(&self.config.name, self.url, self.oauth, self.shared).await {
+            Some(manager) => {
+                let client = rmcp::transport::auth::AuthClient::new(client, manager);
+                handler
+                    .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, settings), mode)
+                    .await
+            }
+            None => {
+                handler
+                    .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, settings), mode)
+                    .await
+            }
+        }
+    }
+}
+
+fn initialize() -> ClientLifecycleMode {
+    ClientLifecycleMode::Initialize
+}
+
+fn newest() -> Vec<ProtocolVersion> {
+    vec![ProtocolVersion::V_2026_07_28]
+}
+
+fn header_map(headers: &HeaderMap) -> HashMap<http1::HeaderName, http1::HeaderValue> {
+    headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+use ::http as http1;
+
+struct Program<'a> {
+    command: &'a str,
+    args: &'a [String],
+    env: &'a BTreeMap<String, String>,
+    cwd: Option<&'a str>,
+}
+
+impl Program<'_> {
+    fn start(&self, shared: &Shared, words: &Words) -> Result<Stdio, Failure> {
+        let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
+        let mut variables = shared.variables.clone();
+        for (name, value) in self.env {
+            variables.retain(|(known, _)| known != name.as_str());
+            variables.push((OsString::from(name), OsString::from(value)));
+        }
+        let dir = self.cwd.map_or_else(|| shared.cwd.clone(), |dir| shared.cwd.join(dir));
+        let command = found(self.command, &variables, &dir).ok_or_else(|| {
+            format!("its program {} is not found (is it installed, and in PATH?)", self.command)
+        })?;
+        let started = Process::start(&prepared, &command, self.args, &dir, &variables);
+        let (process, streams) =
+            started.map_err(|e| format!("its program {} does not start: {e}", self.command))?;
+        Ok(Stdio::new(process, streams, words.clone()))
+    }
+}
+
+/// The program that is meant: a path as it is, a name by `PATH`.
+fn found(command: &str, variables: &[(OsString, OsString)], dir: &std::path::Path) -> Option<String> {
+    let runs = |path: PathBuf| {
+        let path = if path.is_absolute() { path } else { dir.join(path) };
+        path.is_file().then(|| path.to_string_lossy().into_owned())
+    };
+    if command.contains('/') {
+        return runs(PathBuf::from(command));
+    }
+    let search = variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value)?;
+    std::env::split_paths(search)
+        .filter(|place| place.is_absolute())
+        .find_map(|place| runs(place.join(command)))
+}
+
+/// Headers that a program prints as a JSON object.
+async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String>, Failure> {
+    let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
+    let args = ["-c".to_owned(), helper.to_owned()];
+    let started = Process::start(&prepared, "/bin/sh", &args, &shared.cwd, &shared.variables);
+    let (_process, streams) = started.map_err(|e| format!("its headersHelper does not start: {e}"))?;
+    drop(streams.stdin);
+    let mut text = String::new();
+    let mut limited = tokio::io::AsyncReadExt::take(streams.stdout, 64 * 1024);
+    let read = tokio::io::AsyncReadExt::read_to_string(&mut limited, &mut text);
+    match tokio::time::timeout(HELPER, read).await {
+        Err(_) => return Err(format!("its headersHelper took more than {} s", HELPER.as_secs()).into()),
+        Ok(Err(error)) => return Err(format!("its headersHelper cannot be read: {error}").into()),
+        Ok(Ok(_)) => {}
+    }
+    serde_json::from_str(&text)
+        .map_err(|e| Failure::For(format!("its headersHelper prints no JSON object of texts: {e}")))
+}

@@ -1,0 +1,78 @@
+//! A server behind functions of the host: messages go out and come back as JSON values.
+//!
+//! For servers that live in the process of a program that drives becket. Each message that is sent gives the server's answer,
+//! or nothing for a notification.
+
+use super::message;
+use futures::future::BoxFuture;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The host's side of a server.
+pub trait Channel: Send + Sync {
+    /// Gives one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a notification.
+    ///
+    /// # Errors
+    /// A line for people: the message did not reach the server.
+    fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
+}
+
+pub(crate) struct HostTransport {
+    channel: Arc<dyn Channel>,
+    answers: mpsc::UnboundedSender<Value>,
+    incoming: mpsc::UnboundedReceiver<Value>,
+}
+
+impl HostTransport {
+    pub(crate) fn new(channel: Arc<dyn Channel>) -> Self {
+        let (answers, incoming) = mpsc::unbounded_channel();
+        Self { channel, answers, incoming }
+    }
+}
+
+impl Transport<RoleClient> for HostTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (channel, answers) = (Arc::clone(&self.channel), self.answers.clone());
+        async move {
+            let message = serde_json::to_value(&item).map_err(io::Error::other)?;
+            let id = message.get("id").filter(|_| message.get("method").is_some()).cloned();
+            // The answer may take as long as the call: the sender does not wait for it.
+            tokio::spawn(async move {
+                let answer = match (channel.send(message).await, id) {
+                    (Ok(answer), _) => answer,
+                    (Err(why), Some(id)) => {
+                        Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": why}}))
+                    }
+                    (Err(_), None) => None,
+                };
+                if let Some(answer) = answer {
+                    let _ = answers.send(answer);
+                }
+            });
+            Ok(())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = message::from_value(self.incoming.recv().await?) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.incoming.close();
+        Ok(())
+    }
+}

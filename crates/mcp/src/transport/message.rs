@@ -1,0 +1,121 @@
+//! Messages of a server from bytes: bounded, and repaired where a small fault would cost a whole list.
+//!
+//! Pure.
+
+use rmcp::RoleClient;
+use rmcp::service::RxJsonRpcMessage;
+use serde_json::{Value, json};
+
+/// The longest message that is read. `recall` reads what is not shown of it.
+pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
+/// More tools, prompts or resources in one page are left out.
+const MOST_LISTED: usize = 1_000;
+
+/// A message, or `None` for what is none (a program that prints to standard output).
+pub(crate) fn read(bytes: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    from_value(serde_json::from_slice(bytes).ok()?)
+}
+
+pub(crate) fn from_value(mut value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+    if let Some(result) = value.get_mut("result") {
+        repair(result);
+    }
+    serde_json::from_value(value).ok()
+}
+
+/// Drops the entries of a list that cannot be used, so that the others can.
+fn repair(result: &mut Value) {
+    if let Some(Value::Array(tools)) = result.get_mut("tools") {
+        tools.retain(|tool| tool.get("name").is_some_and(Value::is_string));
+        tools.truncate(MOST_LISTED);
+        for tool in tools {
+            if !tool.get("inputSchema").is_some_and(Value::is_object) {
+                tool["inputSchema"] = json!({"type": "object"});
+            }
+            for key in ["outputSchema", "annotations", "icons", "_meta", "execution"] {
+                let odd = tool.get(key).is_some_and(|value| !value.is_object() && !value.is_array());
+                if odd && let Some(tool) = tool.as_object_mut() {
+                    tool.remove(key);
+                }
+            }
+        }
+    }
+    for key in ["resources", "resourceTemplates", "prompts"] {
+        if let Some(Value::Array(items)) = result.get_mut(key) {
+            items.retain(|item| item.get("name").is_some_and(Value::is_string));
+            items.truncate(MOST_LISTED);
+        }
+    }
+}
+
+/// An error in place of an answer that was too long to be read. The id is near the beginning or the end of the answer.
+pub(crate) fn too_long(head: &[u8], tail: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let id = id_of(head, true).or_else(|| id_of(tail, false))?;
+    let message = format!(
+        "the answer has {} MB; becket reads at most {} MB",
+        length / (1024 * 1024),
+        LONGEST / (1024 * 1024)
+    );
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": message}});
+    serde_json::from_value(error).ok()
+}
+
+/// A number or text after the first, or the last, `"id":`.
+fn id_of(bytes: &[u8], first: bool) -> Option<Value> {
+    let text = String::from_utf8_lossy(bytes);
+    let key = "\"id\":";
+    let at = if first {
+        // In the head the id stands before the result, or it is some other id.
+        let at = text.find(key)?;
+        if text[..at].contains("\"result\"") {
+            return None;
+        }
+        at
+    } else {
+        text.rfind(key)?
+    };
+    let rest = text[at + key.len()..].trim_start();
+    let end = match rest.strip_prefix('"') {
+        Some(inside) => inside.find('"')? + 2,
+        None => rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len()),
+    };
+    serde_json::from_str(&rest[..end]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_long_answer_is_found_at_either_end() {
+        for (head, tail, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, r#"x"}}"#, Some(json!(7))),
+            (r#"{"id": "abc" ,"result":"#, "x", Some(json!("abc"))),
+            (r#"{"result":{"id":3,"#, r#"xx"},"jsonrpc":"2.0","id":12}"#, Some(json!(12))),
+            ("garbage", "garbage", None),
+        ] {
+            let found = too_long(head.as_bytes(), tail.as_bytes(), 1 << 27);
+            let got = found.map(|message| serde_json::to_value(message).unwrap());
+            assert_eq!(got.as_ref().map(|m| m["id"].clone()), id, "{head}");
+            if let Some(message) = got {
+                assert!(message["error"]["message"].as_str().unwrap().contains("128 MB"));
+            }
+        }
+    }
+
+    #[test]
+    fn one_bad_tool_does_not_cost_the_others() {
+        let list = json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": [
+            {"name": "good", "inputSchema": {"type": "object"}}, {"description": "no name"}, 5,
+            {"name": "bare"}, {"name": "odd", "inputSchema": "x", "annotations": 3},
+        ]}});
+        let message = serde_json::to_value(from_value(list).unwrap()).unwrap();
+        let names: Vec<&str> = message["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["good", "bare", "odd"]);
+    }
+}

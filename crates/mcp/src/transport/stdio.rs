@@ -1,0 +1,173 @@
+//! A server as a program: one JSON message a line on its standard input and output, its own words on standard error.
+//!
+//! A line that is longer than [`LONGEST`] is not kept: the call that it answers fails with a clear line. What is no message is
+//! kept among the server's own words, of which the last [`MOST_WORDS`] bytes stay.
+
+use super::message::{self, LONGEST};
+use crate::process::{Process, Streams};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+
+/// Bytes of a server's own words that are kept.
+const MOST_WORDS: usize = 32 * 1024;
+/// Bytes at both ends of a long line, to find the call that it answers.
+const ENDS: usize = 4 * 1024;
+/// A server may take this long to end after its input is closed.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// The last words of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Words(Arc<Mutex<String>>);
+
+impl Words {
+    pub(crate) fn add(&self, text: &str) {
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        words.push_str(text);
+        if words.len() > MOST_WORDS {
+            let kept = becket_types::cut_start(&words, MOST_WORDS / 2).to_owned();
+            *words = kept;
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last line that says something.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        let text = self.text();
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(becket_types::cut_end(&becket_tool::text::clean(line), 200).to_owned())
+    }
+}
+
+pub(crate) struct Stdio {
+    input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    /// Bytes of the line so far, also those that are not kept.
+    length: usize,
+    tail: Vec<u8>,
+    words: Words,
+    process: Option<Process>,
+}
+
+impl Stdio {
+    pub(crate) fn new(process: Process, streams: Streams, words: Words) -> Self {
+        let Streams { stdin, stdout, mut stderr } = streams;
+        let said = words.clone();
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 4096];
+            while let Ok(read) = stderr.read(&mut buffer).await {
+                if read == 0 {
+                    break;
+                }
+                said.add(&String::from_utf8_lossy(&buffer[..read]));
+            }
+        });
+        Self {
+            input: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
+            output: BufReader::with_capacity(64 * 1024, stdout),
+            line: Vec::new(),
+            length: 0,
+            tail: Vec::new(),
+            words,
+            process: Some(process),
+        }
+    }
+
+    /// Takes bytes of the current line.
+    fn take(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        if self.length <= LONGEST {
+            self.line.extend_from_slice(bytes);
+            return;
+        }
+        self.line.truncate(ENDS);
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() > 2 * ENDS {
+            let cut = self.tail.len() - ENDS;
+            self.tail.drain(..cut);
+        }
+    }
+
+    /// The message of the line that has ended.
+    fn end_line(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let (line, tail) = (std::mem::take(&mut self.line), std::mem::take(&mut self.tail));
+        let length = std::mem::take(&mut self.length);
+        if length > LONGEST {
+            self.words.add(&format!("[becket: a line of {length} bytes was not read]\n"));
+            return message::too_long(&line, &tail, length);
+        }
+        let text = line.strip_suffix(b"\r").unwrap_or(&line);
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        let message = message::read(text);
+        if message.is_none() {
+            let shown = String::from_utf8_lossy(text);
+            self.words.add(becket_types::cut_end(&shown, 1000));
+            self.words.add("\n");
+        }
+        message
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let input = Arc::clone(&self.input);
+        async move {
+            let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            line.push(b'\n');
+            let mut input = input.lock().await;
+            let pipe = input.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            pipe.write_all(&line).await?;
+            pipe.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            // Everything that was read is in `self`: this future may be dropped at the await.
+            let (consumed, ended) = {
+                let buffer = self.output.fill_buf().await.ok()?.to_vec();
+                if buffer.is_empty() {
+                    return None;
+                }
+                match buffer.iter().position(|byte| *byte == b'\n') {
+                    Some(at) => {
+                        self.take(&buffer[..at]);
+                        (at + 1, true)
+                    }
+                    None => {
+                        self.take(&buffer);
+                        (buffer.len(), false)
+                    }
+                }
+            };
+            self.output.consume(consumed);
+            if ended && let Some(message) = self.end_line() {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        drop(self.input.lock().await.take());
+        if let Some(mut process) = self.process.take() {
+            let _ = tokio::time::timeout(GRACE, process.ended()).await;
+        }
+        Ok(())
+    }
+}

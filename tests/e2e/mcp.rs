@@ -1,0 +1,310 @@
+//! MCP servers through the built binary: a server of our own that behaves and misbehaves on demand.
+
+use crate::support::{Api, Bench, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The configuration of a fixture server.
+pub(crate) fn fixture(words: &[&str]) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/mcp_server.py");
+    let args: Vec<String> = std::iter::once(script.to_string_lossy().into_owned())
+        .chain(words.iter().map(|w| (*w).to_owned()))
+        .collect();
+    json!({"command": "python3", "args": args})
+}
+
+fn config(servers: &[(&str, Value)]) -> String {
+    let map: serde_json::Map<String, Value> =
+        servers.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
+    json!({"mcpServers": map}).to_string()
+}
+
+/// A run against these servers in which the model makes these calls, one a step; the texts of their results.
+fn results(servers: &[(&str, Value)], flags: &[&str], calls: &[(&str, Value)]) -> Vec<String> {
+    let bench = Bench::new(&[]);
+    results_in(&bench, servers, flags, calls)
+}
+
+fn results_in(
+    bench: &Bench,
+    servers: &[(&str, Value)],
+    flags: &[&str],
+    calls: &[(&str, Value)],
+) -> Vec<String> {
+    let mut answers: Vec<Answer> = calls
+        .iter()
+        .enumerate()
+        .map(|(n, (name, input))| Answer::tool(&format!("c{n}"), name, input.clone()))
+        .collect();
+    answers.push(Answer::text("done"));
+    let server = MockServer::start(answers);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "bypassPermissions", "--mcp-config", &config(servers)]);
+    run(command.args(flags).args(["--", "go"])).expect(0);
+    let last: Value = serde_json::from_str(server.requests().last().unwrap().text()).unwrap();
+    let mut out = Vec::new();
+    for message in last["messages"].as_array().unwrap() {
+        for block in message["content"].as_array().into_iter().flatten() {
+            if block["type"] == "tool_result" {
+                out.push(match &block["content"] {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+            }
+        }
+    }
+    assert_eq!(out.len(), calls.len(), "{last:#}");
+    out
+}
+
+/// Names of the tools in a request.
+fn offered(request: &str) -> Vec<String> {
+    let request: Value = serde_json::from_str(request).unwrap();
+    request["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_call_reaches_the_server_through_the_guard_and_the_ledger() {
+    let bench = Bench::new(&[]);
+    let call = || [Answer::tool("c1", "mcp__fix__echo", json!({"text": "hi"})), Answer::text("done")];
+    let servers = config(&[("fix", fixture(&["plain"]))]);
+    // Nobody allowed it.
+    let server = MockServer::start(call());
+    run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(0);
+    assert!(server.requests()[1].text().contains("no rule allows mcp__fix__echo"));
+    // A rule does.
+    let server = MockServer::start(call());
+    let mut command = bench.print(Api::Anthropic, &server);
+    run(command.args(["--mcp-config", &servers, "--allowedTools", "mcp__fix", "--", "go"])).expect(0);
+    assert!(server.requests()[1].text().contains("Echo: hi"));
+    let names = offered(server.requests()[1].text());
+    assert!(
+        names.contains(&"mcp__fix__echo".to_owned()) && names.contains(&"mcp__fix__Upper".to_owned()),
+        "{names:?}"
+    );
+    let ledger = std::fs::read_to_string(bench.ledgers().last().unwrap()).unwrap();
+    assert!(ledger.contains("mcp__fix__echo") && ledger.contains("Echo: hi"));
+}
+
+#[test]
+fn slow_and_dead_servers_do_not_delay_the_first_prompt() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("done")]);
+    let servers = config(&[("silent", fixture(&["silent"])), ("dead", fixture(&["dead"]))]);
+    let before = std::time::Instant::now();
+    run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(0);
+    // The silent one would be waited for half a minute.
+    assert!(before.elapsed() < std::time::Duration::from_secs(20));
+    // One that is required is.
+    let mut needed = fixture(&["dead"]);
+    needed["required"] = json!(true);
+    let ran = run(bench.print(Api::Anthropic, &server).args([
+        "--mcp-config",
+        &config(&[("dead", needed)]),
+        "--",
+        "go",
+    ]));
+    let ran = ran.expect(1);
+    assert!(ran.stderr.contains("the required MCP server dead cannot be reached"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the database is not there"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_server_that_lies_about_its_tools_is_bounded() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp__evil__echo", json!({"text": "x"})),
+        Answer::tool("c2", "mcp_search", json!({"query": "bash bomb"})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "bypassPermissions", "--context-window", "200000"]);
+    run(command.args(["--mcp-config", &config(&[("evil", fixture(&["hostile"]))]), "--", "go"])).expect(0);
+    let request: Value = serde_json::from_str(server.requests()[1].text()).unwrap();
+    let tools = request["tools"].as_array().unwrap();
+    let of =
+        |name: &str| tools.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}: {tools:?}"));
+    assert!(!of("bash")["description"].as_str().unwrap().contains("evil"), "the core tool is as it was");
+    let shadow = of("mcp__evil__bash")["description"].as_str().unwrap();
+    assert!(shadow.starts_with("[from the MCP server \"evil\"; its own words]") && shadow.len() < 2_500);
+    assert_eq!(of("mcp__evil__bomb")["input_schema"], json!({"type": "object", "properties": {}}));
+    assert!(tools.iter().all(|t| t["name"].as_str().unwrap().len() <= 64));
+    assert_eq!(tools.iter().filter(|t| t["name"].as_str().unwrap().starts_with("mcp__evil__n")).count(), 1);
+}
+
+#[test]
+fn outputs_have_limits_and_the_rest_is_recalled() {
+    let out = results(
+        &[("fix", fixture(&["plain"]))],
+        &[],
+        &[
+            ("mcp__fix__size", json!({"bytes": 1_600_000})),
+            ("recall", json!({"id": "c0", "lines": "50000-50001"})),
+            ("mcp__fix__size", json!({"bytes": 104_857_600})),
+            ("mcp__fix__echo", json!({"text": "still here"})),
+        ],
+    );
+    assert!(out[0].len() < 60_000 && out[0].contains("recall"));
+    assert!(out[1].contains("0123456789abcde"));
+    assert!(
+        out[2].contains("the answer has 1") && out[2].contains("at most 16 MB"),
+        "{}",
+        &out[2][..200.min(out[2].len())]
+    );
+    assert_eq!(out[3], "Echo: still here");
+}
+
+#[test]
+fn answers_that_come_twice_and_storms_of_notifications_change_nothing() {
+    for mode in ["twice", "storm"] {
+        let out = results(
+            &[("fix", fixture(&[mode]))],
+            &[],
+            &[("mcp__fix__echo", json!({"text": "one"})), ("mcp__fix__echo", json!({"text": "two"}))],
+        );
+        assert_eq!(out, ["Echo: one", "Echo: two"], "{mode}");
+    }
+}
+
+#[test]
+fn a_server_that_dies_in_a_call_is_started_again() {
+    let bench = Bench::new(&[]);
+    let mark = bench.project.root().join("died");
+    let echo = |text: &str| ("mcp__fix__echo", json!({"text": text}));
+    let servers = [("fix", fixture(&["dies", &mark.to_string_lossy()]))];
+    let out = results_in(&bench, &servers, &[], &[echo("one"), echo("two")]);
+    assert!(
+        out[0].contains("the effect of the call is unknown") && out[0].contains("out of memory"),
+        "{}",
+        out[0]
+    );
+    assert_eq!(out[1], "Echo: two");
+}
+
+#[test]
+fn both_eras_of_the_protocol_are_spoken() {
+    for mode in ["plain", "modern"] {
+        let out = results(&[("fix", fixture(&[mode]))], &[], &[("mcp__fix__echo", json!({"text": mode}))]);
+        assert_eq!(out, [format!("Echo: {mode}")]);
+    }
+}
+
+#[test]
+fn tools_that_come_later_are_told_and_questions_are_answered_by_defaults_or_cancelled() {
+    let servers = [("fix", fixture(&["plain"]))];
+    let out = results(
+        &servers,
+        &["--mcp-elicitation", "defaults"],
+        &[
+            ("mcp__fix__ask", json!({})),
+            ("mcp__fix__late", json!({})),
+            ("mcp__fix__grow", json!({})),
+            ("mcp_search", json!({"query": "grown"})),
+        ],
+    );
+    assert!(out[0].contains("\"accept\"") && out[0].contains("Ada"), "{}", out[0]);
+    assert_eq!(&out[1..3], ["done", "done"]);
+    assert!(results(&servers, &[], &[("mcp__fix__ask", json!({}))])[0].contains("\"cancel\""));
+}
+
+#[test]
+fn tools_that_do_not_fit_are_found_by_a_search_and_called_through_one_tool() {
+    let bench = Bench::new(&[]);
+    let mut deferred = fixture(&["plain"]);
+    deferred["exposure"] = json!("deferred");
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp_search", json!({"query": "says it again"})),
+        Answer::tool("c2", "mcp_call", json!({"tool": "mcp__fix__echo", "arguments": {"text": "found"}})),
+        Answer::tool("c3", "mcp_call", json!({"tool": "bash", "arguments": {"command": "true"}})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--allowedTools", "mcp__fix__echo", "--mcp-config", &config(&[("fix", deferred)])]);
+    run(command.args(["--", "go"])).expect(0);
+    let requests = server.requests();
+    becket_testkit::assert_prefix(&requests);
+    let last = requests.last().unwrap().text();
+    assert!(last.contains("input schema:") && last.contains("Echo: found"));
+    assert!(
+        last.contains("mcp_call needs the name of a tool of an MCP server"),
+        "core tools are not called through it"
+    );
+    assert!(!offered(last).contains(&"mcp__fix__echo".to_owned()));
+}
+
+#[test]
+fn servers_are_added_listed_and_removed() {
+    let bench = Bench::new(&[]);
+    let becket = |args: &[&str]| run(bench.command().args(args));
+    let script = fixture(&["plain"])["args"][0].as_str().unwrap().to_owned();
+    becket(&["mcp", "add", "fix", "--", "python3", &script, "plain"]).expect(0);
+    assert!(
+        becket(&["mcp", "add", "fix", "--", "true"])
+            .expect(2)
+            .stderr
+            .contains("there is an MCP server fix already")
+    );
+    becket(&["mcp", "add-json", "dead", &fixture(&["dead"]).to_string(), "--scope", "user"]).expect(0);
+    let list = becket(&["mcp", "list"]).expect(0).stdout;
+    assert!(list.contains("fix") && list.contains("connected, 6 tools"), "{list}");
+    assert!(list.contains("failed: ") && list.contains("the database is not there"), "{list}");
+    let get: Value =
+        serde_json::from_str(&becket(&["mcp", "get", "fix", "--json"]).expect(0).stdout).unwrap();
+    assert_eq!((&get["status"], &get["scope"]), (&json!("connected"), &json!("local")));
+    becket(&["mcp", "remove", "fix"]).expect(0);
+    assert!(becket(&["mcp", "get", "fix"]).expect(2).stderr.contains("there is no MCP server fix"));
+}
+
+#[test]
+fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
+    let marker = "ran.txt";
+    let entry = |word: &str| json!({"command": "sh", "args": ["-c", format!("echo {word} >> {marker}")]});
+    let bench = Bench::new(&[(".mcp.json", &json!({"mcpServers": {"p": entry("one")}}).to_string())]);
+    let ran = || {
+        let server = MockServer::start([Answer::text("done")]);
+        run(bench.print(Api::Anthropic, &server).arg("go")).expect(0)
+    };
+    let asked = |stderr: &str| stderr.contains("nobody has allowed it as it is now");
+    let marked = || bench.project.root().join(marker).exists();
+    assert!(asked(&ran().stderr) && !marked());
+    run(bench.command().args(["mcp", "list"])).expect(0);
+    assert!(!marked(), "looking starts nothing that is not allowed");
+    run(bench.command().args(["mcp", "approve", "p"])).expect(0);
+    assert!(!asked(&ran().stderr));
+    bench.project.write(".mcp.json", &json!({"mcpServers": {"p": entry("two")}}).to_string());
+    assert!(asked(&ran().stderr), "a changed entry is asked for again");
+    bench.project.write(".mcp.json", &json!({"mcpServers": {"p": entry("one")}}).to_string());
+    assert!(!asked(&ran().stderr));
+    run(bench.command().args(["mcp", "reset-project-choices"])).expect(0);
+    assert!(asked(&ran().stderr));
+}
+
+#[test]
+fn own_tools_are_served_under_the_same_permissions() {
+    let bench = Bench::new(&[("a.txt", "inside\n")]);
+    let line = |id: u64, method: &str, params: Value| {
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    };
+    let call = |id, name: &str, arguments: Value| {
+        line(id, "tools/call", json!({"name": name, "arguments": arguments}))
+    };
+    let input = [
+        line(1, "initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})),
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n".to_owned(),
+        line(2, "tools/list", json!({})),
+        call(3, "read", json!({"path": "a.txt"})),
+        call(4, "write", json!({"path": "b.txt", "content": "x"})),
+        call(5, "bash", json!({"command": "echo ran > c.txt"})),
+    ]
+    .concat();
+    let mut command = bench.command();
+    command.args(["mcp", "serve", "--allowedTools", "Write"]);
+    let answers = crate::support::run_with(&mut command, input.as_bytes()).expect(0).lines();
+    assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18");
+    let text = |n: usize| answers[n]["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(answers[1]["result"]["tools"].as_array().unwrap().iter().any(|t| t["name"] == "grep"));
+    assert!(text(2).contains("inside"));
+    assert!(bench.project.exists("b.txt"), "{}", text(3));
+    assert!(text(4).contains("nobody can be asked here") && !bench.project.exists("c.txt"));
+}

@@ -1,0 +1,76 @@
+"""Drives becket as the client of a conformance scenario: conformance_client.py BECKET … URL.
+
+Does what a person would: looks at the server, gives an authorization where one is wanted, and has the (scripted) model call
+every tool. The scenario judges what it saw on the wire.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+becket, url = sys.argv[1], sys.argv[-1]
+scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+home = tempfile.mkdtemp(prefix="becket-conformance-")
+env = {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8"}
+work = os.path.join(home, "work")
+os.makedirs(os.path.join(home, ".config/becket"))
+os.makedirs(work)
+
+oauth = {}
+if context.get("client_id"):
+    oauth["clientId"] = context["client_id"]
+if context.get("client_secret"):
+    oauth["clientSecret"] = context["client_secret"]
+if not oauth and scenario.startswith("auth/"):
+    oauth["clientId"] = "https://conformance-test.local/client-metadata.json"
+server = {"url": url, "oauth": oauth}
+with open(os.path.join(home, ".config/becket/mcp.json"), "w") as file:
+    json.dump({"mcpServers": {"t": server}}, file)
+
+
+def run(*words):
+    done = subprocess.run([becket, *words], env=env, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    print("$", *words, "->", done.returncode, "\n", done.stdout[-3000:], done.stderr[-3000:], file=sys.stderr)
+    return done
+
+
+def login():
+    process = subprocess.Popen([becket, "mcp", "login", "t"], env=env, cwd=work, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    address = None
+    for line in process.stdout:
+        found = re.search(r"https?://\S+", line)
+        if found and not address:
+            address = found.group(0)
+            try:
+                urllib.request.urlopen(address, timeout=10).read()
+            except urllib.error.URLError as error:
+                print("browser:", error, file=sys.stderr)
+    code = process.wait(timeout=30)
+    print("login ->", code, process.stderr.read(), file=sys.stderr)
+    return code == 0
+
+
+def look():
+    return json.loads(run("mcp", "get", "t", "--json").stdout or "{}")
+
+
+state = look()
+if state.get("status") == "needs-auth" and login():
+    state = look()
+arguments = {"add_numbers": {"a": 5, "b": 3}}
+for call in context.get("toolCalls", []):
+    arguments[call["name"]] = call.get("arguments", {})
+names = state.get("tools", [])
+for _ in range(3):
+    steps = [{"call": {"name": name, "input": arguments.get(name.split("__", 2)[2], {})}} for name in names]
+    with open(os.path.join(work, "script.json"), "w") as file:
+        json.dump({"steps": [{"calls": [step["call"]]} for step in steps] + [{"text": "done"}]}, file)
+    done = run("-p", "--model", "script:script.json", "--permission-mode", "bypassPermissions", "--mcp-elicitation", "defaults", "--output-format", "stream-json", "--verbose", "--", "go")
+    if "wants an authorization" not in done.stdout or not login():
+        break
+sys.exit(0 if state.get("status") == "connected" else 1)
