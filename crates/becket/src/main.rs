@@ -7,6 +7,7 @@
 mod agents;
 mod args;
 mod assemble;
+mod aws;
 mod cmd;
 mod disk;
 mod environment;

@@ -76,8 +76,8 @@ fn auth(auth: ProviderAuth) -> Option<Auth> {
         ProviderAuth::ApiKey => Auth::ApiKey,
         ProviderAuth::XGoogApiKey => Auth::XGoogApiKey,
         ProviderAuth::None => Auth::None,
-        // These are tokens and signatures, made for each request.
-        ProviderAuth::Aws | ProviderAuth::Google => return None,
+        ProviderAuth::Aws => Auth::Aws,
+        ProviderAuth::Google => Auth::Google,
     })
 }
 
@@ -110,9 +110,7 @@ fn base_url(
         ["{region}", "{location}", "{project}"].into_iter().filter(|place| vendor.base_url.contains(place))
     {
         let value = match (place, vendor.name) {
-            ("{region}", _) => {
-                config.region.clone().or_else(|| variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]))
-            }
+            ("{region}", _) => config.region.clone().or_else(|| crate::aws::region(environment)),
             ("{location}", _) => {
                 config.region.clone().or_else(|| variable(&["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"]))
             }
@@ -155,7 +153,7 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
             "Set AWS_REGION, and AWS_BEARER_TOKEN_BEDROCK or the usual AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID).".to_owned(),
         ),
         "vertex" => Some(
-            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and GOOGLE_APPLICATION_CREDENTIALS to a service account's file.".to_owned(),
+            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"].".to_owned(),
         ),
         "azure" => Some("Set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.".to_owned()),
         "cloudflare" => Some("Set CLOUDFLARE_ACCOUNT_ID and CLOUDFLARE_API_KEY.".to_owned()),
@@ -180,7 +178,15 @@ fn credential(environment: &Environment, settings: &Settings, name: &str) -> Opt
             _ => Credential::ApiKey(secret),
         });
     }
-    let _ = environment;
+    let aws = config.auth.or(vendor(name).map(|vendor| vendor.auth)) == Some(ProviderAuth::Aws);
+    if aws && config.key_command.is_empty() {
+        // Files are read only where something says that AWS is used.
+        let used = ["AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"]
+            .into_iter()
+            .any(|name| environment.var(name).is_some())
+            || settings.config.providers.contains_key(name);
+        return used.then(|| crate::aws::keys(environment)).flatten().map(Credential::Aws);
+    }
     (!config.key_command.is_empty())
         .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))
 }

@@ -63,7 +63,7 @@ pub enum ProviderAuth {
     XGoogApiKey,
     /// Requests signed for AWS (SigV4).
     Aws,
-    /// A token of Google Cloud, from a service account.
+    /// A token of Google Cloud, which `key_command` prints.
     Google,
     /// No key.
     None,

@@ -16,6 +16,10 @@ pub enum Auth {
     /// `api-key`, as Azure has it.
     ApiKey,
     XGoogApiKey,
+    /// Amazon Bedrock: signatures of AWS, or a bearer key.
+    Aws,
+    /// Google Cloud: tokens.
+    Google,
     None,
 }
 
@@ -33,7 +37,7 @@ impl Auth {
     pub(crate) fn header(self, key: &Secret) -> Option<(&'static str, String)> {
         let key = key.expose().to_owned();
         match self {
-            Self::Bearer => Some(("authorization", format!("Bearer {key}"))),
+            Self::Bearer | Self::Aws | Self::Google => Some(("authorization", format!("Bearer {key}"))),
             Self::XApiKey => Some(("x-api-key", key)),
             Self::ApiKey => Some(("api-key", key)),
             Self::XGoogApiKey => Some(("x-goog-api-key", key)),
@@ -54,7 +58,7 @@ impl Endpoint {
     pub(crate) fn fixed_headers(&self, kind: Kind) -> Option<(&'static str, String)> {
         match &self.credential {
             Some(Credential::ApiKey(key) | Credential::Bearer(key)) => self.auth_for(kind).header(key),
-            Some(Credential::Token(_)) | None => None,
+            Some(Credential::Token(_) | Credential::Aws(_)) | None => None,
         }
     }
 }

@@ -8,13 +8,15 @@ use crate::body_limit::ServerBody;
 use crate::errors::{Failure, classify};
 use crate::ids::{FNV_START, fnv};
 use crate::retry::wait_from_headers;
-use crate::settings::{Credential, Endpoint, Proxies, Secret, Settings, TokenSource};
+use crate::settings::{AwsKeys, Credential, Endpoint, Proxies, Secret, Settings, TokenSource};
+use crate::sigv4;
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Proxy, Response};
+use sha2::{Digest as _, Sha256};
 use std::error::Error as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) struct Transport {
     secrets: Mutex<Vec<Secret>>,
     /// A token for each request, where there is no fixed key.
     tokens: Option<TokenSource>,
+    /// Keys by which each request is signed for AWS.
+    aws: Option<AwsKeys>,
     fatal_codes: Vec<String>,
     settings: Settings,
     client: OnceLock<Result<Client, String>>,
@@ -175,6 +179,10 @@ impl Transport {
                 Some(Credential::Token(source)) => Some(source.clone()),
                 _ => None,
             },
+            aws: match &endpoint.credential {
+                Some(Credential::Aws(keys)) => Some(keys.clone()),
+                _ => None,
+            },
             fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),
@@ -195,8 +203,23 @@ impl Transport {
     }
 
     /// The headers of one request. `refused`: the server did not take the last token.
-    async fn request_headers(&self, refused: bool) -> Result<HeaderMap, ModelError> {
+    async fn request_headers(
+        &self,
+        refused: bool,
+        method: &str,
+        url: &Url,
+        body: &[Bytes],
+    ) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
+        if let Some(keys) = &self.aws {
+            let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
+            // `bedrock-runtime.REGION.amazonaws.com`
+            let region = url.host_str().and_then(|host| host.split('.').nth(1)).unwrap_or("us-east-1");
+            let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
+            for (name, value) in sigv4::headers(&request, keys, jiff::Timestamp::now()) {
+                put_header(&mut headers, name, &value)?;
+            }
+        }
         if let Some(source) = &self.tokens {
             let token = source.token(refused).await.map_err(|why| {
                 ModelError::new(ErrorKind::Auth, format!("There is no key for {}: {why}", self.server))
@@ -242,7 +265,7 @@ impl Transport {
         let request = self
             .client()?
             .post(self.url.clone())
-            .headers(self.request_headers(refused).await?)
+            .headers(self.request_headers(refused, "POST", &self.url, body).await?)
             .header("content-type", "application/json")
             .header("accept", "text/event-stream, application/json")
             .header("x-client-request-id", request_id)
@@ -256,7 +279,8 @@ impl Transport {
         url: Url,
         timeout: Duration,
     ) -> Result<serde_json::Value, ModelError> {
-        let request = self.client()?.get(url).headers(self.request_headers(false).await?).timeout(timeout);
+        let headers = self.request_headers(false, "GET", &url, &[]).await?;
+        let request = self.client()?.get(url).headers(headers).timeout(timeout);
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);

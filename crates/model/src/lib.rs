@@ -37,6 +37,7 @@ mod scripted;
 mod server_facts;
 mod settings;
 mod shortcut;
+mod sigv4;
 mod sse;
 mod stream;
 pub mod tokens;
@@ -51,7 +52,9 @@ pub use record::{Recorder, Replay};
 pub use reference::ModelRef;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
-pub use settings::{Credential, Endpoint, Figures, Kind, Proxies, Secret, Settings, Sleeper, TokenSource};
+pub use settings::{
+    AwsKeys, Credential, Endpoint, Figures, Kind, Proxies, Secret, Settings, Sleeper, TokenSource,
+};
 
 use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout};
 use bytes::Bytes;
@@ -284,7 +287,7 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
         ModelRef::Named { provider, name } => (provider, name),
     };
     let endpoint = settings.endpoint(provider).ok_or_else(|| no_provider(provider, name, settings))?;
-    let place = Place::new(provider, endpoint)?;
+    let place = Place::new(provider, name, endpoint)?;
     Ok(match place.kind {
         Kind::Anthropic => Arc::new(anthropic::open(&place, name, settings)?),
         Kind::Chat => Arc::new(chat::open(&place, name, settings)?),

@@ -1,5 +1,6 @@
 //! A provider as the adapters need it: wire format, address, dialect and key, all decided.
 
+use crate::auth::Auth;
 use crate::compat::Compat;
 use crate::http::{Transport, join};
 use crate::settings::{Endpoint, Kind, Settings};
@@ -22,7 +23,7 @@ const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
 impl<'a> Place<'a> {
     /// # Errors
     /// [`ErrorKind::NotFound`] where nobody says where the server is, [`ErrorKind::Auth`] where a key is needed and missing.
-    pub(crate) fn new(provider: &'a str, endpoint: &'a Endpoint) -> Result<Self, ModelError> {
+    pub(crate) fn new(provider: &'a str, name: &str, endpoint: &'a Endpoint) -> Result<Self, ModelError> {
         let url = endpoint.base_url.as_deref();
         let kind = endpoint.kind.unwrap_or(match provider {
             "anthropic" => Kind::Anthropic,
@@ -49,6 +50,13 @@ impl<'a> Place<'a> {
                 endpoint.key_hint.clone().unwrap_or_else(|| format!("Set {}.", setting(provider, endpoint)));
             return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
         }
+        let (kind, base_url) = match endpoint.auth {
+            Some(Auth::Aws) => bedrock(name, base_url)?,
+            // Vertex serves Claude in its own format.
+            Some(Auth::Google) if name.starts_with("claude") => (Kind::Anthropic, base_url.to_owned()),
+            _ => (kind, base_url.to_owned()),
+        };
+        let base_url = base_url.as_str();
         let compat = endpoint.compat.clone().unwrap_or_else(|| Compat::of(kind, base_url));
         let place = Self { provider, endpoint, kind, base_url: base_url.to_owned(), compat };
         place.check_key()?;
@@ -111,6 +119,20 @@ impl<'a> Place<'a> {
         let transport = Transport::new(url, &setting, self.endpoint, &headers, settings)?;
         Ok(transport.with_fatal_codes(&self.compat.fatal_codes))
     }
+}
+
+/// Bedrock has a path for each wire format.
+fn bedrock(name: &str, base_url: &str) -> Result<(Kind, String), ModelError> {
+    let base = base_url.trim_end_matches('/');
+    if name.is_empty() || name.contains("anthropic.") || name.starts_with("claude") {
+        return Ok((Kind::Anthropic, format!("{base}/anthropic")));
+    }
+    if name.contains("openai.") || name.starts_with("gpt-") {
+        return Ok((Kind::Responses, format!("{base}/openai/v1")));
+    }
+    let message = format!("`{name}` on Bedrock speaks Converse, which becket does not.");
+    Err(ModelError::new(ErrorKind::NotFound, message)
+        .hint("Choose a model of Anthropic or OpenAI there, or reach this one through another provider."))
 }
 
 /// OpenAI's own address: all others that call themselves `openai` speak Chat.

@@ -117,7 +117,7 @@ fn transport(reference: &ModelRef, settings: &Settings) -> Result<Transport, Mod
     let endpoint = settings
         .endpoint(provider)
         .ok_or_else(|| crate::no_provider(provider, reference.name(), settings))?;
-    let place = Place::new(provider, endpoint)?;
+    let place = Place::new(provider, reference.name(), endpoint)?;
     let url = place.url("/models", place.kind != Kind::Anthropic)?;
     let version = ("anthropic-version", "2023-06-01".to_owned());
     let own: &[_] = if place.kind == Kind::Anthropic { &[version] } else { &[] };

@@ -67,6 +67,14 @@ impl PartialEq for TokenSource {
 
 impl Eq for TokenSource {}
 
+/// Keys of AWS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsKeys {
+    pub id: String,
+    pub secret: Secret,
+    pub session_token: Option<Secret>,
+}
+
 /// How a provider knows who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
@@ -76,12 +84,15 @@ pub enum Credential {
     Bearer(Secret),
     /// `Authorization: Bearer` with a token that is asked for before each request.
     Token(TokenSource),
+    /// Each request is signed for AWS.
+    Aws(AwsKeys),
 }
 
 impl Credential {
     pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
             Self::ApiKey(secret) | Self::Bearer(secret) => Some(secret),
+            Self::Aws(keys) => Some(&keys.secret),
             Self::Token(_) => None,
         }
     }

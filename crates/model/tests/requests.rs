@@ -2,7 +2,10 @@
 
 mod common;
 
-use becket_model::{ErrorKind, ModelRef, Prepared, ToolChoice, open};
+use becket_model::{
+    Auth, AwsKeys, Credential, Endpoint, ErrorKind, Kind, ModelRef, Prepared, Secret, TokenSource,
+    ToolChoice, open,
+};
 use becket_testkit::{Answer, MockServer, Recorded, Wire, assert_prefix, prefix_breaks, shape};
 use becket_types::{BlobId, Blobs, CallId, Context, ImageSource, Message, Origin, Part, Role, Synthetic};
 use bytes::Bytes;
@@ -147,7 +150,6 @@ async fn headers_and_fixed_fields() {
 
 #[tokio::test]
 async fn bearer_tokens_and_base_urls_with_v1() {
-    use becket_model::{Credential, Secret};
     let server = MockServer::with(|_| Answer::text("ok").into());
     for (wire, path) in [(Wire::Anthropic, "/v1/messages"), (Wire::Chat, "/v1/chat/completions")] {
         let (mut settings, _) = settings(&format!("{}/v1/", server.url()));
@@ -422,4 +424,88 @@ fn a_step_shares_the_bytes_of_the_one_before() {
         last = next;
     }
     assert!(shared as f64 > 0.95 * total as f64, "{shared} of {total}");
+}
+
+/// Clouds serve the vendors' formats at paths of their own, with signatures or tokens in place of keys.
+#[tokio::test]
+async fn clouds_have_paths_and_signatures_of_their_own() {
+    let aws = AwsKeys { id: "AKID".into(), secret: Secret::new("aws-secret"), session_token: None };
+    let token = TokenSource::new(|_| Box::pin(async { Ok(Secret::new("cloud-token")) }));
+    let project = "/v1/projects/p/locations/global";
+    for (auth, credential, below, name, path, authorization) in [
+        (
+            Auth::Aws,
+            Credential::Aws(aws.clone()),
+            "",
+            "eu.anthropic.claude-sonnet-4-5-v1:0",
+            "/anthropic/v1/messages",
+            "AWS4-HMAC-SHA256 Credential=AKID/",
+        ),
+        (
+            Auth::Aws,
+            Credential::Bearer(Secret::new("bearer")),
+            "",
+            "openai.gpt-5.6",
+            "/openai/v1/responses",
+            "Bearer bearer",
+        ),
+        (
+            Auth::Google,
+            Credential::Token(token.clone()),
+            project,
+            "claude-sonnet-4-5",
+            "/v1/projects/p/locations/global/publishers/anthropic/models/claude-sonnet-4-5:streamRawPredict",
+            "Bearer cloud-token",
+        ),
+        (
+            Auth::Google,
+            Credential::Token(token.clone()),
+            project,
+            "gemini-3.5-flash",
+            "/v1/projects/p/locations/global/publishers/google/models/gemini-3.5-flash:streamGenerateContent?alt=sse",
+            "Bearer cloud-token",
+        ),
+        (
+            Auth::ApiKey,
+            Credential::ApiKey(Secret::new("azure-key")),
+            "/openai/v1",
+            "my-deployment",
+            "/openai/v1/responses",
+            "",
+        ),
+    ] {
+        let server = MockServer::start([Answer::text("fine")]);
+        let (mut settings, _) = settings(&server.url());
+        let kind = match auth {
+            Auth::Google => Kind::Gemini,
+            Auth::ApiKey => Kind::Responses,
+            _ => Kind::Anthropic,
+        };
+        let endpoint = Endpoint {
+            kind: Some(kind),
+            base_url: Some(format!("{}{below}", server.url())),
+            credential: Some(credential),
+            auth: Some(auth),
+            ..Endpoint::default()
+        };
+        settings.others.insert("cloud".into(), endpoint);
+        let model = open(&ModelRef::named("cloud", name), &settings).unwrap();
+        let outcome = run(model.as_ref(), &context(vec![Message::user("hi")])).await;
+        assert_eq!(outcome.text(), "fine", "{name}: {outcome:?}");
+        let request = &server.requests()[0];
+        assert_eq!(request.path, path, "{name}");
+        let sent = request.header("authorization").unwrap_or_default();
+        assert!(sent.starts_with(authorization) && !sent.contains("aws-secret"), "{name}: {sent}");
+        assert_eq!(request.header("api-key"), (auth == Auth::ApiKey).then_some("azure-key"), "{name}");
+        if path.ends_with("RawPredict") {
+            assert_eq!(request.json()["anthropic_version"], "vertex-2023-10-16");
+            assert!(request.json()["model"].is_null());
+        }
+    }
+    let (mut settings, _) = settings("http://127.0.0.1:9");
+    let endpoint =
+        Endpoint { auth: Some(Auth::Aws), credential: Some(Credential::Aws(aws)), ..settings.openai.clone() };
+    settings.others.insert("cloud".into(), endpoint);
+    let error = open(&ModelRef::named("cloud", "amazon.nova-pro-v1:0"), &settings).map(|_| ()).unwrap_err();
+    assert!(error.message.contains("Converse") && error.hint.is_some(), "{error:?}");
 }

@@ -149,9 +149,9 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
     if providers::names(settings).any(|known| known == name) {
         return match vendor(name) {
             Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
-                "vertex takes no key: it uses a service account",
+                "vertex takes no key: it takes tokens, which a program prints",
             )
-            .hint("set GOOGLE_APPLICATION_CREDENTIALS to its file, or key_command in your configuration")),
+            .hint("write providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"] into your configuration")),
             _ => Ok(()),
         };
     }

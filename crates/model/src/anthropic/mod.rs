@@ -9,6 +9,7 @@ mod encode;
 
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
+use crate::auth::Auth;
 use crate::compat::Compat;
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
@@ -33,6 +34,8 @@ pub(crate) struct Anthropic {
     compat: Compat,
     /// Anthropic's own servers, whose limit on bytes is known.
     official: bool,
+    /// Vertex: the model stands in the address, and the version in the body.
+    vertex: bool,
 }
 
 /// The model `name` of a provider that speaks this format.
@@ -41,10 +44,15 @@ pub(crate) fn open(
     name: &str,
     settings: &Settings,
 ) -> Result<HttpModel<Anthropic>, ModelError> {
-    let url = place.url("/messages", false)?;
+    let vertex = place.endpoint.auth == Some(Auth::Google);
+    let url = if vertex {
+        place.url(&format!("/publishers/anthropic/models/{name}:streamRawPredict"), true)?
+    } else {
+        place.url("/messages", false)?
+    };
     let official = url.host_str().is_some_and(|h| h == "anthropic.com" || h.ends_with(".anthropic.com"));
     let transport = place.transport(url, &[("anthropic-version", VERSION.to_owned())], settings)?;
-    let protocol = Anthropic { compat: place.compat.clone(), official };
+    let protocol = Anthropic { compat: place.compat.clone(), official, vertex };
     Ok(HttpModel::new(place, name, protocol, transport, settings))
 }
 
@@ -53,8 +61,12 @@ impl Protocol for Anthropic {
 
     fn head(&self, request: &Request<'_>, info: &ModelInfo) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * 1024);
-        out.extend_from_slice(b"{\"model\":");
-        put(&mut out, info.name.as_str());
+        if self.vertex {
+            out.extend_from_slice(br#"{"anthropic_version":"vertex-2023-10-16""#);
+        } else {
+            out.extend_from_slice(b"{\"model\":");
+            put(&mut out, info.name.as_str());
+        }
         out.extend_from_slice(format!(",\"max_tokens\":{}", request.max_output.max(1)).as_bytes());
         out.extend_from_slice(b",\"stream\":true");
         if let Some(effort) = request.effort
