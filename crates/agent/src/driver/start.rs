@@ -157,8 +157,11 @@ impl Agent {
         let closed = entries.len();
         if closed > 0 {
             self.core.append(entries, Durability::Synced);
-            let text =
-                format!("{closed} tool calls were under way when the session ended; they are not run again.");
+            let text = if closed == 1 {
+                "1 tool call was under way when the session ended. It is not run again.".to_owned()
+            } else {
+                format!("{closed} tool calls were under way when the session ended. They are not run again.")
+            };
             self.core.notice(NoticeLevel::Warning, text);
         }
     }
