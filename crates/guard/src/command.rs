@@ -161,7 +161,7 @@ impl<'a> Judge<'a> {
         }
         self.whole(source);
         source.clone_into(&mut self.source);
-        let Script { commands, redirects, doubts } = read(source, dirs, &self.paths());
+        let Script { commands, redirects, doubts, .. } = read(source, dirs, &self.paths());
         if !doubts.is_empty() {
             self.part(
                 || source.trim().to_owned(),

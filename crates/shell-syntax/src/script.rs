@@ -15,6 +15,8 @@ use tree_sitter::{Node, Parser};
 
 /// Longer scripts are not judged: they ask.
 pub const MAX_CHARS: usize = 10_000;
+/// Longer scripts are not read at all.
+const MOST_CHARS: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
 
@@ -28,6 +30,10 @@ pub struct Simple {
     /// `NAME=value` before the name.
     pub assigns: Vec<String>,
     pub dirs: Dirs,
+    /// Text on its standard input, from a here-document or a here-string, as it is written.
+    pub input: Option<String>,
+    /// Its standard input is a pipe.
+    pub piped: bool,
 }
 
 /// A file that a redirect opens.
@@ -44,6 +50,8 @@ pub struct Script {
     pub redirects: Vec<Redirect>,
     /// Reasons why the script cannot be understood for sure, each in a few words.
     pub doubts: Vec<String>,
+    /// A part could not be read: what it does may be missing above.
+    pub unread: bool,
 }
 
 /// Turns text into paths for the walk.
@@ -67,9 +75,18 @@ impl Paths<'_> {
 
 /// Takes `source` apart. `dirs` is where it starts.
 pub fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
-    let mut out = Script::default();
-    if source.chars().count() > MAX_CHARS {
-        out.doubts.push(format!("it is longer than {MAX_CHARS} characters"));
+    read_up_to(MAX_CHARS, source, dirs, paths)
+}
+
+/// As [`read`], also for long scripts: for whoever asks what a command may do, and decides nothing about whether it may run.
+pub fn read_long(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
+    read_up_to(MOST_CHARS, source, dirs, paths)
+}
+
+fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
+    let mut out = Script { unread: true, ..Script::default() };
+    if source.chars().count() > most {
+        out.doubts.push(format!("it is longer than {most} characters"));
         return out;
     }
     if let Some(c) = source.chars().find(|c| is_odd(*c)) {
@@ -95,10 +112,21 @@ pub fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
         out.doubts.push("a redirection may set a variable or evaluate a subscript ({name}>)".to_owned());
     }
     let root = tree.root_node();
+    out.unread = root.has_error();
     if root.has_error() {
         out.doubts.push("its syntax could not be understood for sure".to_owned());
     }
-    let mut walker = Walker { source, out, dirs, known: BTreeMap::new(), paths, moved: None, linked: false };
+    let mut walker = Walker {
+        source,
+        out,
+        dirs,
+        known: BTreeMap::new(),
+        paths,
+        moved: None,
+        linked: false,
+        input: None,
+        piped: false,
+    };
     walker.visit(root, 0);
     if walker.out.commands.is_empty() {
         walker.out.doubts.push("no command was found in it".to_owned());
@@ -167,6 +195,9 @@ struct Walker<'a> {
     moved: Option<Dirs>,
     /// A `cd` went through a symbolic link.
     linked: bool,
+    /// Standard input of the commands that are visited now: its text, and true for a pipe.
+    input: Option<String>,
+    piped: bool,
 }
 
 impl Walker<'_> {
@@ -177,6 +208,18 @@ impl Walker<'_> {
         }
     }
 
+    /// A doubt about a part that could not be read.
+    fn unread(&mut self, what: impl Into<String>) {
+        self.out.unread = true;
+        self.doubt(what);
+    }
+
+    /// Adds a command as it runs at this place of the script.
+    fn add(&mut self, words: Vec<Word>, assigns: Vec<String>) {
+        let (dirs, input) = (self.dirs.clone(), self.input.clone());
+        self.out.commands.push(Simple { words, assigns, dirs, input, piped: self.piped });
+    }
+
     fn children(node: Node<'_>) -> Vec<Node<'_>> {
         let mut cursor = node.walk();
         node.children(&mut cursor).collect()
@@ -184,7 +227,7 @@ impl Walker<'_> {
 
     fn visit(&mut self, node: Node<'_>, depth: usize) {
         if depth > MAX_DEPTH {
-            return self.doubt("it is nested too deeply");
+            return self.unread("it is nested too deeply");
         }
         if !node.is_named() {
             return;
@@ -215,35 +258,46 @@ impl Walker<'_> {
                     self.visit_all(node, depth);
                 }
             }
-            "while_statement" if text_has_cd(text_of(node, self.source)) => {
-                // Each round starts where the one before ended.
-                self.dirs = None;
-                self.block(node, depth);
-                self.dirs = None;
-            }
+            "while_statement" => self.rounds(&[node], depth),
             "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
-            | "if_statement" | "while_statement" | "case_statement" | "case_item" | "negated_command" => {
+            | "if_statement" | "case_statement" | "case_item" | "negated_command" => {
                 self.block(node, depth);
             }
             "command_substitution" if has_escapes(text_of(node, self.source)) => {
-                self.doubt("it escapes characters inside backquotes, which makes other commands of them");
+                self.unread("it escapes characters inside backquotes, which makes other commands of them");
                 self.apart(node, depth);
             }
             "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
             "pipeline" => {
+                let before = (self.input.clone(), self.piped);
                 for child in Self::children(node) {
                     self.apart(child, depth);
+                    if child.is_named() {
+                        (self.input, self.piped) = (None, true);
+                    }
                 }
+                (self.input, self.piped) = before;
             }
             "list" => self.list(node, depth),
             "command" => self.command(node, depth),
-            "redirected_statement" => self.visit_all(node, depth),
+            "redirected_statement" => {
+                let before = self.input.clone();
+                self.input = self.given(node).or_else(|| before.clone());
+                self.visit_all(node, depth);
+                self.input = before;
+            }
             "file_redirect" => self.redirect(node, depth),
             "heredoc_redirect" => {
                 if node.child_by_field_name("argument").is_some() {
-                    self.doubt("arguments follow the mark of a here-document");
+                    self.unread("arguments follow the mark of a here-document");
                 }
-                self.visit_all(node, depth);
+                // Commands after the mark on its line read from a pipe, or from where they read before.
+                let before = (self.input.take(), self.piped);
+                for child in Self::children(node) {
+                    self.piped = before.1 || child.kind() == "pipeline";
+                    self.visit(child, depth + 1);
+                }
+                (self.input, self.piped) = before;
             }
             "heredoc_body" => self.heredoc(node, depth),
             "herestring_redirect"
@@ -279,7 +333,7 @@ impl Walker<'_> {
                 self.dirs = before;
             }
             other => {
-                self.doubt(format!("it uses shell syntax that is not judged ({other})"));
+                self.unread(format!("it uses shell syntax that is not judged ({other})"));
                 self.visit_all(node, depth);
             }
         }
@@ -330,10 +384,10 @@ impl Walker<'_> {
             let gap = self.source.get(at..start).unwrap_or("?").replace("\\\n", "");
             let joins = matches!(kind, "|" | "|&" | "&&" | "||" | "file_redirect" | "herestring_redirect");
             if gap.contains(|c: char| !matches!(c, ' ' | '\t' | '\n')) {
-                self.doubt("a part of it was not read");
+                self.unread("a part of it was not read");
             }
             if gap.contains('\n') && !kind.is_empty() && (one_line || joins) {
-                self.doubt("a command seems to go on over the end of a line");
+                self.unread("a command seems to go on over the end of a line");
             }
             at = end;
         }
@@ -352,7 +406,7 @@ impl Walker<'_> {
                 || matches!(before.kind(), "variable_assignment" | "file_redirect" | "herestring_redirect");
             let gap = self.source.get(before.end_byte()..after.start_byte()).unwrap_or_default();
             if ends_a_word && is_word(after.kind()) && gap.replace("\\\n", "").is_empty() {
-                self.doubt("words that stand together without a blank were read apart");
+                self.unread("words that stand together without a blank were read apart");
             }
         }
     }
@@ -390,7 +444,7 @@ impl Walker<'_> {
                 (c == '(' && matches!(before, '$' | '<' | '>') && !(kind == "string" && before != '$'))
                     || (matches!(c, '{' | '[') && before == '$');
             if !escaped && (c == '`' || opens) {
-                return self.doubt("a pattern or a word holds a command that could not be read");
+                return self.unread("a pattern or a word holds a command that could not be read");
             }
             before = if escaped { ' ' } else { c };
             escaped = c == '\\' && !escaped;
@@ -405,7 +459,7 @@ impl Walker<'_> {
         let escapes = before.chars().rev().skip(1).take_while(|c| *c == '\\').count();
         let starts = blank.is_none_or(|c| c.is_ascii_whitespace() || ";&|()".contains(c));
         if !starts || escapes % 2 == 1 {
-            self.doubt("what looks like a comment may be a part of a word");
+            self.unread("what looks like a comment may be a part of a word");
         }
     }
 
@@ -424,6 +478,25 @@ impl Walker<'_> {
         }
     }
 
+    /// Blocks that run again and again: each round starts where the one before ended. If one of them may move, they are read
+    /// with folders that are not known.
+    fn rounds(&mut self, nodes: &[Node<'_>], depth: usize) {
+        let (commands, redirects) = (self.out.commands.len(), self.out.redirects.len());
+        let before = self.dirs.clone();
+        for node in nodes {
+            self.block(*node, depth);
+        }
+        if self.dirs != before {
+            self.out.commands.truncate(commands);
+            self.out.redirects.truncate(redirects);
+            self.dirs = None;
+            for node in nodes {
+                self.block(*node, depth);
+            }
+            self.dirs = None;
+        }
+    }
+
     /// A part that runs in a process of its own: its `cd` stays inside.
     fn apart(&mut self, node: Node<'_>, depth: usize) {
         let before = self.dirs.clone();
@@ -438,23 +511,32 @@ impl Walker<'_> {
 
     fn list(&mut self, node: Node<'_>, depth: usize) {
         let start = self.dirs.clone();
+        let mut operator = "";
         for child in Self::children(node) {
-            if child.kind() == "&&" {
-                if let Some(moved) = self.moved.take() {
-                    self.dirs = moved;
+            match child.kind() {
+                "&&" => {
+                    if let Some(moved) = self.moved.take() {
+                        self.dirs = moved;
+                    }
                 }
-            } else if child.kind() == "||" {
-                self.dirs = union(start.clone(), self.dirs.take());
-            } else {
-                self.moved = None;
-                self.visit(child, depth + 1);
-                // Only a `cd` that stands here by itself tells by its success where the next part runs.
-                if !matches!(child.kind(), "command" | "redirected_statement") {
+                "||" => self.dirs = union(start.clone(), self.dirs.take()),
+                kind => {
                     self.moved = None;
+                    self.visit(child, depth + 1);
+                    // Only a `cd` that stands here by itself tells by its success where the next part runs.
+                    if !matches!(kind, "command" | "redirected_statement" | "list") {
+                        self.moved = None;
+                    }
                 }
             }
+            if !child.is_named() {
+                operator = child.kind();
+            }
         }
-        self.moved = None;
+        // A list succeeds by its last part, unless that did not have to run.
+        if operator != "&&" {
+            self.moved = None;
+        }
     }
 
     fn command(&mut self, node: Node<'_>, depth: usize) {
@@ -464,7 +546,7 @@ impl Walker<'_> {
                 "variable_assignment" => assigns.extend(self.assignment(child, depth + 1)),
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.visit(child, depth + 1),
                 "subshell" => {
-                    self.doubt("a command is followed by parentheses");
+                    self.unread("a command is followed by parentheses");
                     self.visit(child, depth + 1);
                 }
                 "comment" => {}
@@ -479,7 +561,29 @@ impl Walker<'_> {
         }
         let words = self.with_known(words);
         self.change_dir(&words);
-        self.out.commands.push(Simple { words, assigns, dirs: self.dirs.clone() });
+        let before = self.input.clone();
+        self.input = self.given(node).or_else(|| before.clone());
+        // `command cd x`, `time cd x`, `eval "cd x"`, whose text may hide the name.
+        let leaves = unwrap::is_launcher(&words)
+            && words[1..].iter().chain(words.first()).any(|w| w.text == "eval" || text_has_cd(&w.text));
+        self.add(words, assigns);
+        self.input = before;
+        if leaves {
+            self.dirs = None;
+        }
+    }
+
+    /// The text that a here-document or a here-string among the children of a node gives.
+    fn given(&self, node: Node<'_>) -> Option<String> {
+        let last = Self::children(node)
+            .into_iter()
+            .rfind(|child| matches!(child.kind(), "herestring_redirect" | "heredoc_redirect"))?;
+        let inner = Self::children(last);
+        if last.kind() == "heredoc_redirect" {
+            let body = inner.iter().find(|child| child.kind() == "heredoc_body");
+            return Some(body.map_or_else(String::new, |body| text_of(*body, self.source).to_owned()));
+        }
+        inner.into_iter().rfind(Node::is_named).map(|word| Word::decode(word, self.source).text)
     }
 
     /// Puts the values of loop variables in place of `"$f"`, where all of them are known.
@@ -498,10 +602,6 @@ impl Walker<'_> {
         self.moved = None;
         let Some(name) = words.first().filter(|w| w.is_literal()) else { return };
         if !matches!(name.text.as_str(), "cd" | "pushd" | "popd") {
-            // `command cd x`, `eval "cd x"`, `time cd x`.
-            if unwrap::is_launcher(words) && words[1..].iter().any(|w| text_has_cd(&w.text)) {
-                self.dirs = None;
-            }
             return;
         }
         let there = match &words[1..] {
@@ -549,7 +649,7 @@ impl Walker<'_> {
                 continue;
             }
             if self.source.get(node.start_byte()..child.start_byte()).is_none_or(|gap| gap.contains('\n')) {
-                self.doubt("a redirection is cut by the end of a line");
+                self.unread("a redirection is cut by the end of a line");
             }
             self.visit(child, depth + 1);
             let target = Word::decode(child, self.source);
@@ -565,7 +665,7 @@ impl Walker<'_> {
             }
         }
         if operator.is_empty() {
-            self.doubt("a redirection could not be read");
+            self.unread("a redirection could not be read");
         }
     }
 
@@ -581,8 +681,8 @@ impl Walker<'_> {
         match delimiter(mark).filter(|_| ended) {
             // The grammar may look for another end than the shell.
             Some(end) if !body.lines().any(|line| line.trim_start_matches('\t').starts_with(end)) => {}
-            Some(_) => self.doubt("a line inside a here-document begins like its end"),
-            None => self.doubt("the end mark of a here-document is not plain text"),
+            Some(_) => self.unread("a line inside a here-document begins like its end"),
+            None => self.unread("the end mark of a here-document is not plain text"),
         }
         if !quoted && body.contains(['$', '`', '\\']) {
             self.doubt("a here-document expands variables or commands (quote its delimiter to prevent that)");
@@ -616,17 +716,7 @@ impl Walker<'_> {
             && !set_elsewhere(self.source, &name);
         let unknown = vec![Word { known: Known::Dynamic, ..Word::literal("$?") }];
         self.known.insert(name, if followed { values } else { unknown });
-        let moves = bodies.iter().any(|b| text_has_cd(text_of(*b, self.source)));
-        if moves {
-            // The second round starts where the first ended.
-            self.dirs = None;
-        }
-        for body in bodies {
-            self.block(body, depth + 1);
-        }
-        if moves {
-            self.dirs = None;
-        }
+        self.rounds(&bodies, depth + 1);
     }
 }
 
@@ -657,7 +747,8 @@ fn is_word(kind: &str) -> bool {
 }
 
 fn text_has_cd(text: &str) -> bool {
-    text.contains("cd") || text.contains("pushd") || text.contains("popd")
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.any(|word| matches!(word, "cd" | "pushd" | "popd"))
 }
 
 /// True if anything in the script but this one loop may set `name`: the name stands anywhere else than behind `$`.

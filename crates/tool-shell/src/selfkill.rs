@@ -3,7 +3,9 @@
 //! Pure, and no sandbox: it catches what models do by mistake (`pkill -f` with a pattern that fits our command line, `kill`
 //! of a number they saw), not what somebody hides on purpose.
 
+use becket_shell_syntax::{Paths, read_long};
 use regex::RegexBuilder;
+use std::path::Path;
 
 /// What must not be hit.
 #[derive(Clone, Debug, Default)]
@@ -98,50 +100,12 @@ fn matches(pattern: &str, subject: &str, fold: bool) -> bool {
     !subject.is_empty() && compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject))
 }
 
-/// The words of each simple command. Quotes are taken off; what is expanded at run time stays as it is written.
+/// The words of each simple command, those of nested commands first. Quotes are taken off; what is expanded at run time stays
+/// as it is written.
 pub(crate) fn simple_commands(command: &str) -> Vec<Vec<String>> {
-    let mut out = vec![Vec::new()];
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut chars = command.chars().peekable();
-    let end_word = |word: &mut Option<String>, out: &mut Vec<Vec<String>>| {
-        if let (Some(word), Some(last)) = (word.take(), out.last_mut()) {
-            last.push(word);
-        }
-    };
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(q), c) if c == q => quote = None,
-            (Some('\''), c) => word.get_or_insert_default().push(c),
-            (Some(_) | None, '$') if chars.peek() == Some(&'(') => {
-                chars.next();
-                end_word(&mut word, &mut out);
-                out.push(Vec::new());
-            }
-            (_, '\\') => word.get_or_insert_default().extend(chars.next()),
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}')
-                if !in_braces(word.as_deref(), c) =>
-            {
-                end_word(&mut word, &mut out);
-                out.push(Vec::new());
-            }
-            (None, c) if c.is_whitespace() => end_word(&mut word, &mut out),
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    end_word(&mut word, &mut out);
-    out.retain(|words| !words.is_empty());
-    out
-}
-
-/// `${NAME}` is one word.
-fn in_braces(word: Option<&str>, c: char) -> bool {
-    word.is_some_and(|w| (c == '{' && w.ends_with('$')) || (c == '}' && w.contains("${")))
+    let paths = Paths { home: Path::new("/"), resolve: &Path::to_path_buf };
+    let commands = read_long(command, None, &paths).commands.into_iter();
+    commands.map(|command| command.words.into_iter().map(|word| word.text).collect()).collect()
 }
 
 /// The program of a simple command and its arguments, past assignments and wrappers.
@@ -152,21 +116,7 @@ pub(crate) fn program(words: &[String]) -> Option<(&str, &[String])> {
         let name = first.rsplit('/').next().unwrap_or(first);
         let wrapper = matches!(
             name,
-            "sudo"
-                | "command"
-                | "exec"
-                | "nohup"
-                | "env"
-                | "xargs"
-                | "then"
-                | "do"
-                | "else"
-                | "if"
-                | "while"
-                | "!"
-                | "builtin"
-                | "time"
-                | "doas"
+            "sudo" | "command" | "exec" | "nohup" | "env" | "xargs" | "builtin" | "time" | "doas"
         );
         let assignment = first
             .split_once('=')

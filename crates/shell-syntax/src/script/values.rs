@@ -1,7 +1,7 @@
 //! Values that a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
 //! programs obey is a doubt. Follows no values; that is for the loops of the walk.
 
-use super::{Script, Simple, Walker, read};
+use super::{Script, Walker, read_long};
 use crate::vars;
 use crate::word::{Known, Word, is_name, text_of};
 use tree_sitter::Node;
@@ -94,7 +94,7 @@ impl Walker<'_> {
             self.doubt("it declares variables with attributes or computed names");
         }
         let word = Word::literal(node.child(0).map_or("declare", |c| text_of(c, self.source)));
-        self.out.commands.push(Simple { words: vec![word], assigns: Vec::new(), dirs: self.dirs.clone() });
+        self.add(vec![word], Vec::new());
     }
 
     pub(super) fn unset(&mut self, node: Node<'_>) {
@@ -105,11 +105,7 @@ impl Walker<'_> {
         if !plain {
             self.doubt("it unsets more than plain variables of its own");
         }
-        self.out.commands.push(Simple {
-            words: vec![Word::literal("unset")],
-            assigns: Vec::new(),
-            dirs: self.dirs.clone(),
-        });
+        self.add(vec![Word::literal("unset")], Vec::new());
     }
 
     pub(super) fn test(&mut self, node: Node<'_>, depth: usize) {
@@ -124,21 +120,18 @@ impl Walker<'_> {
             self.doubt("a numeric comparison evaluates what a variable holds");
         }
         self.visit_all(node, depth);
-        self.out.commands.push(Simple {
-            words: vec![Word::literal("true")],
-            assigns: Vec::new(),
-            dirs: self.dirs.clone(),
-        });
+        self.add(vec![Word::literal("true")], Vec::new());
     }
 
     /// `[ … ]` is a command like others, though the grammar takes it for an expression: its words are split and matched
     /// against file names.
     fn bracket(&mut self, text: &str) {
         let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
-            return self.doubt("a test could not be read");
+            return self.unread("a test could not be read");
         };
-        let Script { commands, redirects, doubts } =
-            read(&format!("test {inner}"), self.dirs.clone(), self.paths);
+        let Script { commands, redirects, doubts, unread } =
+            read_long(&format!("test {inner}"), self.dirs.clone(), self.paths);
+        self.out.unread |= unread;
         for doubt in doubts {
             self.doubt(doubt);
         }

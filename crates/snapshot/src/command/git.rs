@@ -1,7 +1,7 @@
 //! What git's subcommands may destroy.
 
-use super::lex::Word;
 use super::{GitRisk, Level, Risk};
+use becket_shell_syntax::{Known, Word};
 use std::path::Path;
 
 /// Subcommands that only look, or only add to what is there.
@@ -74,13 +74,14 @@ pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Opt
         }
     }
     let Some(sub) = args.get(at) else { return dir };
-    if HARMLESS.contains(&sub.text.as_str()) && !sub.dynamic {
+    let dynamic = sub.known == Known::Dynamic;
+    if HARMLESS.contains(&sub.text.as_str()) && !dynamic {
         return dir;
     }
     let rest = args.get(at + 1..).unwrap_or_default();
     risk.raise(Level::Destructive);
     risk.raise_git(GitRisk::State);
-    if DROPS_OBJECTS.contains(&sub.text.as_str()) || sub.dynamic {
+    if DROPS_OBJECTS.contains(&sub.text.as_str()) || dynamic {
         risk.raise_git(GitRisk::Objects);
     }
     let flag = |letters: [char; 2]| {

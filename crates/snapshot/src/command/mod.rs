@@ -4,7 +4,6 @@
 //! destructive one costs time only. It is no permission check, and runs nothing.
 
 mod git;
-mod lex;
 mod reader;
 mod table;
 
@@ -53,6 +52,15 @@ impl Risk {
 
     fn raise_git(&mut self, git: GitRisk) {
         self.git = self.git.max(git);
+    }
+
+    /// Adds what another command puts at risk.
+    fn add(&mut self, other: Self) {
+        self.raise(other.level);
+        self.raise_git(other.git);
+        self.everything |= other.everything;
+        self.ignored |= other.ignored;
+        self.targets.extend(other.targets);
     }
 
     /// Nothing is known of what it will do, and it is known to destroy.

@@ -1,11 +1,11 @@
 //! Reads scripts and adds up what their commands put at risk, by the tables.
 
-use super::lex::{Simple, Word, lex};
 use super::table::{
     ARCHIVES, CLEANS, DESTROYS, IN_PLACE, INTERPRETERS, LAUNCHERS, MANAGERS, OPERANDS, SHELLS, VERSIONED,
     is_known,
 };
 use super::{GitRisk, Level, Risk, Surroundings, git};
+use becket_shell_syntax::{Dirs, Known, Paths, Script, Simple, Word, read_long};
 use std::path::{Path, PathBuf};
 
 const MAX_DEPTH: usize = 6;
@@ -14,36 +14,46 @@ const MAX_DEPTH: usize = 6;
 pub(super) struct Reader<'a> {
     around: &'a Surroundings<'a>,
     pub risk: Risk,
-    /// Where the command runs; `None` when that is not known.
-    cwd: Option<PathBuf>,
+    /// Every folder that the command may run in; `None` when that is not known.
+    dirs: Dirs,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(around: &'a Surroundings<'a>) -> Self {
-        Self { around, risk: Risk::default(), cwd: Some(around.cwd.to_path_buf()) }
+        Self { around, risk: Risk::default(), dirs: Some(vec![around.cwd.to_path_buf()]) }
     }
 
     pub(super) fn script(&mut self, source: &str, depth: usize) {
         if depth > MAX_DEPTH {
             return self.risk.all();
         }
-        let (commands, nested) = lex(source);
+        let nowhere = Path::new("/");
+        let paths = Paths { home: self.around.home.unwrap_or(nowhere), resolve: &becket_types::lexical };
+        let Script { commands, redirects, unread, .. } = read_long(source, self.dirs.clone(), &paths);
+        // A part that cannot be read may do anything.
+        if unread || (self.around.home.is_none() && source.contains('~')) {
+            self.risk.all();
+        }
+        let before = self.dirs.take();
+        for redirect in redirects.into_iter().filter(|redirect| redirect.write) {
+            self.dirs = redirect.dirs;
+            self.target(&redirect.target);
+        }
         for command in &commands {
-            for file in &command.writes {
-                self.target(file);
-            }
+            self.dirs.clone_from(&command.dirs);
             self.simple(&command.words, command, depth);
         }
-        for script in nested {
-            self.script(&script, depth + 1);
-        }
+        self.dirs = before;
     }
 
     /// A path that is written to or destroyed.
     fn target(&mut self, word: &Word) {
         let text = word.text.as_str();
-        if word.dynamic {
-            return self.risk.all();
+        match word.known {
+            Known::Dynamic => return self.risk.all(),
+            // The pipe of another command is no file.
+            Known::Pipe => return,
+            Known::Literal | Known::Glob => {}
         }
         if ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"].contains(&text) || text.is_empty() {
             return;
@@ -55,44 +65,42 @@ impl<'a> Reader<'a> {
             (Some(_), _) => return self.risk.all(),
             (None, _) => PathBuf::from(text),
         };
-        let Some(cwd) = self.cwd.clone() else { return self.risk.all() };
-        let path = becket_types::lexical(&cwd.join(path));
-        let path = if word.glob { before_pattern(&path) } else { path };
+        let Some(dirs) = self.dirs.clone() else { return self.risk.all() };
+        let glob = word.known == Known::Glob;
         let hidden = text.rsplit('/').next().is_some_and(|last| last.starts_with('.'));
-        if path.components().any(|part| part.as_os_str() == ".git")
-            || cwd.starts_with(&path) && (!word.glob || hidden)
-        {
-            self.risk.raise_git(GitRisk::Objects);
-            self.risk.ignored |= cwd.starts_with(&path);
+        for dir in dirs {
+            let path = becket_types::lexical(&dir.join(&path));
+            let path = if glob { before_pattern(&path) } else { path };
+            let holds_dir = dir.starts_with(&path);
+            if path.components().any(|part| part.as_os_str() == ".git") || holds_dir && (!glob || hidden) {
+                self.risk.raise_git(GitRisk::Objects);
+                self.risk.ignored |= holds_dir;
+            }
+            self.risk.raise(Level::Named);
+            self.risk.targets.push(path);
         }
-        self.risk.raise(Level::Named);
-        self.risk.targets.push(path);
     }
 
     fn simple(&mut self, words: &[Word], command: &Simple, depth: usize) {
         let first = words.iter().position(|word| !is_assignment(word)).unwrap_or(words.len());
         let Some((name, args)) = words.get(first..).and_then(<[Word]>::split_first) else { return };
-        if name.dynamic && !name.text.contains('/') {
+        if is_dynamic(name) && !name.text.contains('/') {
             return self.risk.all();
         }
         let base = name.text.rsplit('/').next().unwrap_or_default();
         let base = base.trim_end_matches(".exe");
         let before = (self.risk.level, self.risk.targets.len());
         match base {
-            "cd" | "pushd" => return self.change_dir(args),
-            "popd" => {
-                self.cwd = None;
-                return;
-            }
+            "cd" | "pushd" | "popd" => return,
             "eval" => {
                 let text: Vec<&str> = args.iter().map(|word| word.text.as_str()).collect();
-                if args.iter().any(|word| word.dynamic) {
+                if args.iter().any(is_dynamic) {
                     self.risk.all();
                 }
                 return self.script(&text.join(" "), depth + 1);
             }
             "source" | "." => return self.run_file(args.first(), depth),
-            "for" | "select" | "case" | "echo" | "printf" | "true" | ":" | "function" => return,
+            "echo" | "printf" | "true" | ":" => return,
             "git" => return self.git(args),
             "find" | "fd" | "fdfind" | "gfind" => self.find(args, command, depth),
             "dd" => {
@@ -103,7 +111,7 @@ impl<'a> Reader<'a> {
             "rsync" | "rclone" | "unison" | "scp" | "sftp" | "robocopy" => self.operands(args),
             "docker" | "podman" | "nerdctl" | "docker-compose" => self.volumes(args),
             _ if base.starts_with("mkfs") => self.operands(args),
-            _ if SHELLS.contains(&base) => self.shell(args, command, depth),
+            _ if SHELLS.contains(&base) => self.shell(base, args, command, depth),
             _ if ARCHIVES.contains(&base) => self.archive(args),
             _ if VERSIONED.contains(&base) => {
                 self.risk.raise(Level::Destructive);
@@ -129,7 +137,7 @@ impl<'a> Reader<'a> {
         let mut plain = false;
         for word in args {
             plain |= word.text == "--";
-            if plain || !word.text.starts_with('-') || word.dynamic {
+            if plain || !word.text.starts_with('-') || is_dynamic(word) {
                 if word.text != "--" {
                     self.target(word);
                 }
@@ -139,24 +147,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn change_dir(&mut self, args: &[Word]) {
-        let target = args.iter().find(|word| !word.text.starts_with('-'));
-        self.cwd = match (target, self.cwd.take()) {
-            (Some(word), Some(cwd)) if !word.dynamic && !word.glob && !word.text.starts_with('~') => {
-                Some(becket_types::lexical(&cwd.join(&word.text)))
-            }
-            _ => None,
-        };
-    }
-
     fn git(&mut self, args: &[Word]) {
-        let cwd = self.cwd.clone().unwrap_or_else(|| self.around.cwd.to_path_buf());
-        let level = self.risk.level;
-        let dir = git::classify(args, &cwd, &mut self.risk);
-        if let Some(dir) = dir
-            && self.risk.level > level
-        {
-            self.risk.targets.push(becket_types::lexical(&cwd.join(dir)));
+        for cwd in self.dirs.clone().unwrap_or_else(|| vec![self.around.cwd.to_path_buf()]) {
+            let mut risk = Risk::default();
+            let dir = git::classify(args, &cwd, &mut risk);
+            if let Some(dir) = dir.filter(|_| risk.level > Level::default()) {
+                risk.targets.push(becket_types::lexical(&cwd.join(dir)));
+            }
+            self.risk.add(risk);
         }
     }
 
@@ -185,7 +183,7 @@ impl<'a> Reader<'a> {
         }
         let mut starts: Vec<&Word> =
             args.iter().take_while(|w| !w.text.starts_with(['-', '(', '!'])).collect();
-        let here = Word { text: ".".to_owned(), ..Word::default() };
+        let here = Word::literal(".");
         if starts.is_empty() {
             starts.push(&here);
         }
@@ -196,12 +194,12 @@ impl<'a> Reader<'a> {
         self.simple(run, command, depth + 1);
     }
 
-    fn shell(&mut self, args: &[Word], command: &Simple, depth: usize) {
+    fn shell(&mut self, base: &str, args: &[Word], command: &Simple, depth: usize) {
         let inline = args
             .iter()
             .position(|w| w.text.starts_with('-') && !w.text.starts_with("--") && w.text.contains('c'));
         if let Some(word) = inline.and_then(|at| args.get(at + 1)) {
-            if word.dynamic {
+            if is_dynamic(word) || !matches!(base, "bash" | "rbash") && differs(&word.text) {
                 self.risk.all();
             }
             return self.script(&word.text, depth + 1);
@@ -218,19 +216,28 @@ impl<'a> Reader<'a> {
     /// A file is run: what it says decides; what cannot be read may do anything.
     fn run_file(&mut self, file: Option<&Word>, depth: usize) {
         let Some(file) = file else { return };
-        let path = self.cwd.as_ref().map(|cwd| becket_types::lexical(&cwd.join(&file.text)));
-        let Some(text) = path.filter(|_| !file.dynamic).and_then(|path| (self.around.script)(&path)) else {
-            // A compiled program, or one that does not exist: ordinary unless its name is not known.
-            if file.dynamic {
-                self.risk.all();
-            }
-            return;
-        };
+        if matches!(file.known, Known::Dynamic | Known::Pipe) {
+            return self.risk.all();
+        }
+        // A compiled program, or one that does not exist, is ordinary.
+        for text in self.texts(file) {
+            self.run_text(&text, depth);
+        }
+    }
+
+    /// The texts of a file, in every folder that the command may run in.
+    fn texts(&self, file: &Word) -> Vec<String> {
+        let dirs = self.dirs.clone().unwrap_or_default();
+        let paths = dirs.iter().map(|dir| becket_types::lexical(&dir.join(&file.text)));
+        paths.filter_map(|path| (self.around.script)(&path)).collect()
+    }
+
+    fn run_text(&mut self, text: &str, depth: usize) {
         let first = text.lines().next().unwrap_or_default();
         if first.starts_with("#!") && !first.contains("sh") {
-            return self.text(&text);
+            return self.text(text);
         }
-        self.script(&text, depth + 1);
+        self.script(text, depth + 1);
     }
 
     fn program(&mut self, args: &[Word], command: &Simple) {
@@ -248,12 +255,12 @@ impl<'a> Reader<'a> {
         if let Some(text) = &command.input {
             self.text(text);
         } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
-            let path = self.cwd.as_ref().map(|cwd| becket_types::lexical(&cwd.join(&file.text)));
-            match path.and_then(|path| (self.around.script)(&path)) {
-                Some(text) => self.text(&text),
+            let texts = self.texts(file);
+            if texts.is_empty() {
                 // An inline program of awk, or a module.
-                None => self.text(&file.text),
+                self.text(&file.text);
             }
+            texts.iter().for_each(|text| self.text(text));
         } else if command.piped {
             self.risk.all();
         }
@@ -344,7 +351,8 @@ impl<'a> Reader<'a> {
                 .split(',')
                 .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
             let host = source.unwrap_or_else(|| volume.split(':').next().unwrap_or_default());
-            self.target(&Word { text: host.to_owned(), dynamic: host.contains('$'), glob: false });
+            let known = if host.contains('$') { Known::Dynamic } else { Known::Literal };
+            self.target(&Word { known, ..Word::literal(host) });
         }
     }
 
@@ -372,6 +380,15 @@ impl<'a> Reader<'a> {
             self.risk.all();
         }
     }
+}
+
+/// True for a script with forms that other shells than bash read differently: a test for bash is a redirection for them.
+fn differs(script: &str) -> bool {
+    ["[[", "$'", "$\"", "<(", ">(", "<<<"].iter().any(|form| script.contains(form))
+}
+
+fn is_dynamic(word: &Word) -> bool {
+    word.known == Known::Dynamic
 }
 
 fn is_assignment(word: &Word) -> bool {

@@ -31,7 +31,7 @@ fn named_paths_are_found_through_quotes_launchers_and_nesting() {
         "echo $(rm -rf src)",
         "echo `rm -rf src`",
         "true && { rm -rf src; }",
-        "(cd sub; rm -rf ../src)",
+        "(cd . && rm -rf ./src)",
         "if true; then rm -rf src; fi",
         "for i in 1 2; do rm -rf src; done",
         "eval 'rm -rf src'",
@@ -45,6 +45,33 @@ fn named_paths_are_found_through_quotes_launchers_and_nesting() {
         assert_eq!(found.targets, [PathBuf::from("/w/src")], "{command}");
         assert!(found.level >= Level::Named, "{command}");
     }
+}
+
+/// A `cd` may fail, and what follows then runs where the command began.
+#[test]
+fn both_folders_count_after_a_cd() {
+    for (command, want) in [
+        ("cd build; rm -rf *", &["/w", "/w/build"][..]),
+        ("cd build && rm -rf *", &["/w/build"]),
+        ("(cd sub; rm -rf ../src)", &["/src", "/w/src"]),
+        ("(cd sub && rm -rf a); rm b", &["/w/b", "/w/sub/a"]),
+        ("cd sub && cd deep && rm a", &["/w/sub/deep/a"]),
+        ("cd /x && echo y > z", &["/x/z"]),
+        ("for f in a b; do rm \"$f\"; done", &["/w/a", "/w/b"]),
+    ] {
+        assert_eq!(targets(command), want, "{command}");
+    }
+    assert!(risk("while true; do rm a; cd ..; done").everything);
+    assert!(risk("cd \"$X\" && rm -rf a").everything);
+}
+
+#[test]
+fn long_texts_are_read_whole() {
+    let lines = "a line of text\n".repeat(3_000);
+    let long = format!("cat > a.txt <<'EOF'\n{lines}EOF\nrm -rf src");
+    assert_eq!(targets(&long), ["/w/a.txt", "/w/src"]);
+    assert!(!risk(&long).everything);
+    assert!(risk(&format!("echo {}", "x".repeat(300_000))).everything);
 }
 
 #[test]

@@ -185,10 +185,15 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     while let Some(dir) = dirs.pop() {
         let Ok(listing) = std::fs::read_dir(&dir) else { continue };
         for entry in listing.map(Result::unwrap) {
-            let (path, meta) = (entry.path(), entry.metadata().unwrap());
+            let path = entry.path();
             if entry.file_name() == ".git" {
                 continue;
             }
+            // A folder that a command locked shows its names to its owner, and no more. Root looks into all.
+            let Ok(meta) = entry.metadata() else {
+                out.insert(path, "in a locked folder".to_owned());
+                continue;
+            };
             let mode = meta.permissions().mode() & 0o7777;
             let what = if meta.is_symlink() {
                 format!("link {:?}", std::fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes())
@@ -196,8 +201,10 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
                 dirs.push(path.clone());
                 format!("dir {mode:o}")
             } else if meta.is_file() {
-                let bytes = std::fs::read(&path).unwrap();
-                format!("file {mode:o} {} {:?}", bytes.len(), Sha256::digest(&bytes))
+                match std::fs::read(&path) {
+                    Ok(bytes) => format!("file {mode:o} {} {:?}", bytes.len(), Sha256::digest(&bytes)),
+                    Err(error) => format!("file {mode:o} {:?}", error.kind()),
+                }
             } else {
                 "special".to_owned()
             };
@@ -213,8 +220,11 @@ pub(crate) fn repository(root: &Path, home: &Path) -> String {
                   git rev-parse HEAD; git stash list; git stash show -p; git config -l --local; git worktree list; \
                   git log --oneline --all --reflog | sort; cat .git/config; git reflog";
     let mut shell = Command::new("bash");
-    let output = environment(shell.args(["-c", script]).current_dir(root), home).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    match environment(shell.args(["-c", script]).current_dir(root), home).output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        // The folder itself is locked for everybody but root.
+        Err(error) => format!("{:?}", error.kind()),
+    }
 }
 
 /// A working tree in which everything that can be lost is there.
