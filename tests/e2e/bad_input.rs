@@ -187,7 +187,8 @@ fn a_stdin_without_any_message_is_told() {
             .args([&args[..5], &["--output-format", "stream-json"]].concat()),
         format!("{hello}\n").as_bytes(),
     );
-    assert_eq!(ran.expect(0).lines()[1]["type"], "control_response");
+    let ran = ran.expect(0);
+    assert_eq!((ran.lines().len(), &ran.lines()[0]["type"]), (1, &json!("control_response")));
     assert!(bench.ledgers().is_empty(), "a session without a message leaves nothing: {:?}", bench.ledgers());
 }
 

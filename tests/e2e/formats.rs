@@ -19,7 +19,7 @@ fn stream_json_has_the_known_events_in_order() {
             lines.iter().map(|l| l["type"].as_str().unwrap()).filter(|t| *t != "system").collect();
         assert_eq!(kinds, ["assistant", "user", "assistant", "result"], "{api:?}");
         assert_eq!(lines[0]["subtype"], "init");
-        for tool in ["read", "edit", "write", "bash", "grep", "glob", "skill", "todo", "recall"] {
+        for tool in ["Read", "Edit", "Write", "Bash", "Grep", "Glob", "Skill", "TodoWrite", "recall"] {
             assert!(lines[0]["tools"].as_array().unwrap().contains(&json!(tool)), "{tool}");
         }
         let result = ran.result();

@@ -27,6 +27,7 @@ mod processes;
 mod reach;
 mod recall;
 mod sandbox;
+mod sdks;
 mod secrets;
 mod steering;
 mod storage;

@@ -41,6 +41,8 @@ pub struct AgentSettings {
     pub roots: Vec<PathBuf>,
     /// True if no user can be asked. A call that would ask is then denied.
     pub headless: bool,
+    /// True if a program can be asked for permission, although no user can.
+    pub asks_host: bool,
     /// True if the session existed before this run.
     pub resumed: bool,
     /// Maximum number of answered requests per turn. Then one wrap-up request follows.
@@ -101,6 +103,7 @@ impl Default for AgentSettings {
         Self {
             roots: Vec::new(),
             headless: true,
+            asks_host: false,
             resumed: false,
             max_turns: None,
             max_budget_usd: None,

@@ -33,7 +33,7 @@ pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Ve
     let root = crate::settings::project_root(cwd);
     let mut dirs = if trusted { folders(Brought::Agents, &root, cwd) } else { Vec::new() };
     dirs.push(environment.config_dir.join("agents"));
-    dirs.extend(environment.home.iter().map(|home| home.join(".claude/agents")));
+    dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
     let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());
     for path in dirs.iter().flat_map(|dir| files(dir)).take(MOST) {
         let read = text(&path).and_then(|text| kind(&path, &text));
@@ -49,6 +49,38 @@ pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Ve
         }
     }
     (kinds, warnings)
+}
+
+/// Kinds from an object of agents by name, as an SDK gives them, and what people should know. `Err` says what is wrong.
+pub(crate) fn of_json(agents: &serde_json::Value) -> Result<(Vec<Kind>, Vec<String>), String> {
+    let agents = agents.as_object().ok_or("an object of agents by name is expected")?;
+    let (mut kinds, mut warnings) = (Vec::new(), Vec::new());
+    for (name, agent) in agents {
+        let text = |key: &str| agent.get(key).and_then(serde_json::Value::as_str).map(str::to_owned);
+        let list = |key: &str| -> Option<Vec<String>> {
+            let items = agent.get(key)?.as_array()?.iter();
+            Some(items.filter_map(|item| item.as_str().map(str::to_owned)).collect())
+        };
+        let prompt = text("prompt").ok_or_else(|| format!("{name}: `prompt` is missing"))?;
+        let named =
+            list("tools").filter(|names| !names.iter().any(|name| name == "*")).map(|names| here(&names));
+        let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
+        kinds.push(Kind {
+            name: name.to_lowercase(),
+            description: text("description").unwrap_or_default(),
+            prompt: prompt.trim().to_owned(),
+            read_only: named.as_ref().is_some_and(reads),
+            tools: named,
+            without: here(&list("disallowedTools").unwrap_or_default()),
+            model: text("model").filter(|model| model != "inherit"),
+        });
+        for key in ["mcpServers", "hooks", "memory", "maxTurns", "permissionMode", "background", "skills"] {
+            if agent.get(key).is_some_and(|value| !value.is_null()) {
+                warnings.push(format!("the agent {name}: `{key}` has no effect here"));
+            }
+        }
+    }
+    Ok((kinds, warnings))
 }
 
 /// The Markdown files of a folder, by name.

@@ -3,12 +3,16 @@
 //! The names are the ones people have in their fingers from other agents. Runs and subcommands are parsed by two
 //! definitions, so that a prompt such as `becket -p demo` is a prompt.
 
+mod driven;
+mod exec;
 mod help;
 mod login;
 mod mcp;
 mod stored;
 mod word;
 
+pub(crate) use driven::{is_driven, understood};
+pub(crate) use exec::{ExecArgs, ExecOptions, ExecWhat};
 pub(crate) use help::{run_command, whole_command};
 pub(crate) use login::*;
 pub(crate) use mcp::*;
@@ -47,6 +51,22 @@ pub(crate) struct Run {
     pub mcp: McpArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
+    #[command(flatten)]
+    pub sdk: SdkArgs,
+}
+
+/// Options that only programs give.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct SdkArgs {
+    /// Program that is asked for permission: `stdio` asks the program over standard input and output.
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub permission_prompt_tool: Option<String>,
+    /// Thinking of the model: adaptive or disabled.
+    #[arg(long, value_name = "HOW", hide = true)]
+    pub thinking: Option<String>,
+    /// Tokens that the model may think.
+    #[arg(long, value_name = "N", hide = true)]
+    pub max_thinking_tokens: Option<u64>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -238,6 +258,8 @@ pub(crate) struct Sub {
 pub(crate) enum Subcommands {
     /// Watch becket fix a failing test with a scripted model: no key, no network.
     Demo(DemoArgs),
+    /// Run a task with the arguments and the JSON lines of `codex exec`.
+    Exec(Box<ExecArgs>),
     /// List and search sessions; rename, fork, compare, archive or remove them.
     Sessions(SessionsArgs),
     /// Show what the model sees now, with tokens and origin, and edit it.
@@ -293,6 +315,7 @@ pub(crate) enum Subcommands {
 /// First words that are subcommands; everything else is a run.
 pub(crate) const SUBCOMMANDS: &[&str] = &[
     "demo",
+    "exec",
     "sessions",
     "context",
     "compact",
@@ -570,7 +593,7 @@ pub(crate) struct ExportArgs {
     pub cd: Option<PathBuf>,
 }
 
-/// Whether a plan is carried out.
+/// Consent to a plan.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Consent {
     /// Do it without asking.

@@ -13,6 +13,7 @@ use crate::reach;
 use crate::remembered::{self, Remembered};
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::settings::{policy, project_root};
+use crate::structured::StructuredOutput;
 use crate::toolbox;
 use crate::trust::content::ContentTrust;
 use becket_agent::prompt::{self, PromptSettings};
@@ -38,7 +39,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct Assembled {
     pub agent: Agent,
     pub handle: AgentHandle,
-    /// Where commands run; background jobs end with it.
+    /// Runs commands; background jobs end with it.
     pub shell: Arc<Shell>,
     /// Starts programs for becket's own use.
     pub programs: Programs,
@@ -57,12 +58,23 @@ pub(crate) struct Assembled {
     pub session: SessionId,
     pub opening: Opening,
     /// The hooks of the session. A program that drives becket adds its own; `None`: there is none and nobody can add one.
-    #[expect(dead_code, reason = "for the programs that drive becket, which bring hooks of their own")]
     pub hooks: Option<becket_hooks::Engine>,
     /// Settings with which models are opened. A key that changes here counts for the next model that is opened.
     pub models: SharedModels,
     /// An earlier process left the last turn unfinished.
     pub unfinished: bool,
+    pub offers: Offers,
+}
+
+/// Offers of a session to a program that drives it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Offers {
+    /// Name and description of each subagent.
+    pub agents: Vec<(String, String)>,
+    /// Name, description and hint for arguments of each slash command.
+    pub commands: Vec<(String, String, String)>,
+    pub mcp_servers: Vec<serde_json::Value>,
+    pub api_key_source: String,
 }
 
 /// Settings with which models are opened, shared by all who open one.
@@ -154,7 +166,11 @@ async fn assembled(
     let guard =
         guard(environment, run)?.with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
 
-    let skills = Arc::new(toolbox::skills(environment, &run.cwd, config, run.trusted));
+    let mut skills = toolbox::skills(environment, &run.cwd, config, run.trusted);
+    if let Some(only) = &run.only_skills {
+        skills.retain(|skill| only.contains(&skill.name));
+    }
+    let skills = Arc::new(skills);
     notes.extend(skills.warnings().iter().cloned());
     let spill = run.persist.then(|| environment.data_dir.join("spill"));
     let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
@@ -168,16 +184,29 @@ async fn assembled(
     let engine = (driven || !groups.is_empty())
         .then(|| hooks::engine(environment, &run.cwd, &run.roots, groups, programs.clone()));
     notes.extend(trust.note());
-    let (kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
+    let (mut kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
     notes.extend(odd);
+    kinds.retain(|kind| !run.agents.iter().any(|given| given.name == kind.name));
+    kinds.splice(0..0, run.agents.iter().cloned());
     let subagents: Arc<[Kind]> = kinds.into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
+    let answer = run.schema.clone().and_then(StructuredOutput::new);
+    let mut settings_answer = run.schema.as_deref().map(becket_print::Schema::instruction);
+    if answer.is_some() {
+        settings_answer = Some(ANSWER.to_owned());
+    }
+    let named = answer.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
     let more = reach.tools.into_iter().chain([task]).collect();
     let mut skill = becket_tool_skill::SkillTool::new(Arc::clone(&skills));
     if run.persist {
         skill = skill.recorded_in(toolbox::skill_uses(environment));
     }
-    let mut tools = toolbox::registry(config, skill, &shell, &model.info().name, more)?;
+    let (mut tools, unknown) =
+        toolbox::registry(config, skill, &shell, &model.info().name, more, run.driven)?;
+    notes.extend(unknown);
+    if let Some(tool) = named {
+        tools.add(tool).map_err(|e| Failure::error(e.to_string()))?;
+    }
     // Also those that are switched off or not offered: a rule for them is no slip.
     notes.extend(guard.warnings(&|| {
         let all: BTreeSet<String> =
@@ -214,6 +243,8 @@ async fn assembled(
             .map(|hub| Arc::new(becket_mcp::HubTools(hub)) as Arc<dyn becket_tool::ToolSource>),
         ..agent_settings(environment, run)
     };
+    settings.prompt.answer = settings_answer;
+    let offers = offers(&settings, &skills);
     if tools.get("skill").is_some() {
         // 2 % of the window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
@@ -260,6 +291,7 @@ async fn assembled(
         session: id,
         opening,
         hooks: engine,
+        offers,
         models,
         unfinished,
     })
@@ -270,6 +302,25 @@ fn project_model(run: &RunSettings) -> Option<String> {
     let Source::Project(file) = run.settings.source("model") else { return None };
     let model = run.settings.config.model.as_deref().filter(|_| !run.interactive)?;
     Some(format!("the model {model} is the choice of {}; --model names another one", file.display()))
+}
+
+/// The end of the system prompt when the answer goes through [`StructuredOutput`].
+const ANSWER: &str = "When the task is done, call the StructuredOutput tool once with the answer. Its input schema is the \
+required form; the user reads nothing else.";
+
+fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offers {
+    let compact = (
+        "compact".to_owned(),
+        "Compact the session, with an optional focus".to_owned(),
+        "[focus]".to_owned(),
+    );
+    let of_skills = skills.iter().map(|skill| (skill.name.clone(), skill.description.clone(), String::new()));
+    Offers {
+        agents: settings.subagents.iter().map(|kind| (kind.name.clone(), kind.description.clone())).collect(),
+        commands: std::iter::once(compact).chain(of_skills).collect(),
+        mcp_servers: Vec::new(),
+        api_key_source: settings.api_key_source.clone(),
+    }
 }
 
 /// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
@@ -294,6 +345,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
     AgentSettings {
         roots: run.roots.clone(),
         headless: !run.interactive,
+        asks_host: run.asks_host,
         secrets: match config.secrets {
             SecretsToModel::Ask => SecretOutputs::Ask,
             SecretsToModel::Mask => SecretOutputs::Mask,
@@ -310,7 +362,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
         prompt: PromptSettings {
             replace: run.system_prompt.clone(),
             append: run.append_system_prompt.clone(),
-            answer: run.schema.as_ref().map(becket_print::Schema::instruction),
+            answer: None,
             skills: None,
         },
         environment: prompt::Environment {
@@ -337,7 +389,7 @@ fn name_of(reference: &ModelRef) -> String {
 /// Finds the model that is switched to, by its name.
 fn finder(settings: SharedModels) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
-        let reference = ModelRef::parse(name).map_err(|e| e.message)?;
+        let reference = ModelRef::parse(&models::full_name(name)).map_err(|e| e.message)?;
         let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
         becket_model::open(&reference, &settings).map_err(|e| e.message)
     })
@@ -356,8 +408,8 @@ fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::S
 
 fn rules(environment: &Environment, config: &Config) -> RulesSettings {
     let mut user_files: Vec<PathBuf> = vec![environment.config_dir.join("AGENTS.md")];
-    if let Some(home) = &environment.home {
-        user_files.push(home.join(".claude/CLAUDE.md"));
+    if let Some(claude) = environment.claude_dir() {
+        user_files.push(claude.join("CLAUDE.md"));
     }
     user_files.extend(config.rules.files.iter().map(PathBuf::from));
     RulesSettings { off: false, user_files, home: environment.home.clone(), trust_imports: false }

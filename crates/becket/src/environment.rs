@@ -32,6 +32,12 @@ impl Environment {
         named.or(usual).map(|dir| dir.join("becket"))
     }
 
+    /// Claude Code's folder of this person: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
+    pub(crate) fn claude_dir(&self) -> Option<PathBuf> {
+        let named = self.var("CLAUDE_CONFIG_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        named.or_else(|| self.home.as_ref().map(|home| home.join(".claude")))
+    }
+
     fn from_vars(vars: BTreeMap<String, String>, home: Option<PathBuf>) -> Self {
         // An empty or relative value is no directory (the XDG specification says to ignore it).
         let absolute = |name: &str| vars.get(name).map(PathBuf::from).filter(|p| p.is_absolute());

@@ -1,4 +1,13 @@
 //! `becket --print`: one loop between the agent, the printer, stdin and signals.
+//!
+//! Owns the beginning and the end of a headless run. `front` is the loop, `lines` reads what a program sends, `opening` is
+//! its first request, `control` answers the others, and `link` asks the program in turn.
+
+mod control;
+mod front;
+mod lines;
+mod link;
+mod opening;
 
 use crate::args::InputFormat;
 use crate::assemble::{Assembled, assemble, leave};
@@ -6,34 +15,53 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::slash::Slash;
-use crate::stdin::{self, Line, Piped};
-use becket_print::{ExitStatus, InputError, InputLine, PrintOptions, Printer, Reaction, Schema, parse_line};
+use crate::stdin::{self, Piped};
+use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
+use control::Figures;
+use front::Front;
+use lines::Lines;
+use link::{HostLink, OpenRequests};
+use opening::Initialize;
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 
 /// After an interrupt, what is under way has this long to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs to the end and says how it ended.
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
+    let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
     let prompt = match settings.input {
         InputFormat::Text => text_prompt(&settings).await?,
-        InputFormat::StreamJson => None,
+        InputFormat::StreamJson => {
+            let mut lines = Lines::new();
+            // A program says first what the run is to be; the agent is made of it.
+            (early, initialize) = lines.opening(&mut settings).await;
+            reader = Some(lines);
+            None
+        }
     };
     // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
-    let instruction = settings.schema.as_ref().filter(|_| settings.goes_on()).map(Schema::instruction);
+    let instruction = settings.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
-    if assembled.is_err() {
+    if let Err(failure) = &assembled {
         // A misspelled key may be the reason.
         for warning in &settings.settings.warnings {
             note(&warning.to_string());
         }
+        refuse(&settings, initialize.as_ref(), failure);
     }
-    let Assembled { agent, handle, shell, mcp, notes, begun, blobs, unfinished, .. } = assembled?;
+    let assembled = assembled?;
+    let facts = facts(&settings, &assembled, environment);
+    let greeting = opening::answer(&assembled);
+    let Assembled {
+        agent, handle, shell, mcp, notes, begun, blobs, opening, session, hooks, unfinished, ..
+    } = assembled;
     let continues = prompt.is_none() && settings.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
@@ -47,34 +75,69 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         replay: settings.replay,
         subagent_text: settings.subagent_text,
         schema: settings.schema.take(),
-        driven: settings.input == InputFormat::StreamJson,
+        driven: settings.input == InputFormat::StreamJson || settings.format == Format::Codex,
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        session: session.to_string(),
+        states: environment.var("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
+        facts: facts.session,
     };
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks));
+    let callbacks = callbacks.filter(|groups| !groups.is_empty());
+    if let Some(request) = initialize {
+        written(match &request.refused {
+            None => printer.control_response(&request.request_id, &greeting),
+            Some(why) => printer.refusal(&request.request_id, why),
+        })?;
+    }
     for text in notes {
         let level = NoticeLevel::Warning;
         written(printer.event(&Event::Notice { level, text }))?;
     }
+    let (host, requests) = HostLink::new();
+    if let (Some(engine), Some(groups)) = (&hooks, callbacks) {
+        ask_program(engine, groups, &host);
+    }
+    // Whatever asks the program holds a clone; with none of them the link just ends.
+    drop(host);
     let mut front = Front {
         commands: handle.commands,
         events: handle.events,
-        lines: (prompt.is_none() && !continues).then(stdin::lines),
-        line_number: 0,
+        lines: reader,
+        early: early.into(),
         introduced: false,
         asked: prompt.is_some() || continues,
         ended: prompt.is_some() || continues,
+        told_end: false,
+        in_turn: false,
+        waiting: VecDeque::new(),
+        requests: Some(requests),
+        open: OpenRequests::default(),
+        questions: HashMap::new(),
+        receipts: HashMap::new(),
+        tasks: HashMap::new(),
+        messages: HashMap::new(),
+        figures: Figures::default(),
+        rewinding: None,
+        model: opening.model,
+        cwd: settings.cwd.clone(),
+        settings: facts.settings,
+        rules: facts.rules,
+        mcp_servers: facts.mcp_servers,
+        greeting,
         printer,
-        environment,
+        environment: environment.clone(),
         keep_text: settings.last_message.is_some(),
         last_text: None,
         interrupted: false,
         slash,
+        driven: settings.input == InputFormat::StreamJson,
     };
     if continues {
         front.command(Command::Continue).await;
         if !front.printer.may_ask() {
-            front.command(Command::EndInput).await;
+            front.end_input().await;
         }
     }
     if let Some(mut text) = prompt {
@@ -83,13 +146,46 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
         let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
         let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
-        let command = asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, instruction));
+        let images = std::mem::take(&mut settings.images);
+        let command =
+            asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, images, instruction));
         front.command(command).await;
         // Without a schema the first turn is the last, and the agent may know it at once.
         if !front.printer.may_ask() {
-            front.command(Command::EndInput).await;
+            front.end_input().await;
         }
     }
+    let rest = Rest { agent, shell, mcp, begun, last_message: settings.last_message.clone() };
+    until_the_end(front, rest, settings.input == InputFormat::StreamJson).await
+}
+
+/// Adds hooks that are functions of the program.
+fn ask_program(engine: &becket_hooks::Engine, groups: Vec<becket_hooks::Group>, host: &HostLink) {
+    engine.add(groups);
+    let host = host.clone();
+    engine.set_callback(Arc::new(move |id, input, call| {
+        let host = host.clone();
+        Box::pin(async move {
+            let mut body = json!({ "subtype": "hook_callback", "callback_id": id, "input": input });
+            if let Some(call) = call {
+                body["tool_use_id"] = json!(call);
+            }
+            host.request(body).await
+        })
+    }));
+}
+
+/// What the end of a run needs besides the front end.
+struct Rest {
+    agent: becket_agent::Agent,
+    shell: Arc<becket_tool_shell::Shell>,
+    mcp: Option<Arc<becket_mcp::Hub>>,
+    begun: Option<std::path::PathBuf>,
+    last_message: Option<std::path::PathBuf>,
+}
+
+async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<ExitStatus, Failure> {
+    let Rest { agent, shell, mcp, begun, last_message } = rest;
     let mut signals = Signals::new()?;
     let (mut last, mut saved) = (Vec::new(), false);
     let outcome = tokio::select! {
@@ -103,7 +199,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             None
         }
     };
-    if settings.input == InputFormat::StreamJson {
+    if driven {
         leave(begun.as_deref());
     }
     let status = match outcome {
@@ -128,11 +224,76 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     if let Some(mcp) = mcp {
         mcp.stop().await;
     }
-    if let (Some(path), Some(text)) = (&settings.last_message, &front.last_text) {
+    if let (Some(path), Some(text)) = (&last_message, &front.last_text) {
         std::fs::write(path, text)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     }
     Ok(status)
+}
+
+/// Facts for `system/init` and for requests about the session.
+struct Facts {
+    session: SessionFacts,
+    settings: Value,
+    rules: Value,
+    mcp_servers: Vec<Value>,
+}
+
+fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) -> Facts {
+    let config = &run.settings.config;
+    let offers = &assembled.offers;
+    let mode = config.permission_mode.as_str();
+    let lists = [
+        ("allow", &config.permissions.allow),
+        ("ask", &config.permissions.ask),
+        ("deny", &config.permissions.deny),
+    ];
+    let rules: Vec<Value> = lists
+        .iter()
+        .flat_map(|(behavior, rules)| {
+            rules.iter().map(move |rule| {
+                json!({ "behavior": behavior, "source": "session", "rule": rule, "editability": "readonly" })
+            })
+        })
+        .collect();
+    let folder = run.persist.then(|| {
+        assembled
+            .begun
+            .clone()
+            .or_else(|| assembled.past.clone())
+            .unwrap_or_else(|| environment.sessions_dir().join("unknown"))
+    });
+    Facts {
+        session: SessionFacts {
+            agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
+            slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
+            mcp_servers: offers.mcp_servers.clone(),
+            effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
+            folder,
+        },
+        settings: json!({
+            "effective": {
+                "model": assembled.opening.model, "permissions": {
+                    "defaultMode": mode, "allow": config.permissions.allow, "ask": config.permissions.ask,
+                    "deny": config.permissions.deny,
+                },
+            },
+            "sources": [], "applied": { "model": assembled.opening.model },
+        }),
+        rules: json!({
+            "rules": rules, "workspaceDirectories": [], "originalCwd": run.cwd, "managedOnly": false,
+        }),
+        mcp_servers: offers.mcp_servers.clone(),
+    }
+}
+
+/// Tells a program that waits for the answer to `initialize` why the run cannot begin.
+fn refuse(run: &RunSettings, initialize: Option<&Initialize>, failure: &Failure) {
+    let Some(request) = initialize else { return };
+    let options = PrintOptions { format: run.format, driven: true, ..PrintOptions::default() };
+    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
+    // A program that has gone reads the exit code, or nothing.
+    let _ = printer.refusal(&request.request_id, &failure.message);
 }
 
 /// The prompt of a text run: the argument, and what is piped in. `None`: an unfinished turn is to be continued.
@@ -177,8 +338,9 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "becket: {text}");
 }
 
-fn prompt_command(text: String, instruction: Option<String>) -> Command {
+fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>) -> Command {
     let mut parts = vec![Part::text(text)];
+    parts.extend(images);
     parts.extend(instruction.map(|text| Part::Text {
         text,
         synthetic: true,
@@ -194,150 +356,6 @@ fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
         io::ErrorKind::BrokenPipe => Failure::error(String::new()),
         _ => Failure::error(format!("cannot write to stdout: {e}")),
     })
-}
-
-struct Front<'a> {
-    commands: mpsc::Sender<Command>,
-    events: mpsc::UnboundedReceiver<Event>,
-    lines: Option<mpsc::Receiver<Line>>,
-    line_number: u64,
-    /// The agent has said what this session is.
-    introduced: bool,
-    /// Something came on it that is not blank.
-    asked: bool,
-    /// No more input will come.
-    ended: bool,
-    printer: Printer,
-    environment: &'a Environment,
-    /// Somebody wants the last answer.
-    keep_text: bool,
-    last_text: Option<String>,
-    interrupted: bool,
-    slash: Slash,
-}
-
-impl Front<'_> {
-    /// Until the agent's events end, or a signal does. `None`: the events ended.
-    async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
-        let mut deadline = None;
-        loop {
-            let step = tokio::select! {
-                biased;
-                event = self.events.recv() => match event {
-                    Some(event) => self.event(&event).await,
-                    None => return None,
-                },
-                // What a host sends early is answered behind the first line, which says what this session is.
-                line = next_line(self.lines.as_mut()), if self.introduced => self.line(line).await,
-                status = signals.next() => {
-                    if self.interrupted || status == ExitStatus::Terminated {
-                        return Some(Ok(status));
-                    }
-                    self.interrupted = true;
-                    deadline = Some(tokio::time::Instant::now() + GRACE);
-                    self.command(Command::Interrupt).await;
-                    self.command(Command::EndInput).await;
-                    Ok(())
-                }
-                () = until(deadline) => return Some(Ok(ExitStatus::Interrupted)),
-            };
-            if let Err(failure) = step {
-                return Some(Err(failure));
-            }
-        }
-    }
-
-    /// What came while the agent was ending.
-    fn drain(&mut self) -> Result<ExitStatus, Failure> {
-        while let Ok(event) = self.events.try_recv() {
-            self.remember(&event);
-            written(self.printer.event(&event))?;
-        }
-        Ok(if self.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
-    }
-
-    async fn event(&mut self, event: &Event) -> Result<(), Failure> {
-        self.remember(event);
-        match written(self.printer.event(event))? {
-            Reaction::Nothing => {}
-            Reaction::Send(command) => self.command(command).await,
-            Reaction::TurnOver if self.ended => self.command(Command::EndInput).await,
-            Reaction::TurnOver => {}
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, event: &Event) {
-        crate::servers::forget_firsts_after(self.environment, event);
-        self.introduced |= matches!(event, Event::SessionStarted { .. });
-        if let (true, Event::TurnFinished(result)) = (self.keep_text, event) {
-            self.last_text = Some(result.text.clone());
-        }
-    }
-
-    async fn line(&mut self, line: Option<Line>) -> Result<(), Failure> {
-        let Some(line) = line else {
-            self.lines = None;
-            self.ended = true;
-            if !self.asked {
-                return Err(Failure::usage("no message came on stdin").hint(
-                    "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
-                ));
-            }
-            self.command(Command::EndInput).await;
-            return Ok(());
-        };
-        self.line_number += 1;
-        let line = match line {
-            Line::Whole(line) => line,
-            Line::TooLong => {
-                self.asked = true;
-                let limit = stdin::LINE_CAP / (1024 * 1024);
-                return written(
-                    self.printer.input_error(&InputError::TooLong { line: self.line_number, limit }),
-                );
-            }
-        };
-        let text = String::from_utf8_lossy(&line);
-        if matches!(text, std::borrow::Cow::Owned(_)) {
-            note(&format!("input line {} is not all UTF-8; the other bytes became U+FFFD", self.line_number));
-        }
-        let parsed = parse_line(self.line_number, &text);
-        self.asked |= !matches!(parsed, Ok(InputLine::Nothing));
-        match parsed {
-            Ok(InputLine::Nothing) => {}
-            Ok(InputLine::Command(Command::Prompt(mut input))) => {
-                if let [Part::Text { text, .. }] = &mut input.parts[..] {
-                    match self.slash.expanded(text.clone()).await {
-                        Ok(expanded) => *text = expanded,
-                        Err(why) => note(&why),
-                    }
-                }
-                self.command(Command::Prompt(input)).await;
-            }
-            Ok(InputLine::Command(command)) => self.command(command).await,
-            Ok(InputLine::Control { request_id, command }) => {
-                self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
-            }
-            Ok(InputLine::Answer { request_id, response }) => {
-                written(self.printer.control_response(&request_id, &response))?;
-            }
-            Err(error) => written(self.printer.input_error(&error))?,
-        }
-        Ok(())
-    }
-
-    /// An agent that has ended takes no more commands; then its events end too.
-    async fn command(&self, command: Command) {
-        let _ = self.commands.send(command).await;
-    }
-}
-
-async fn next_line(lines: Option<&mut mpsc::Receiver<Line>>) -> Option<Line> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn until(deadline: Option<tokio::time::Instant>) {

@@ -11,6 +11,7 @@ mod aws;
 mod cmd;
 mod disk;
 mod environment;
+mod exec;
 mod failure;
 mod guardian;
 mod headless;
@@ -29,6 +30,7 @@ mod settings;
 mod slash;
 mod stdin;
 mod storage;
+mod structured;
 mod sys;
 mod toolbox;
 mod trust;
@@ -100,16 +102,30 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let is_sub = first.as_ref().and_then(|a| a.to_str()).is_some_and(|a| args::SUBCOMMANDS.contains(&a));
     if is_sub {
         return match Sub::try_parse() {
+            Ok(Sub { command: Subcommands::Exec(args) }) => {
+                exec::run(&mut storage::place(Environment::read())?, *args)
+            }
             Ok(sub) => subcommand(sub.command),
             Err(error) => Ok(clap_exit(&error)),
         };
     }
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let entrypoint = std::env::var("CLAUDE_CODE_ENTRYPOINT").ok();
+    let driven = args::is_driven(&arguments, entrypoint.as_deref());
+    if driven {
+        let (understood, warnings) = args::understood(&arguments);
+        arguments = understood;
+        for text in warnings {
+            let _ = writeln!(io::stderr(), "becket: {text}");
+        }
+    }
     let parsed = args::run_command().try_get_matches_from(&arguments);
     let mut run = match parsed.and_then(|matches| Run::from_arg_matches(&matches)) {
         Ok(run) => run,
         Err(error) => return mistyped(&error, &arguments),
     };
+    // A program sends messages: there is no terminal to show anything in.
+    run.print |= run.output.input_format == args::InputFormat::StreamJson;
     let print = run.print;
     let mut draft = None;
     if let Some(found) = args::bare_word(&run, &arguments) {
@@ -122,7 +138,8 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
     let environment = storage::place(Environment::read())?;
     let again = (!print).then(|| run.clone());
-    let settings = settings::RunSettings::new(run, &environment)?;
+    let mut settings = settings::RunSettings::new(run, &environment)?;
+    settings.driven = driven;
     let runtime = runtime()?;
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),
@@ -199,6 +216,8 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             Box::new(stdout)
         };
     let result = match command {
+        // A run, and no command: `dispatch` has taken it.
+        Subcommands::Exec(_) => Ok(ExitStatus::Ok),
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
         Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::sessions::run(&environment, &cwd, &args, &mut out))

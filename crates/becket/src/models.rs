@@ -172,7 +172,7 @@ pub(crate) async fn choose(
 }
 
 pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {
-    ModelRef::parse(name).map_err(|e| {
+    ModelRef::parse(&full_name(name)).map_err(|e| {
         let mut failure = usage(&e);
         if let Some(near) = nearest(name) {
             let rest = failure.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
@@ -218,6 +218,18 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
         notes.push(format!("the effort is not sent: {} has no such setting", info.id));
     }
     notes
+}
+
+/// The newest model of a family that people call by one word. Other names stay, without a mark for a larger window.
+pub(crate) fn full_name(name: &str) -> String {
+    let plain = name.strip_suffix("[1m]").unwrap_or(name);
+    match plain.to_ascii_lowercase().as_str() {
+        "default" | "sonnet" => "anthropic/claude-sonnet-5-5".to_owned(),
+        "opus" | "opusplan" | "best" => "anthropic/claude-opus-5-5".to_owned(),
+        "haiku" => "anthropic/claude-haiku-4-5".to_owned(),
+        "fable" => "anthropic/claude-fable-5".to_owned(),
+        _ => plain.to_owned(),
+    }
 }
 
 /// A model that cannot be opened is a mistake in the flags, keys or files.

@@ -12,6 +12,7 @@ use becket_session::context::Policy;
 use becket_types::{PermissionMode, SessionId};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A run, decided.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct RunSettings {
     pub partial: bool,
     pub replay: bool,
     pub subagent_text: bool,
-    pub schema: Option<Schema>,
+    pub schema: Option<Arc<Schema>>,
     pub last_message: Option<PathBuf>,
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
@@ -50,6 +51,16 @@ pub(crate) struct RunSettings {
     pub persist: bool,
     pub title: Option<String>,
     pub mcp: crate::args::McpArgs,
+    /// An SDK or another program drives the run.
+    pub driven: bool,
+    /// That program is asked for permission.
+    pub asks_host: bool,
+    /// Subagents that the program describes; they go before those of files.
+    pub agents: Vec<becket_agent::subagent::Kind>,
+    /// Images that go with the prompt.
+    pub images: Vec<becket_types::Part>,
+    /// Only these skills are offered.
+    pub only_skills: Option<Vec<String>>,
     /// The run is a subcommand's: it changes nothing but what that command changes.
     pub command: Option<ForCommand>,
 }
@@ -203,8 +214,9 @@ impl RunSettings {
             settings.config.lsp.enabled.get_or_insert(false);
         }
         let roots = roots(&cwd, &settings.config.add_dirs)?;
-        let schema = schema(&args)?;
+        let schema = schema(&args)?.map(Arc::new);
         check_output(&args)?;
+        let asks_host = asks_host(&args)?;
         let system_prompt = text_or_file(
             args.prompts.system_prompt,
             args.prompts.system_prompt_file,
@@ -251,9 +263,28 @@ impl RunSettings {
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
             title: args.session.name,
+            driven: false,
+            asks_host,
+            agents: Vec::new(),
+            images: Vec::new(),
+            only_skills: None,
             command: None,
             mcp: args.mcp,
         })
+    }
+}
+
+/// True if the program that drives the run is asked for permission.
+fn asks_host(args: &Run) -> Result<bool, Failure> {
+    match args.sdk.permission_prompt_tool.as_deref() {
+        None => Ok(false),
+        Some("stdio") if args.output.input_format == InputFormat::StreamJson => Ok(true),
+        Some("stdio") => {
+            Err(Failure::usage("--permission-prompt-tool stdio needs answers on standard input")
+                .hint("add --input-format stream-json --output-format stream-json"))
+        }
+        Some(other) => Err(Failure::usage(format!("--permission-prompt-tool: {other:?} cannot be asked"))
+            .hint("use stdio, which asks the program that drives becket")),
     }
 }
 
@@ -304,6 +335,12 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put("model", "--model", args.model.model.as_ref().map(|m| json!(m)));
     put("fallback_models", "--fallback-model", list(args.model.fallback_model.clone()));
     put("effort", "--effort", args.model.effort.as_ref().map(|e| json!(e)));
+    // The wire of the model knows efforts, so a budget of thinking tokens becomes the nearest one.
+    if args.model.effort.is_none() {
+        put("effort", "--max-thinking-tokens", args.sdk.max_thinking_tokens.map(|n| json!(effort_of(n))));
+        let off = args.sdk.thinking.as_deref() == Some("disabled");
+        put("effort", "--thinking", off.then(|| json!("low")));
+    }
     put("context.window", "--context-window", args.model.context_window.as_ref().map(|n| json!(n)));
     put("limits.max_turns", "--max-turns", args.limits.max_turns.map(|n| json!(n)));
     put("limits.max_budget_usd", "--max-budget-usd", args.limits.max_budget_usd.map(|n| json!(n)));
@@ -347,6 +384,15 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
         );
     }
     Ok(out)
+}
+
+/// Effort that stands for a budget of thinking tokens.
+pub(crate) fn effort_of(tokens: u64) -> &'static str {
+    match tokens {
+        0..=4_095 => "low",
+        4_096..=16_383 => "medium",
+        _ => "high",
+    }
 }
 
 /// The working directory and the further ones, canonical; each must be a directory.

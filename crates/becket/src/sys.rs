@@ -1,4 +1,4 @@
-//! What the operating system knows of a file's owner. Owns the rules for files that bind the user of this machine, and for
+//! What the operating system knows of a file's owner and of the other end of a pipe. Owns the rules for files that bind the user of this machine, and for
 //! files that are theirs alone.
 
 use std::path::Path;
@@ -60,6 +60,23 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// True if the other end of our standard output is closed, so nobody reads what we write.
+pub(crate) fn reader_gone() -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let stdout = std::io::stdout();
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+            && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+    }
+    #[cfg(not(unix))]
+    {
+        false
     }
 }
 

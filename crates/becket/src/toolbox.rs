@@ -27,7 +27,9 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
     add(environment.config_dir.join("skills"), Scope::User);
     if let Some(home) = &environment.home {
         add(home.join(".agents/skills"), Scope::User);
-        add(home.join(".claude/skills"), Scope::User);
+    }
+    if let Some(claude) = environment.claude_dir() {
+        add(claude.join("skills"), Scope::User);
     }
     let mut skills = Skills::discover(&dirs);
     skills.count_uses(&skill_uses(environment));
@@ -48,7 +50,9 @@ pub(crate) fn registry(
     shell: &Arc<Shell>,
     model: &str,
     more: Vec<Arc<dyn Tool>>,
-) -> Result<Registry, Failure> {
+    lenient: bool,
+) -> Result<(Registry, Vec<String>), Failure> {
+    let mut notes = Vec::new();
     let mut all = tools(shell, skill);
     all.extend(more);
     let mut registry = Registry::new();
@@ -56,17 +60,24 @@ pub(crate) fn registry(
         registry.add(tool).map_err(|e| Failure::error(e.to_string()))?;
     }
     if let Some(enabled) = &config.tools.enabled {
-        if let Some(unknown) = enabled.iter().find(|name| registry.get(name).is_none()) {
+        let mut unknown = enabled.iter().filter(|name| registry.get(name).is_none());
+        // A program names the tools of the agent that it was written for.
+        if lenient {
+            notes.extend(
+                unknown.map(|name| format!("--tools: there is no tool {name:?} here; it is left out")),
+            );
+        } else if let Some(unknown) = unknown.next() {
             return Err(Failure::usage(format!("--tools (tools.enabled): there is no tool {unknown:?}"))
                 .hint(format!("tools: {}", registry.all_names().join(", "))));
         }
-        registry.retain(|name| enabled.iter().any(|e| e.eq_ignore_ascii_case(name)));
+        let own = |name: &str| becket_types::sdk_names::own_name(name).to_lowercase();
+        registry.retain(|name| enabled.iter().any(|e| own(e) == own(name)));
     } else {
         let dialect = becket_tool_edit::Dialect::of(model);
         registry.offer(|name| dialect.offers(name));
     }
     registry.retain(|name| !config.tools.disabled.iter().any(|d| d.eq_ignore_ascii_case(name)));
-    Ok(registry)
+    Ok((registry, notes))
 }
 
 /// What the commands of a session share.

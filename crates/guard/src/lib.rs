@@ -201,6 +201,16 @@ impl Guard {
         Ok(())
     }
 
+    /// Denies what `rule` matches until the session ends.
+    pub fn deny_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
+        let rule = Rule::parse(rule)?;
+        if !self.settings.rules.deny.contains(&rule) {
+            self.settings.rules.deny.push(rule);
+            self.compile();
+        }
+        Ok(())
+    }
+
     /// Withdraws an allow rule, whether it was allowed for this session or stands in the settings. Returns false if there is
     /// no such rule. Deny and ask rules stay.
     pub fn revoke(&mut self, rule: &str) -> bool {

@@ -9,10 +9,20 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputLine {
     Command(Command),
-    /// A control request that is answered without the agent: its id and the response body.
-    Answer {
+    /// A control request that the program answers itself: its id, its kind and all of it.
+    Request {
         request_id: String,
-        response: Value,
+        subtype: String,
+        body: Value,
+    },
+    /// The answer to a request of ours.
+    Response {
+        request_id: String,
+        outcome: Result<Value, String>,
+    },
+    /// A request that needs no answer any more.
+    Cancel {
+        request_id: String,
     },
     /// A control request the agent carries out, answered at once with success.
     Control {
@@ -32,22 +42,12 @@ pub enum InputError {
     Shape { line: u64, why: String },
     #[error("input line {line} is longer than {limit} MB and was skipped")]
     TooLong { line: u64, limit: u64 },
-    #[error("input line {line}: control request {subtype:?} is not supported")]
-    Control { line: u64, subtype: String, request_id: String },
+    /// A message that starts no turn. Whoever sent it waits for a result.
+    #[error("input line {line}: {why}")]
+    Message { line: u64, why: String },
     #[error("input line {line}: {why}")]
     Refused { line: u64, why: String, request_id: String },
 }
-
-/// Fields of `initialize` that change what a run does, and that becket does not carry out. If they were accepted, a host
-/// would rely on them: a hook that denies calls would never be asked.
-const NOT_CARRIED_OUT: [(&str, &str); 6] = [
-    ("hooks", "use permission rules (--allowedTools, --disallowedTools)"),
-    ("sdkMcpServers", "tools of the host's process cannot be called"),
-    ("systemPrompt", "use --system-prompt"),
-    ("appendSystemPrompt", "use --append-system-prompt"),
-    ("agents", "describe them in files in .claude/agents or .becket/agents"),
-    ("jsonSchema", "use --json-schema"),
-];
 
 #[derive(Deserialize)]
 struct Line {
@@ -63,6 +63,8 @@ struct Line {
     request_id: Option<String>,
     #[serde(default)]
     request: Option<Value>,
+    #[serde(default)]
+    response: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -89,27 +91,47 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     }
     let parsed: Line = serde_json::from_value(value).map_err(|e| shape(&e.to_string()))?;
     match parsed.kind.as_str() {
-        "user" => {
-            let message = parsed.message.ok_or_else(|| shape("a user line needs a `message`"))?;
-            if message.role.as_deref().is_some_and(|role| role != "user") {
-                return Err(shape("the role of a user line must be \"user\""));
-            }
-            let parts = content_parts(&message.content).map_err(|why| shape(&why))?;
-            if let Some(asked) = slash_command(&parts) {
-                return asked.map(InputLine::Command).map_err(|why| shape(&why));
-            }
-            let mode = match parsed.priority.as_deref() {
-                Some("later" | "queue") => DeliveryMode::Queue,
-                _ => DeliveryMode::Steer,
-            };
-            Ok(InputLine::Command(Command::Prompt(PromptInput { parts, mode, client_id: parsed.uuid })))
-        }
+        "user" => user(parsed).map(InputLine::Command).map_err(|why| InputError::Message { line, why }),
         "control_request" => control(line, parsed.request_id, parsed.request),
-        "control_response" | "keep_alive" | "update_environment_variables" => Ok(InputLine::Nothing),
+        "control_response" => {
+            response(parsed.response).ok_or_else(|| shape("a control response needs `response.request_id`"))
+        }
+        "control_cancel_request" => {
+            Ok(parsed.request_id.map_or(InputLine::Nothing, |request_id| InputLine::Cancel { request_id }))
+        }
+        "keep_alive" | "update_environment_variables" => Ok(InputLine::Nothing),
         other => {
             Err(shape(&format!("type {other:?} is not known; expected \"user\" or \"control_request\"")))
         }
     }
+}
+
+fn user(parsed: Line) -> Result<Command, String> {
+    let message = parsed.message.ok_or("a user line needs a `message`")?;
+    if message.role.as_deref().is_some_and(|role| role != "user") {
+        return Err("the role of a user line must be \"user\"".to_owned());
+    }
+    let parts = content_parts(&message.content)?;
+    if let Some(asked) = slash_command(&parts) {
+        return asked;
+    }
+    let mode = match parsed.priority.as_deref() {
+        Some("later" | "queue") => DeliveryMode::Queue,
+        _ => DeliveryMode::Steer,
+    };
+    Ok(Command::Prompt(PromptInput { parts, mode, client_id: parsed.uuid }))
+}
+
+fn response(response: Option<Value>) -> Option<InputLine> {
+    let response = response?;
+    let request_id = response.get("request_id")?.as_str()?.to_owned();
+    let outcome = match response.get("subtype").and_then(Value::as_str) {
+        Some("error") => {
+            Err(response.get("error").and_then(Value::as_str).unwrap_or("no reason was given").to_owned())
+        }
+        _ => Ok(response.get("response").cloned().unwrap_or(Value::Null)),
+    };
+    Some(InputLine::Response { request_id, outcome })
 }
 
 fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<InputLine, InputError> {
@@ -123,19 +145,13 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
     let subtype = field("subtype").ok_or_else(|| shape("a control request needs a `request.subtype`"))?;
     let command = match subtype.as_str() {
-        "initialize" => {
-            if let Some(why) = not_carried_out(&request) {
-                return Err(InputError::Refused { line, why, request_id });
-            }
-            let response = serde_json::json!({ "commands": [], "agents": [], "output_style": "default" });
-            return Ok(InputLine::Answer { request_id, response });
-        }
         "interrupt" => Command::Interrupt,
         "set_permission_mode" => {
             Command::SetMode { mode: field("mode").ok_or_else(|| shape("set_permission_mode needs `mode`"))? }
         }
-        "set_model" => {
-            Command::SetModel { model: field("model").ok_or_else(|| shape("set_model needs `model`"))? }
+        // Without a name, the model that the session began with; the program knows which one that is.
+        "set_model" if field("model").is_some_and(|model| model != "default") => {
+            Command::SetModel { model: field("model").unwrap_or_default() }
         }
         "undo" | "redo" | "rewind" | "change_context" | "plan_compaction" | "edit_compaction"
         | "undo_compaction" | "redo_compaction" | "carry_out" => {
@@ -143,26 +159,9 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
             fields["command"] = Value::from(subtype.as_str());
             serde_json::from_value(fields).map_err(|error| shape(&format!("{subtype}: {error}")))?
         }
-        _ => return Err(InputError::Control { line, subtype, request_id }),
+        _ => return Ok(InputLine::Request { request_id, subtype, body: request }),
     };
     Ok(InputLine::Control { request_id, command })
-}
-
-/// Why an `initialize` request cannot be accepted.
-fn not_carried_out(request: &Value) -> Option<String> {
-    let is_set = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => items.iter().any(|item| item.as_str() != Some("")),
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Bool(true) | Value::Number(_) => true,
-    };
-    let given: Vec<String> = NOT_CARRIED_OUT
-        .iter()
-        .filter(|(field, _)| request.get(field).is_some_and(is_set))
-        .map(|(field, instead)| format!("`{field}` ({instead})"))
-        .collect();
-    (!given.is_empty()).then(|| format!("initialize: becket does not carry out {}", given.join(", ")))
 }
 
 /// The command that a prompt asks for instead of a turn: `/compact [focus]`. `None` for everything else, which goes to the
@@ -226,6 +225,15 @@ fn block(block: &Value) -> Result<Part, String> {
             };
             Ok(Part::Image { media_type, source, name: None, width: None, height: None, extra: Map::new() })
         }
+        Some("document") => {
+            let source = block.get("source").ok_or("a document block needs `source`")?;
+            match field(source, "type").as_deref() {
+                Some("text") => Ok(Part::text(field(source, "data").ok_or("a text document needs `data`")?)),
+                _ => {
+                    Err("a document's source must be `text`; name the file in the prompt instead".to_owned())
+                }
+            }
+        }
         Some(other) => Err(format!("content blocks of type `{other}` are not supported in user messages")),
         None => Err("a content block needs a `type`".to_owned()),
     }
@@ -286,29 +294,40 @@ mod tests {
     }
 
     #[test]
-    fn initialize_accepts_nothing_that_is_not_carried_out() {
-        for (fields, named) in [
-            (r#""hooks":{"PreToolUse":[{"hookCallbackIds":["h"]}]}"#, Some("hooks")),
-            (r#""hooks":null,"agents":{}"#, None),
-            (r#""hooks":{},"sdkMcpServers":[],"systemPrompt":"""#, None),
-            (r#""systemPrompt":[""],"appendSystemPrompt":null"#, None),
-            (r#""systemPrompt":["Be brief."]"#, Some("systemPrompt")),
-            (r#""appendSystemPrompt":"Be brief.""#, Some("appendSystemPrompt")),
-            (r#""sdkMcpServers":["mine"]"#, Some("sdkMcpServers")),
-            (r#""agents":{"a":{}}"#, Some("agents")),
-            (r#""jsonSchema":{"type":"object"}"#, Some("jsonSchema")),
-        ] {
-            let line = format!(
-                r#"{{"type":"control_request","request_id":"r","request":{{"subtype":"initialize",{fields}}}}}"#
-            );
-            match (parse_line(1, &line), named) {
-                (Ok(InputLine::Answer { .. }), None) => {}
-                (Err(InputError::Refused { why, request_id, .. }), Some(field)) => {
-                    assert!(why.contains(&format!("`{field}`")) && request_id == "r", "{why}");
-                }
-                other => panic!("{line}: {other:?}"),
+    fn requests_and_responses_are_told_apart() {
+        let line = |text: &str| parse_line(1, text).unwrap();
+        assert_eq!(
+            line(
+                r#"{"type":"control_request","request_id":"r","request":{"subtype":"initialize","hooks":null}}"#
+            ),
+            InputLine::Request {
+                request_id: "r".into(),
+                subtype: "initialize".into(),
+                body: serde_json::json!({"subtype": "initialize", "hooks": null}),
             }
-        }
+        );
+        assert!(matches!(
+            line(
+                r#"{"type":"control_request","request_id":"r","request":{"subtype":"set_model","model":null}}"#
+            ),
+            InputLine::Request { .. }
+        ));
+        assert_eq!(
+            line(
+                r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"a":1}}}"#
+            ),
+            InputLine::Response { request_id: "q".into(), outcome: Ok(serde_json::json!({"a": 1})) }
+        );
+        assert_eq!(
+            line(
+                r#"{"type":"control_response","response":{"subtype":"error","request_id":"q","error":"no"}}"#
+            ),
+            InputLine::Response { request_id: "q".into(), outcome: Err("no".into()) }
+        );
+        assert_eq!(
+            line(r#"{"type":"control_cancel_request","request_id":"q"}"#),
+            InputLine::Cancel { request_id: "q".into() }
+        );
     }
 
     #[test]
@@ -325,11 +344,11 @@ mod tests {
                 r#"{"type":"user","message":{"content":"/compact undo"}}"#,
                 "/compact undo works in the terminal only; use `becket compact --undo`",
             ),
-            (r#"{"type":"control_request","request_id":"r","request":{"subtype":"fly"}}"#, "not supported"),
             (
-                r#"{"type":"control_request","request_id":"r","request":{"subtype":"set_model"}}"#,
-                "needs `model`",
+                r#"{"type":"control_request","request_id":"r","request":{"subtype":"set_permission_mode"}}"#,
+                "needs `mode`",
             ),
+            (r#"{"type":"control_response"}"#, "needs `response.request_id`"),
             (r#"{"type":"control_request","request_id":"r"}"#, "needs a `request`"),
         ] {
             let error = parse_line(7, line).unwrap_err().to_string();

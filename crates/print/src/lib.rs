@@ -13,6 +13,7 @@
 
 mod exit;
 mod input;
+mod permission;
 mod printer;
 mod schema;
 mod shapes;
@@ -20,6 +21,7 @@ mod terminal;
 
 pub use exit::ExitStatus;
 pub use input::{InputError, InputLine, parse_line, slash_command};
-pub use printer::{Format, PrintOptions, Printer, Reaction};
+pub use permission::{Answer, answer_to, can_use_tool, gone};
+pub use printer::{CLAUDE_CODE_VERSION, Format, PrintOptions, Printer, Reaction, SessionFacts};
 pub use schema::{Schema, SchemaError};
 pub use terminal::{CleanWriter, clean};

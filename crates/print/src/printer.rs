@@ -2,18 +2,28 @@
 //!
 //! The lines of a subagent go through the same reducer, under the id of the call that it works for (`subagent`).
 
+mod codex;
+mod control;
+mod fit;
+mod lines;
+mod partial;
 mod subagent;
+
+pub use lines::{CLAUDE_CODE_VERSION, SessionFacts};
 
 use crate::exit::ExitStatus;
 use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
-    BlobId, Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Origin, Part,
-    PermissionDenial, PromptInput, Synthetic, TurnEnd, TurnResult,
+    BlobId, Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial,
+    PromptInput, TurnEnd, TurnResult, sdk_names,
 };
+use partial::Streaming;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `--output-format`.
@@ -23,6 +33,8 @@ pub enum Format {
     Text,
     Json,
     StreamJson,
+    /// The lines of `codex exec --json`.
+    Codex,
 }
 
 #[derive(Debug, Default)]
@@ -35,12 +47,17 @@ pub struct PrintOptions {
     pub replay: bool,
     /// `--forward-subagent-text`: what subagents say, not only what they call and get.
     pub subagent_text: bool,
-    pub schema: Option<Schema>,
+    pub schema: Option<Arc<Schema>>,
     /// `--input-format stream-json`: a program reads the results, so calls that were denied are no failure of the run.
     pub driven: bool,
     /// The output is a terminal: escapes in untrusted text are shown, not sent.
     pub terminal: bool,
     pub version: String,
+    /// The session's id, which lines before `system/init` carry too.
+    pub session: String,
+    pub facts: SessionFacts,
+    /// Print `system/session_state_changed` lines, as a client asked for in the environment.
+    pub states: bool,
 }
 
 /// Number of times an answer that does not fit `--json-schema` is asked for again.
@@ -75,10 +92,20 @@ pub struct Printer {
     /// Images and files of the session.
     blobs: Arc<dyn Blobs>,
     session: String,
+    /// The working directory, from which paths of calls are made absolute.
+    cwd: PathBuf,
+    /// The event that `system/init` is made of.
+    started: Option<Event>,
+    /// Names and inputs of the calls whose results are pending, as they were written.
+    calls: HashMap<CallId, (String, Value)>,
+    /// Tasks of subagents that are under way, by the call that they work for.
+    tasks: HashMap<CallId, subagent::Task>,
     /// The call that the subagent works for whose event is being written.
     parent: Option<CallId>,
-    /// The message whose deltas are being streamed, and its open block.
-    streaming: Option<(MessageId, Option<u32>)>,
+    streaming: Option<Streaming>,
+    items: codex::Items,
+    /// The value that the model gave to `StructuredOutput` in this turn.
+    structured: Option<Value>,
     /// All events so far, for `--output-format json --verbose`.
     collected: Vec<Value>,
     /// Re-asks for the schema so far, and the sum of the turns they took.
@@ -92,14 +119,21 @@ pub struct Printer {
 
 impl Printer {
     pub fn new(options: PrintOptions, out: Box<dyn Write + Send>, notes: Box<dyn Write + Send>) -> Self {
+        let session = options.session.clone();
         Self {
             options,
             out,
             notes,
             blobs: Arc::new(NoBlobs),
-            session: String::new(),
+            session,
+            cwd: PathBuf::new(),
+            started: None,
+            calls: HashMap::new(),
+            tasks: HashMap::new(),
             parent: None,
             streaming: None,
+            items: codex::Items::default(),
+            structured: None,
             collected: Vec::new(),
             asked: 0,
             carried: None,
@@ -139,6 +173,9 @@ impl Printer {
                 if !failed {
                     self.denied_last = false;
                 }
+                if let Some(value) = shapes::tool_details(message).and_then(|d| d.get("structured_output")) {
+                    self.structured = Some(value.clone());
+                }
             }
             Event::PermissionDenied(_) => self.denied_last = true,
             Event::TurnFinished(result) => return self.turn_finished(result),
@@ -149,8 +186,10 @@ impl Printer {
             _ => {}
         }
         self.note(event)?;
-        if self.options.format != Format::Text {
-            self.stream(event)?;
+        match self.options.format {
+            Format::Text => {}
+            Format::Codex => self.codex(event)?,
+            Format::Json | Format::StreamJson => self.stream(event)?,
         }
         Ok(Reaction::Nothing)
     }
@@ -160,12 +199,13 @@ impl Printer {
     /// # Errors
     /// When the output cannot be written.
     pub fn input_error(&mut self, error: &InputError) -> io::Result<()> {
-        if let (
-            InputError::Control { request_id, .. } | InputError::Refused { request_id, .. },
-            Format::StreamJson,
-        ) = (error, self.options.format)
-        {
+        if let (InputError::Refused { request_id, .. }, Format::StreamJson) = (error, self.options.format) {
             return self.refusal(request_id, &error.to_string());
+        }
+        if let (InputError::Message { .. }, Format::StreamJson) = (error, self.options.format) {
+            // Whoever sent the message waits for its result.
+            let line = shapes::no_turn(&error.to_string(), &self.session);
+            self.line(line)?;
         }
         self.status = ExitStatus::Usage;
         writeln!(self.notes, "becket: {}", terminal::clean(&error.to_string()))
@@ -192,41 +232,24 @@ impl Printer {
         }
     }
 
-    fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
-        if self.options.format != Format::StreamJson {
-            self.status = ExitStatus::Usage;
-            return writeln!(self.notes, "becket: {}", terminal::clean(error));
-        }
-        self.line(&json!({
-            "type": "control_response",
-            "response": { "subtype": "error", "request_id": request_id, "error": error },
-        }))
-    }
-
-    /// The success answer to a control request.
-    ///
-    /// # Errors
-    /// When the output cannot be written.
-    pub fn control_response(&mut self, request_id: &str, response: &Value) -> io::Result<()> {
-        if self.options.format != Format::StreamJson {
-            return Ok(());
-        }
-        self.line(&json!({
-            "type": "control_response",
-            "response": { "subtype": "success", "request_id": request_id, "response": response },
-        }))
-    }
-
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
         self.tell_held(Some(result))?;
-        let result = merge(self.carried.take(), result);
+        let mut result = merge(self.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
         // The schema is for answers of the model.
         let schema = self.options.schema.as_ref().filter(|_| result.compacted.is_none());
-        if let (Some(schema), TurnEnd::Completed) = (schema, &result.end) {
-            match schema.check(&result.text) {
-                Ok(value) => structured = Some(value),
+        let given = self.structured.take();
+        let completed = matches!(result.end, TurnEnd::Completed)
+            // With a value there is an answer, also without a last message.
+            || (given.is_some() && matches!(result.end, TurnEnd::NoAnswer { .. }));
+        if let (Some(schema), true) = (schema, completed) {
+            let checked = given.map_or_else(|| schema.check(&result.text), Ok);
+            match checked {
+                Ok(value) => {
+                    structured = Some(value);
+                    result.to_mut().end = TurnEnd::Completed;
+                }
                 Err(problem) if self.asked < SCHEMA_RETRIES => {
                     self.asked += 1;
                     writeln!(
@@ -249,7 +272,8 @@ impl Printer {
         self.asked = 0;
         // Nothing said is a failure too: a script must not take silence for success.
         let denied_last = self.denied_last && !self.options.driven;
-        let silent = result.end == TurnEnd::Completed && becket_types::is_blank(&result.text);
+        let silent =
+            result.end == TurnEnd::Completed && becket_types::is_blank(&result.text) && structured.is_none();
         let result = if silent && !denied_last {
             let what = "the model ended its turn without an answer".to_owned();
             Cow::Owned(TurnResult { end: TurnEnd::NoAnswer { what }, ..result.into_owned() })
@@ -266,6 +290,8 @@ impl Printer {
         };
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
+        self.calls.clear();
+        self.state("idle")?;
         Ok(Reaction::TurnOver)
     }
 
@@ -296,13 +322,17 @@ impl Printer {
                 self.tell_denials(&result.denials)?;
                 self.notes.flush()
             }
+            Format::Codex => {
+                self.codex_result(result, structured, schema_error)?;
+                self.tell_why(why.as_deref())
+            }
             Format::StreamJson => {
-                let line = shapes::result(result, &self.session, &uuid, structured, schema_error);
-                self.line(&line)?;
+                let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
+                self.line(line)?;
                 self.tell_why(why.as_deref())
             }
             Format::Json => {
-                let line = shapes::result(result, &self.session, &uuid, structured, schema_error);
+                let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
                 if self.options.verbose {
                     self.collected.push(line);
                     let all = std::mem::take(&mut self.collected);
@@ -380,10 +410,19 @@ impl Printer {
 
     /// The event as lines of `stream-json`.
     fn stream(&mut self, event: &Event) -> io::Result<()> {
+        if self.delta_event(event)? {
+            return Ok(());
+        }
         match event {
-            Event::SessionStarted { session, .. } => {
+            Event::SessionStarted { session, cwd, .. } => {
                 self.session = session.to_string();
-                let line = self.init(event);
+                self.cwd.clone_from(cwd);
+                self.started = Some(event.clone());
+                // A program that sends messages gets the line with each turn.
+                if self.options.driven {
+                    return Ok(());
+                }
+                let line = self.init();
                 self.emit(line)
             }
             // As in a ledger that was imported or written by hand.
@@ -391,7 +430,10 @@ impl Printer {
                 let line = self.synthetic(message);
                 self.emit(line)
             }
-            Event::UserMessage { message, client_id, .. } => {
+            Event::UserMessage { message, client_id, steered } => {
+                if !steered && self.parent.is_none() {
+                    self.turn_began()?;
+                }
                 if !self.options.replay {
                     return Ok(());
                 }
@@ -402,29 +444,14 @@ impl Printer {
                 }
                 self.emit(line)
             }
-            Event::TextDelta { message, index, text } => {
-                let delta = json!({ "type": "text_delta", "text": text });
-                self.delta(*message, *index, || json!({ "type": "text", "text": "" }), delta)
-            }
-            Event::ReasoningDelta { message, index, text } => {
-                let delta = json!({ "type": "thinking_delta", "thinking": text });
-                self.delta(
-                    *message,
-                    *index,
-                    || json!({ "type": "thinking", "thinking": "", "signature": "" }),
-                    delta,
-                )
-            }
-            Event::ToolCallDelta { message, index, call_id, name, json: part } => {
-                let delta = json!({ "type": "input_json_delta", "partial_json": part });
-                let start = || json!({ "type": "tool_use", "id": call_id, "name": name, "input": {} });
-                self.delta(*message, *index, start, delta)
-            }
             Event::AssistantMessage { message, finish, usage, ttft, .. } => {
-                self.close_stream(finish.stop_reason(), usage)?;
+                if self.parent.is_none() {
+                    self.close_stream(finish.stop_reason(), usage)?;
+                }
+                self.remember_calls(message);
                 let mut line = json!({
                     "type": "assistant",
-                    "message": shapes::assistant_message(message, finish, usage, &*self.blobs),
+                    "message": shapes::assistant_message(message, finish, usage, &*self.blobs, &self.cwd),
                     "parent_tool_use_id": self.parent,
                     "session_id": self.session,
                     "uuid": message.id,
@@ -442,8 +469,8 @@ impl Printer {
             }
             Event::ToolFinished { message, .. } => {
                 let mut line = self.user(message);
-                if let Some(details) = shapes::tool_details(message) {
-                    line["tool_use_result"] = details.clone();
+                if let Some(result) = self.tool_use_result(message) {
+                    line["tool_use_result"] = result;
                 }
                 self.emit(line)
             }
@@ -451,7 +478,18 @@ impl Printer {
                 let line = self.synthetic(message);
                 self.emit(line)
             }
+            // A call may be permitted with another input than the model wrote.
+            Event::ToolStarted { call_id, name, input } => {
+                self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
+                Ok(())
+            }
             Event::Receipt { request_id, error } => self.receipt(request_id, error.as_deref()),
+            Event::ModelChosen { model: chosen } => {
+                if let Some(Event::SessionStarted { model, .. }) = &mut self.started {
+                    model.clone_from(chosen);
+                }
+                Ok(())
+            }
             other => match self.system(other) {
                 Some(line) => self.emit(line),
                 None => Ok(()),
@@ -459,171 +497,38 @@ impl Printer {
         }
     }
 
-    /// The answer to a control request. Goes out at once, also where other lines are collected.
-    fn receipt(&mut self, request_id: &str, error: Option<&str>) -> io::Result<()> {
-        match error {
-            None => self.control_response(request_id, &json!({})),
-            Some(error) => self.refusal(request_id, error),
+    fn remember_calls(&mut self, message: &becket_types::Message) {
+        for part in &message.parts {
+            if let Part::ToolCall { call_id, name, input, .. } = part {
+                self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
+            }
         }
     }
 
-    fn init(&self, event: &Event) -> Value {
-        let Event::SessionStarted {
-            session, cwd, model, tools, permission_mode, skills, api_key_source, ..
-        } = event
-        else {
-            return Value::Null;
+    /// The result of a call in the shape that SDK users know.
+    fn tool_use_result(&mut self, message: &becket_types::Message) -> Option<Value> {
+        let part = message.parts.iter().find(|part| matches!(part, Part::ToolResult { .. }))?;
+        let Part::ToolResult { call_id, output, is_error, details, .. } = part else { return None };
+        let Some((name, input)) = self.calls.remove(call_id) else {
+            return Some(details.clone()).filter(|details| !details.is_null());
         };
-        json!({
-            "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd,
-            "tools": tools, "mcp_servers": [], "model": model, "permissionMode": permission_mode,
-            "slash_commands": [], "skills": skills, "plugins": [], "output_style": "default",
-            "apiKeySource": api_key_source, "becket_version": self.options.version,
-            "capabilities": ["interrupt_receipt_v1"],
-        })
-    }
-
-    /// Events that are `system` lines.
-    fn system(&self, event: &Event) -> Option<Value> {
-        let (subtype, body) = match event {
-            Event::CompactionStarted { .. } => ("status", json!({ "status": "compacting" })),
-            Event::CompactionFailed { reason } => ("status", json!({ "status": null, "error": reason })),
-            Event::CompactBoundary { trigger, pre_tokens, post_tokens, entry, left_out, .. } => {
-                let mut metadata = json!({
-                    "trigger": if *trigger == becket_types::CompactionTrigger::Manual { "manual" } else { "auto" },
-                    "cause": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens, "entry": entry,
-                });
-                if !left_out.is_empty() {
-                    metadata["left_out"] = json!(left_out);
-                }
-                ("compact_boundary", json!({ "compact_metadata": metadata }))
-            }
-            Event::Retry { attempt, max, delay, status, error } => (
-                "api_retry",
-                json!({ "attempt": attempt, "max_retries": max, "retry_delay_ms": delay, "error_status": status, "error": error }),
-            ),
-            Event::PermissionDenied(denial) => ("permission_denied", serde_json::to_value(denial).ok()?),
-            Event::Notice { level, text } => ("informational", json!({ "level": level, "content": text })),
-            Event::SummaryPreparation { state } => {
-                ("informational", json!({ "level": NoticeLevel::Info, "content": state.to_string() }))
-            }
-            Event::Pruned { entry, calls, freed } => {
-                ("pruned", json!({ "entry": entry, "calls": calls, "freed_tokens": freed }))
-            }
-            Event::UndoPlanned(plan) => ("undo_planned", serde_json::to_value(plan).ok()?),
-            Event::UndoDone(outcome) => ("undo_done", serde_json::to_value(outcome).ok()?),
-            Event::CompactionPlanned(plan) => ("compaction_planned", serde_json::to_value(plan).ok()?),
-            Event::CompactionReverted { entry, counts } => {
-                ("compaction_reverted", json!({ "entry": entry, "counts": counts }))
-            }
-            Event::ContextPlanned(plan) => ("context_planned", serde_json::to_value(plan).ok()?),
-            Event::ContextChanged { text } => ("context_changed", json!({ "content": text })),
-            _ => return None,
-        };
-        let mut line = json!({ "type": "system", "subtype": subtype, "session_id": self.session, "uuid": MessageId::new() });
-        if let Some(parent) = &self.parent {
-            line["parent_tool_use_id"] = json!(parent);
-        }
-        if let (Value::Object(line), Value::Object(body)) = (&mut line, body) {
-            line.extend(body);
-        }
-        Some(line)
-    }
-
-    fn user(&self, message: &Message) -> Value {
-        json!({
-            "type": "user",
-            "message": shapes::user_message(message, &*self.blobs),
-            "parent_tool_use_id": self.parent,
-            "session_id": self.session,
-            "uuid": message.id,
-        })
-    }
-
-    fn synthetic(&self, message: &Message) -> Value {
-        let mut line = self.user(message);
-        debug_assert!(!message.visibility().user);
-        line["isSynthetic"] = json!(true);
-        if message.metadata.compaction_continue {
-            line["metadata"] = json!({ "compaction_continue": true });
-            if message.metadata.had_media {
-                line["metadata"]["had_media"] = json!(true);
-            }
-            line["origin"] = json!({ "kind": "auto-continuation" });
-        } else if let Origin::Synthetic(Synthetic::Reminder) = message.origin {
-            line["origin"] = json!({ "kind": "task-notification" });
-        }
-        line
-    }
-
-    /// One delta as a `stream_event`, opening its message and block where needed.
-    fn delta(
-        &mut self,
-        message: MessageId,
-        index: u32,
-        start: impl FnOnce() -> Value,
-        delta: Value,
-    ) -> io::Result<()> {
-        if !self.options.partial || self.options.format != Format::StreamJson {
-            return Ok(());
-        }
-        if self.streaming.is_none_or(|(open, _)| open != message) {
-            self.streaming = Some((message, None));
-            let body = json!({ "type": "message_start", "message": {
-                "id": message, "type": "message", "role": "assistant", "content": [],
-                "stop_reason": null, "stop_sequence": null, "usage": shapes::usage(&becket_types::Usage::default()),
-            } });
-            self.stream_event(&body)?;
-        }
-        let open = self.streaming.and_then(|(_, block)| block);
-        if open != Some(index) {
-            if let Some(previous) = open {
-                self.stream_event(&json!({ "type": "content_block_stop", "index": previous }))?;
-            }
-            self.streaming = Some((message, Some(index)));
-            self.stream_event(
-                &json!({ "type": "content_block_start", "index": index, "content_block": start() }),
-            )?;
-        }
-        self.stream_event(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
-    }
-
-    fn close_stream(&mut self, stop_reason: &str, usage: &becket_types::Usage) -> io::Result<()> {
-        let Some((_, block)) = self.streaming.take() else { return Ok(()) };
-        if let Some(index) = block {
-            self.stream_event(&json!({ "type": "content_block_stop", "index": index }))?;
-        }
-        self.stream_event(&json!({
-            "type": "message_delta",
-            "delta": { "stop_reason": stop_reason, "stop_sequence": null },
-            "usage": shapes::usage(usage),
-        }))?;
-        self.stream_event(&json!({ "type": "message_stop" }))
-    }
-
-    fn stream_event(&mut self, event: &Value) -> io::Result<()> {
-        let line = json!({
-            "type": "stream_event", "event": event, "parent_tool_use_id": null,
-            "session_id": self.session, "uuid": MessageId::new(),
-        });
-        self.line(&line)
+        let input = sdk_names::sdk_input(&name, &input, &self.cwd);
+        sdk_names::sdk_result(&name, &input, output, details, *is_error)
     }
 
     fn emit(&mut self, line: Value) -> io::Result<()> {
         match self.options.format {
-            Format::StreamJson => self.line(&line),
+            Format::StreamJson => self.line(line),
             Format::Json if self.options.verbose => {
                 self.collected.push(line);
                 Ok(())
             }
-            Format::Json | Format::Text => Ok(()),
+            Format::Json | Format::Text | Format::Codex => Ok(()),
         }
     }
 
-    fn line(&mut self, line: &Value) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(line)?;
-        bytes.push(b'\n');
-        self.out.write_all(&bytes)?;
+    fn line(&mut self, line: Value) -> io::Result<()> {
+        self.out.write_all(&fit::bytes(line)?)?;
         self.out.flush()
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Schema {
     validator: jsonschema::Validator,
+    value: Value,
     text: String,
 }
 
@@ -36,7 +37,12 @@ impl Schema {
             Some(reference) => SchemaError::Elsewhere(reference.to_owned()),
             None => SchemaError::Invalid(e.to_string()),
         })?;
-        Ok(Self { validator, text: value.to_string() })
+        Ok(Self { validator, text: value.to_string(), value })
+    }
+
+    /// The schema itself.
+    pub fn value(&self) -> &Value {
+        &self.value
     }
 
     /// Instruction for the model at the end of the system prompt.
@@ -54,13 +60,21 @@ impl Schema {
     /// What does not fit, in words the model can act on.
     pub fn check(&self, answer: &str) -> Result<Value, String> {
         let value = find_json(answer).ok_or_else(|| "the answer is not JSON".to_owned())?;
+        self.fits(&value).map(|()| value)
+    }
+
+    /// Says what of a value does not fit.
+    ///
+    /// # Errors
+    /// The first faults, in words the model can act on.
+    pub fn fits(&self, value: &Value) -> Result<(), String> {
         let problems: Vec<String> = self
             .validator
-            .iter_errors(&value)
+            .iter_errors(value)
             .take(5)
             .map(|e| format!("at `{}`: {e}", e.instance_path()))
             .collect();
-        if problems.is_empty() { Ok(value) } else { Err(problems.join("; ")) }
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
     /// The message that asks again after a failed check.

@@ -3,9 +3,39 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use becket_types::{
-    BlobId, Blobs, FinishReason, ImageSource, Message, ModelUsage, Part, Role, TurnEnd, TurnResult, Usage,
+    BlobId, Blobs, FinishReason, ImageSource, Message, MessageId, ModelUsage, Part, PermissionDenial, Role,
+    TurnEnd, TurnResult, Usage, sdk_names,
 };
 use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The name of a model as its provider writes it; a provider that hosts many makers' models stays in it.
+pub(crate) fn model(id: &str) -> &str {
+    id.strip_prefix("anthropic/").unwrap_or(id)
+}
+
+/// A denied call under the names that SDK users know.
+pub(crate) fn denial(denial: &PermissionDenial, cwd: &Path) -> Value {
+    let mut out = json!({
+        "tool_name": sdk_names::sdk_name(&denial.tool),
+        "tool_use_id": denial.call_id,
+        "tool_input": sdk_names::sdk_input(&denial.tool, &denial.input, cwd),
+    });
+    if !denial.reason.is_empty() {
+        out["reason"] = json!(denial.reason);
+    }
+    out
+}
+
+/// The result for a message that could not be used, so that no turn began.
+pub(crate) fn no_turn(why: &str, session: &str) -> Value {
+    json!({
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "duration_ms": 0,
+        "duration_api_ms": 0, "num_turns": 0, "session_id": session, "uuid": MessageId::new(), "stop_reason": null,
+        "total_cost_usd": 0.0, "usage": usage(&Usage::default()), "modelUsage": {}, "permission_denials": [],
+        "terminal_reason": "turn_setup_failed", "result": "", "errors": [why],
+    })
+}
 
 /// Usage under Anthropic's names.
 pub(crate) fn usage(usage: &Usage) -> Value {
@@ -18,7 +48,7 @@ pub(crate) fn usage(usage: &Usage) -> Value {
 }
 
 /// A content block under Anthropic's names; `None` for parts that have no block.
-fn block(part: &Part, blobs: &dyn Blobs) -> Option<Value> {
+fn block(part: &Part, blobs: &dyn Blobs, cwd: &Path) -> Option<Value> {
     Some(match part {
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
         Part::Reasoning { redacted: Some(data), .. } => json!({ "type": "redacted_thinking", "data": data }),
@@ -26,7 +56,10 @@ fn block(part: &Part, blobs: &dyn Blobs) -> Option<Value> {
             json!({ "type": "thinking", "thinking": text, "signature": signature.as_deref().unwrap_or("") })
         }
         Part::ToolCall { call_id, name, input, .. } => {
-            json!({ "type": "tool_use", "id": call_id, "name": name, "input": input })
+            json!({
+                "type": "tool_use", "id": call_id, "name": sdk_names::sdk_name(name),
+                "input": sdk_names::sdk_input(name, input, cwd),
+            })
         }
         Part::ToolResult { call_id, output, is_error, .. } => {
             json!({ "type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": is_error })
@@ -66,10 +99,10 @@ fn missing(what: &str, media_type: &str, id: &BlobId) -> Value {
 }
 
 /// The blocks of a message. Images and files that came with a tool's result are inside its block.
-fn blocks(message: &Message, blobs: &dyn Blobs) -> Vec<Value> {
+fn blocks(message: &Message, blobs: &dyn Blobs, cwd: &Path) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in &message.parts {
-        let Some(block) = block(part, blobs) else { continue };
+        let Some(block) = block(part, blobs, cwd) else { continue };
         let media = matches!(part, Part::Image { .. } | Part::File { .. });
         match out.last_mut() {
             Some(last) if media && last["type"] == "tool_result" => {
@@ -93,13 +126,14 @@ pub(crate) fn assistant_message(
     finish: &FinishReason,
     used: &Usage,
     blobs: &dyn Blobs,
+    cwd: &Path,
 ) -> Value {
     json!({
         "id": message.id,
         "type": "message",
         "role": "assistant",
-        "model": message.metadata.model,
-        "content": blocks(message, blobs),
+        "model": model(message.metadata.model.as_deref().unwrap_or_default()),
+        "content": blocks(message, blobs, cwd),
         "stop_reason": finish.stop_reason(),
         "stop_sequence": null,
         "usage": usage(used),
@@ -109,7 +143,7 @@ pub(crate) fn assistant_message(
 /// `message` of a `user` event.
 pub(crate) fn user_message(message: &Message, blobs: &dyn Blobs) -> Value {
     let role = if message.role == Role::System { "system" } else { "user" };
-    let mut content = blocks(message, blobs);
+    let mut content = blocks(message, blobs, Path::new(""));
     // Plain text stays plain, as clients send it themselves.
     if let [only] = content.as_mut_slice()
         && only["type"] == "text"
@@ -174,7 +208,7 @@ pub(crate) fn model_usage(models: &[ModelUsage]) -> Value {
     let mut out = Map::new();
     for m in models {
         out.insert(
-            m.model.clone(),
+            model(&m.model).to_owned(),
             json!({
                 "inputTokens": m.usage.input,
                 "outputTokens": m.usage.output,
@@ -197,6 +231,7 @@ pub(crate) fn result(
     uuid: &str,
     structured: Option<&Value>,
     schema_error: Option<&str>,
+    cwd: &Path,
 ) -> Value {
     let (mut subtype, mut is_error, mut terminal_reason) = outcome(&r.end);
     if schema_error.is_some() && !is_error {
@@ -216,7 +251,7 @@ pub(crate) fn result(
         "total_cost_usd": r.cost,
         "usage": usage(&r.usage),
         "modelUsage": model_usage(&r.models),
-        "permission_denials": r.denials,
+        "permission_denials": r.denials.iter().map(|d| denial(d, cwd)).collect::<Vec<_>>(),
         "terminal_reason": terminal_reason,
         // The text is there also when the turn failed: what was produced is never thrown away.
         "result": r.text,

@@ -323,7 +323,7 @@ fn an_end_without_an_answer_is_no_success() {
 fn an_answer_that_does_not_fit_the_schema_is_asked_for_again_then_given_up() {
     let options = || PrintOptions {
         format: Format::Json,
-        schema: Some(Schema::compile(r#"{"type":"object","required":["n"]}"#).unwrap()),
+        schema: Some(std::sync::Arc::new(Schema::compile(r#"{"type":"object","required":["n"]}"#).unwrap())),
         ..PrintOptions::default()
     };
     let bad = || Event::TurnFinished(Box::new(result(TurnEnd::Completed, "no json")));
@@ -409,8 +409,11 @@ fn a_compaction_by_hand_has_a_result_of_its_own_that_no_schema_is_asked_of() {
         Event::TurnFinished(Box::new(result))
     };
     let schema = Schema::compile(r#"{"type": "object", "required": ["n"]}"#).unwrap();
-    let options =
-        PrintOptions { format: Format::StreamJson, schema: Some(schema), ..PrintOptions::default() };
+    let options = PrintOptions {
+        format: Format::StreamJson,
+        schema: Some(std::sync::Arc::new(schema)),
+        ..PrintOptions::default()
+    };
     let (out, notes, _, _) = print(options, &[by_hand("compacted", 9_000, 2_000)]);
     let line: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(

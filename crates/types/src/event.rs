@@ -43,6 +43,18 @@ pub enum Command {
     Revoke {
         rule: String,
     },
+    /// Allows the calls that a rule matches until the session ends. Answered by [`Event::Grants`].
+    Grant {
+        rule: String,
+    },
+    /// Denies the calls that a rule matches until the session ends.
+    Forbid {
+        rule: String,
+    },
+    /// Sets the effort of the next requests; `None`: the model's default.
+    SetEffort {
+        effort: Option<String>,
+    },
     /// Wraps a command of a program that waits for an answer. [`Event::Receipt`] reports if the command was
     /// accepted.
     WithReceipt {
@@ -122,11 +134,15 @@ pub enum DeliveryMode {
     Queue,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     AllowOnce,
     AllowSession,
+    /// Allows the call once, with this input in place of the model's. It is judged again, so a deny rule still holds.
+    AllowChanged {
+        input: Value,
+    },
     /// Allows the call once, without these hunks of [`PermissionRequest::preview`]. Hunks are counted from 0
     /// across all files.
     AllowWithout {

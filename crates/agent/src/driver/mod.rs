@@ -326,6 +326,7 @@ impl Agent {
             Wake::Command(None) => {
                 self.commands_open = false;
                 self.settings.headless = true;
+                self.settings.asks_host = false;
                 self.nobody_decides();
                 self.feed(Input::EndInput);
             }
@@ -383,6 +384,9 @@ impl Agent {
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
             Command::Withdraw { client_id } => self.withdraw(client_id),
             Command::Revoke { rule } => self.revoke(&rule),
+            Command::Grant { rule } => self.grant(&rule),
+            Command::Forbid { rule } => self.forbid(&rule),
+            Command::SetEffort { effort } => self.settings.effort = effort,
             Command::Rename { title } => self.rename(title),
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
             Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),

@@ -180,6 +180,7 @@ impl Agent {
         let mut settings = AgentSettings {
             // Its mode is `plan`, which asks where this agent's denies.
             headless: self.settings.headless || silent,
+            asks_host: self.settings.asks_host && !silent,
             resumed: false,
             snapshots: None,
             subagents: Arc::default(),
@@ -204,9 +205,9 @@ impl Agent {
                 granted =
                     lock(&running.offers).remove(call_id).filter(|_| *decision == Decision::AllowSession);
             }
-            Command::Interrupt => {}
+            Command::Interrupt | Command::Grant { .. } | Command::Forbid { .. } => {}
             _ => {
-                let text = "A subagent takes decisions and interrupts, nothing else.".to_owned();
+                let text = "A subagent takes decisions, rules and interrupts, nothing else.".to_owned();
                 return self.core.say(NoticeLevel::Warning, text);
             }
         }

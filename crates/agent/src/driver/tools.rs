@@ -156,7 +156,7 @@ impl Agent {
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
-            Verdict::Ask { reason, rule } if self.settings.headless => {
+            Verdict::Ask { reason, rule } if self.settings.headless && !self.settings.asks_host => {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
                 let reason = format!("{reason}{how} (nobody can be asked in this session)");
                 self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
@@ -330,6 +330,7 @@ impl Agent {
                     self.core.push(permission(slot, Verb::Deny, DecidedBy::Person, None, &reason));
                     self.deny(slot, reason);
                 }
+                Decision::AllowChanged { input } => self.allowed_with(&mut batch, index, input),
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     let (kept, how) = match &decision {
                         Decision::AllowSession => (rule.clone(), "the user allowed it for the session"),
@@ -367,6 +368,37 @@ impl Agent {
         }
         self.op = Op::Tools(batch);
         self.advance();
+    }
+
+    /// Runs a call with the input that the program gave in place of the model's, unless a rule denies that one.
+    fn allowed_with(&mut self, batch: &mut Batch, index: usize, input: Value) {
+        let Some(slot) = batch.slots.get_mut(index) else { return };
+        slot.call.input = input;
+        let (tool, mut env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
+            Ok(checked) => checked,
+            Err(why) => return slot.refuse(why),
+        };
+        slot.subject = subject(&access, &env);
+        let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
+        if let Verdict::Deny { reason, .. } = judged.verdict {
+            self.core.push(permission(slot, Verb::Deny, judged.by, judged.rule, &reason));
+            return self.deny(slot, reason);
+        }
+        let how = "the program that drives the session allowed it with another input";
+        self.core.push(permission(slot, Verb::Allow, DecidedBy::Person, None, how));
+        env.variables = self.guard.variables(&access);
+        env.sandbox = self.guard.sandbox_level(&access, true);
+        let taken = self.launch(batch, index, (tool, env, access), Vec::new());
+        batch.alone = matches!(taken, Taken::Running { alone: true });
+        self.core.flush(Durability::Synced);
+    }
+
+    /// Denies what a rule matches until the session ends, as a program decided.
+    pub(super) fn forbid(&mut self, rule: &str) {
+        if let Err(error) = self.guard.deny_for_session(rule) {
+            self.core
+                .say(becket_types::NoticeLevel::Warning, format!("This cannot be denied by a rule: {error}"));
+        }
     }
 
     /// True if each path could be read without a question.
@@ -551,7 +583,7 @@ impl Agent {
         batch.asks_secrets = false;
         let (verb, how) = match decision {
             Decision::Deny { .. } => (Verb::Deny, "the user had the secrets in its output masked"),
-            Decision::AllowOnce | Decision::AllowWithout { .. } => {
+            Decision::AllowOnce | Decision::AllowWithout { .. } | Decision::AllowChanged { .. } => {
                 (Verb::Allow, "the user had its output sent with its secrets")
             }
             Decision::AllowSession => {

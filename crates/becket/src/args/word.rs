@@ -24,7 +24,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("check", "becket doctor"),
     ("settings", "becket config"),
     ("run", "becket -p \"TASK\""),
-    ("exec", "becket -p \"TASK\""),
     ("print", "becket -p \"TASK\""),
     ("ask", "becket -p \"TASK\""),
     ("completion", "becket completions SHELL"),

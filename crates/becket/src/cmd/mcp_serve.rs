@@ -84,7 +84,7 @@ impl Server {
         let shell = toolbox::shell(environment, config, None, sandbox);
         let reach = crate::reach::reach(environment, config, &run.roots, programs);
         let skill = SkillTool::new(Arc::new(Skills::discover(&[])));
-        let mut tools = toolbox::registry(config, skill, &shell, "", reach.tools)?;
+        let (mut tools, _) = toolbox::registry(config, skill, &shell, "", reach.tools, false)?;
         let removed = guard.removed_tools(&tools.all_names());
         tools.retain(|name| !NOT_OFFERED.contains(&name) && !removed.iter().any(|r| r == name));
         let host = Arc::new(MemoryHost::default());

@@ -4,9 +4,16 @@
 
 use super::{Format, Printer};
 use crate::shapes;
-use becket_types::{CallId, Event, Message, MessageId, Part, TurnEnd, TurnResult};
+use becket_types::{CallId, Event, Message, Part, SessionId, TurnEnd, TurnResult};
 use serde_json::{Value, json};
 use std::io;
+
+/// A subagent under way.
+#[derive(Debug)]
+pub(super) struct Task {
+    session: SessionId,
+    calls: u64,
+}
 
 impl Printer {
     pub(super) fn nested(&mut self, call: &CallId, event: &Event) -> io::Result<()> {
@@ -18,15 +25,36 @@ impl Printer {
 
     fn nested_event(&mut self, call: &CallId, event: &Event) -> io::Result<()> {
         self.note(event)?;
-        if self.options.format == Format::Text {
+        if matches!(self.options.format, Format::Text | Format::Codex) {
             return Ok(());
         }
         match event {
             Event::SessionStarted { session, title, model, .. } => {
-                let body = json!({ "task_id": session, "description": title, "model": model });
+                self.tasks.insert(call.clone(), Task { session: *session, calls: 0 });
+                let input = self.calls.get(call).map(|(_, input)| input.clone()).unwrap_or_default();
+                let body = json!({
+                    "task_id": session, "description": title, "model": shapes::model(model),
+                    "task_type": "local_agent", "prompt": input.get("prompt"),
+                    "subagent_type": input.get("agent").or_else(|| input.get("subagent_type")),
+                });
                 self.task_line("task_started", call, body)
             }
-            Event::TurnFinished(result) => self.task_line("task_notification", call, task_end(result)),
+            Event::TurnFinished(result) => {
+                let task = self.tasks.remove(call);
+                let body = self.task_end(task.as_ref(), result);
+                self.task_line("task_notification", call, body)
+            }
+            Event::ToolStarted { name, .. } => {
+                self.stream(event)?;
+                let Some(task) = self.tasks.get_mut(call) else { return Ok(()) };
+                task.calls += 1;
+                let body = json!({
+                    "task_id": task.session, "description": becket_types::sdk_names::sdk_name(name),
+                    "last_tool_name": becket_types::sdk_names::sdk_name(name),
+                    "usage": { "total_tokens": 0, "tool_uses": task.calls, "duration_ms": 0 },
+                });
+                self.task_line("task_progress", call, body)
+            }
             Event::UserMessage { message, .. } if self.options.subagent_text => {
                 let line = self.user(message);
                 self.emit(line)
@@ -50,31 +78,33 @@ impl Printer {
     }
 
     fn task_line(&mut self, subtype: &str, call: &CallId, body: Value) -> io::Result<()> {
-        let mut line = json!({
-            "type": "system", "subtype": subtype, "session_id": self.session, "uuid": MessageId::new(),
-            "tool_use_id": call, "parent_tool_use_id": call,
-        });
-        if let (Value::Object(line), Value::Object(body)) = (&mut line, body) {
-            line.extend(body);
-        }
+        let mut line = self.system_line(subtype, body);
+        line["tool_use_id"] = json!(call);
+        line["parent_tool_use_id"] = json!(call);
         self.emit(line)
     }
-}
 
-fn task_end(result: &TurnResult) -> Value {
-    let status = match result.end {
-        TurnEnd::Completed => "completed",
-        TurnEnd::Interrupted => "stopped",
-        _ => "failed",
-    };
-    json!({
-        "status": status,
-        "summary": shapes::explain(&result.end),
-        "num_turns": result.steps,
-        "duration_ms": result.duration,
-        "total_cost_usd": result.cost,
-        "usage": shapes::usage(&result.usage),
-    })
+    fn task_end(&self, task: Option<&Task>, result: &TurnResult) -> Value {
+        let status = match result.end {
+            TurnEnd::Completed => "completed",
+            TurnEnd::Interrupted => "stopped",
+            _ => "failed",
+        };
+        let mut usage = shapes::usage(&result.usage);
+        usage["total_tokens"] = json!(result.usage.total());
+        usage["tool_uses"] = json!(task.map_or(0, |task| task.calls));
+        usage["duration_ms"] = json!(result.duration);
+        let file = task.and_then(|task| self.options.facts.ledger_of(task.session));
+        json!({
+            "task_id": task.map(|task| task.session), "output_file": file.unwrap_or_default(),
+            "status": status,
+            "summary": shapes::explain(&result.end).unwrap_or_else(|| result.text.clone()),
+            "num_turns": result.steps,
+            "duration_ms": result.duration,
+            "total_cost_usd": result.cost,
+            "usage": usage,
+        })
+    }
 }
 
 /// The message without what is said in it; `None` when nothing else is there.

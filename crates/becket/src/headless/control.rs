@@ -1,0 +1,218 @@
+//! Control requests that need no turn: what the session is and uses, and changes of it.
+//!
+//! Every request gets exactly one answer. One that is not offered is answered with an error, so nothing waits.
+
+use super::Front;
+use crate::failure::Failure;
+use crate::settings::effort_of;
+use becket_types::{Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
+use serde_json::{Value, json};
+
+/// Figures of the session for requests about it.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    /// `(used, usable, window, kinds)` of the last request.
+    context: Option<(u64, u64, u64, Vec<(String, u64)>)>,
+    cost: f64,
+    duration_ms: u64,
+    api_ms: u64,
+}
+
+/// `rewind_files` on its way.
+#[derive(Debug)]
+pub(super) struct Rewinding {
+    request_id: String,
+    dry_run: bool,
+    plan: Option<Value>,
+}
+
+impl Figures {
+    pub(super) fn saw(&mut self, event: &Event) {
+        match event {
+            Event::ContextUsed { used, usable, window, kinds, .. } => {
+                let kinds = kinds.iter().map(|(kind, tokens)| (kind_name(kind), tokens.0)).collect();
+                self.context = Some((used.0, usable.0, window.0, kinds));
+            }
+            Event::TurnFinished(result) => {
+                self.cost += result.cost.0;
+                self.duration_ms += result.duration.0;
+                self.api_ms += result.api_duration.0;
+            }
+            _ => {}
+        }
+    }
+
+    fn context_usage(&self, model: &str) -> Value {
+        let Some((used, usable, window, kinds)) = &self.context else {
+            return json!({
+                "categories": [], "totalTokens": 0, "maxTokens": 0, "rawMaxTokens": 0, "percentage": 0,
+                "gridRows": [], "model": model, "memoryFiles": [], "mcpTools": [], "agents": [],
+            });
+        };
+        let mut categories: Vec<Value> = kinds
+            .iter()
+            .map(|(name, tokens)| json!({ "name": name, "tokens": tokens, "color": "", "kind": "used" }))
+            .collect();
+        categories.push(json!({
+            "id": "free_space", "name": "Free space", "tokens": usable.saturating_sub(*used), "color": "",
+            "kind": "free",
+        }));
+        json!({
+            "categories": categories, "totalTokens": used, "maxTokens": usable, "rawMaxTokens": window,
+            "percentage": used * 100 / (*usable).max(1), "gridRows": [], "model": model, "memoryFiles": [],
+            "mcpTools": [], "agents": [],
+        })
+    }
+}
+
+fn sets_nothing(body: &Value) -> bool {
+    let empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    body.as_object().is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || empty(value)))
+}
+
+fn kind_name(kind: &becket_types::SpanKind) -> String {
+    serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+impl Front {
+    /// Answers a request, or passes it on.
+    pub(super) async fn request(&mut self, id: String, subtype: &str, body: &Value) -> Result<(), Failure> {
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let answer = match subtype {
+            // It can set nothing any more, but a program may ask again what there is.
+            "initialize" if sets_nothing(body) => Ok(self.greeting.clone()),
+            "initialize" => {
+                Err("the session has begun; initialize comes before the first message".to_owned())
+            }
+            "set_model" => {
+                let command = Command::SetModel { model: self.model.clone() };
+                self.with_receipt(id, command, json!({})).await;
+                return Ok(());
+            }
+            "set_max_thinking_tokens" => {
+                let tokens = body.get("max_thinking_tokens").and_then(Value::as_u64);
+                let effort = tokens.map(|tokens| effort_of(tokens).to_owned());
+                self.with_receipt(id, Command::SetEffort { effort }, json!({})).await;
+                return Ok(());
+            }
+            "rename_session" => match text("title") {
+                Some(title) => {
+                    self.with_receipt(id, Command::Rename { title: title.to_owned() }, json!({})).await;
+                    return Ok(());
+                }
+                None => Err("rename_session needs `title`".to_owned()),
+            },
+            "cancel_async_message" => match text("message_uuid") {
+                Some(uuid) => {
+                    let waits = self.waiting.iter().any(|known| known.as_deref() == Some(uuid));
+                    self.command(Command::Withdraw { client_id: uuid.to_owned() }).await;
+                    Ok(json!({ "cancelled": waits }))
+                }
+                None => Err("cancel_async_message needs `message_uuid`".to_owned()),
+            },
+            "stop_task" => match text("task_id").map(|task| self.tasks.get(task).cloned()) {
+                Some(Some(call_id)) => {
+                    let what = Box::new(Command::Interrupt);
+                    self.command(Command::ToSubagent { call_id, what }).await;
+                    Ok(json!({}))
+                }
+                Some(None) => Err("no task with this id is running".to_owned()),
+                None => Err("stop_task needs `task_id`".to_owned()),
+            },
+            "rewind_files" => match self.rewind(&id, body).await {
+                Ok(()) => return Ok(()),
+                Err(why) => Err(why),
+            },
+            "get_context_usage" => Ok(self.figures.context_usage(&self.model)),
+            "mcp_status" => Ok(json!({ "mcpServers": self.mcp_servers })),
+            "get_session_cost" => Ok(json!({
+                "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
+            })),
+            "get_usage" => Ok(json!({ "session": {
+                "total_cost_usd": self.figures.cost, "total_duration_ms": self.figures.duration_ms,
+                "total_api_duration_ms": self.figures.api_ms,
+            } })),
+            "list_models" => Ok(json!({ "models": [
+                { "value": "default", "displayName": self.model, "description": "the model of this session" },
+            ] })),
+            "get_settings" => Ok(self.settings.clone()),
+            "list_permission_rules" => Ok(json!({ "state": self.rules })),
+            "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+            "set_has_subscribers" => Ok(json!({})),
+            other => Err(format!("control request {other:?} is not supported")),
+        };
+        match answer {
+            Ok(response) => super::written(self.printer.control_response(&id, &response)),
+            Err(why) => super::written(self.printer.refusal(&id, &why)),
+        }
+    }
+
+    /// Gives the agent a command whose receipt is answered with `answer`.
+    pub(super) async fn with_receipt(&mut self, request_id: String, command: Command, answer: Value) {
+        self.receipts.insert(request_id.clone(), answer);
+        self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
+    }
+
+    async fn rewind(&mut self, id: &str, body: &Value) -> Result<(), String> {
+        let given = body
+            .get("user_message_id")
+            .and_then(Value::as_str)
+            .ok_or("rewind_files needs `user_message_id`")?;
+        if self.rewinding.is_some() {
+            return Err("another rewind_files is under way".to_owned());
+        }
+        if self.in_turn {
+            return Err("files can be rewound between turns only; interrupt the turn first".to_owned());
+        }
+        let to = match self.messages.get(given) {
+            Some(known) => *known,
+            None => given
+                .parse::<MessageId>()
+                .map_err(|_| format!("there is no user message {given:?} in this session"))?,
+        };
+        let dry_run = body.get("dry_run").and_then(Value::as_bool) == Some(true);
+        self.rewinding = Some(Rewinding { request_id: id.to_owned(), dry_run, plan: None });
+        self.command(Command::Rewind { to, what: RewindWhat::Files }).await;
+        Ok(())
+    }
+
+    /// Moves a rewind on by what the agent says.
+    pub(super) async fn rewind_saw(&mut self, event: &Event) -> Result<(), Failure> {
+        let Some(rewinding) = &mut self.rewinding else { return Ok(()) };
+        let answer = match event {
+            Event::UndoPlanned(plan) => {
+                let told = rewound(plan);
+                if rewinding.dry_run || plan.paths.is_empty() {
+                    told
+                } else {
+                    rewinding.plan = Some(told);
+                    let command = Command::CarryOut { plan: plan.plan, force: false };
+                    self.command(command).await;
+                    return Ok(());
+                }
+            }
+            Event::UndoDone(_) => rewinding.plan.take().unwrap_or_else(|| json!({ "canRewind": true })),
+            Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => {
+                json!({ "canRewind": false, "error": text })
+            }
+            _ => return Ok(()),
+        };
+        let Some(Rewinding { request_id, .. }) = self.rewinding.take() else { return Ok(()) };
+        match answer.get("error").and_then(Value::as_str) {
+            Some(why) => super::written(self.printer.refusal(&request_id, why)),
+            None => super::written(self.printer.control_response(&request_id, &answer)),
+        }
+    }
+}
+
+fn rewound(plan: &UndoPlan) -> Value {
+    let lines = plan.paths.iter().filter_map(|path| path.lines);
+    let (more, less) = lines.fold((0, 0), |(more, less), (a, b)| (more + a, less + b));
+    let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path)).collect();
+    json!({ "canRewind": true, "filesChanged": files, "insertions": more, "deletions": less })
+}

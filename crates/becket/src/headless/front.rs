@@ -1,0 +1,391 @@
+//! The loop of a headless run: events out, lines in, requests to the program, signals.
+//!
+//! Invariants:
+//! - The input ends for the agent only when no prompt is pending and the printer owes no further question, so a run whose
+//!   input was closed early still gives every result.
+//! - A question for permission is always answered: by the program, or with a refusal when its side is closed.
+
+use super::control::{Figures, Rewinding};
+use super::lines::{Lines, Read};
+use super::link::{HostRequest, OpenRequests};
+use super::{GRACE, Signals, note, until, written};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::slash::Slash;
+use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest};
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+
+/// A question that the program was asked.
+pub(super) struct Question {
+    call: CallId,
+    tool: String,
+    /// The input as the program saw it.
+    shown: Value,
+    /// The call of the subagent that asks.
+    subagent: Option<CallId>,
+}
+
+pub(super) struct Front {
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) events: mpsc::UnboundedReceiver<Event>,
+    pub(super) lines: Option<Lines>,
+    /// Lines that were read before the agent was made.
+    pub(super) early: VecDeque<Read>,
+    /// The agent has said what this session is.
+    pub(super) introduced: bool,
+    /// Something came on it that is not blank.
+    pub(super) asked: bool,
+    /// No more input will come.
+    pub(super) ended: bool,
+    /// The agent knows it.
+    pub(super) told_end: bool,
+    /// A turn is under way.
+    pub(super) in_turn: bool,
+    /// Prompts that were sent and not delivered, by the id that the program gave them.
+    pub(super) waiting: VecDeque<Option<String>>,
+    pub(super) requests: Option<mpsc::UnboundedReceiver<HostRequest>>,
+    pub(super) open: OpenRequests,
+    /// Questions for permission, by the id of their request.
+    pub(super) questions: HashMap<String, Question>,
+    /// Answers that wait for the agent's receipt.
+    pub(super) receipts: HashMap<String, Value>,
+    /// Subagents under way: the call that each works for, by its session.
+    pub(super) tasks: HashMap<String, CallId>,
+    /// Messages by the id that the program gave them.
+    pub(super) messages: HashMap<String, MessageId>,
+    pub(super) figures: Figures,
+    pub(super) rewinding: Option<Rewinding>,
+    /// The model that the session began with.
+    pub(super) model: String,
+    pub(super) cwd: PathBuf,
+    pub(super) settings: Value,
+    pub(super) rules: Value,
+    pub(super) mcp_servers: Vec<Value>,
+    /// The answer to `initialize`.
+    pub(super) greeting: Value,
+    pub(super) printer: Printer,
+    pub(super) environment: Environment,
+    pub(super) slash: Slash,
+    /// Somebody wants the last answer.
+    pub(super) keep_text: bool,
+    pub(super) last_text: Option<String>,
+    pub(super) interrupted: bool,
+    /// A program reads the lines.
+    pub(super) driven: bool,
+}
+
+impl Front {
+    /// Until the agent's events end, or a signal does. `None`: the events ended.
+    pub(super) async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
+        let mut deadline = None;
+        loop {
+            let step = tokio::select! {
+                biased;
+                event = self.events.recv() => match event {
+                    Some(event) => self.event(&event).await,
+                    None => return None,
+                },
+                request = next_request(self.requests.as_mut()) => self.host_request(request),
+                // Lines that a program sends early are answered when the agent is there.
+                line = next_line(&mut self.early, self.lines.as_mut()), if self.introduced => self.line(line).await,
+                status = signals.next() => {
+                    if self.interrupted || status == ExitStatus::Terminated {
+                        return Some(Ok(status));
+                    }
+                    self.interrupted = true;
+                    deadline = Some(tokio::time::Instant::now() + GRACE);
+                    self.command(Command::Interrupt).await;
+                    self.end_input().await;
+                    Ok(())
+                }
+                // Its end of the input may be closed early on purpose; nobody closes both ends and wants an answer.
+                () = pause(), if self.driven && self.lines.is_none() => {
+                    if crate::sys::reader_gone() {
+                        return Some(Ok(ExitStatus::Terminated));
+                    }
+                    Ok(())
+                }
+                () = until(deadline) => return Some(Ok(ExitStatus::Interrupted)),
+            };
+            if let Err(failure) = step {
+                return Some(Err(failure));
+            }
+        }
+    }
+
+    /// Writes what came while the agent was ending.
+    pub(super) fn drain(&mut self) -> Result<ExitStatus, Failure> {
+        while let Ok(event) = self.events.try_recv() {
+            self.remember(&event);
+            written(self.printer.event(&event))?;
+        }
+        Ok(if self.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
+    }
+
+    async fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        self.remember(event);
+        match event {
+            Event::PermissionAsked(request) => return self.question(request, None).await,
+            Event::Subagent { call_id, what } => {
+                if let Event::PermissionAsked(request) = &**what {
+                    return self.question(request, Some(call_id)).await;
+                }
+            }
+            Event::Receipt { request_id, error: None } => {
+                let answer = self.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                if let Some(mode) = answer.get("mode").and_then(Value::as_str) {
+                    written(self.printer.mode_changed(mode))?;
+                }
+                return written(self.printer.control_response(request_id, &answer));
+            }
+            _ => {}
+        }
+        self.rewind_saw(event).await?;
+        match written(self.printer.event(event))? {
+            Reaction::Nothing => {}
+            Reaction::Send(command) => self.command(command).await,
+            Reaction::TurnOver => {
+                self.in_turn = false;
+                self.withdraw_questions()?;
+                if self.ended {
+                    self.end_input_when_idle().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, event: &Event) {
+        self.figures.saw(event);
+        crate::servers::forget_firsts_after(&self.environment, event);
+        match event {
+            Event::SessionStarted { .. } => self.introduced = true,
+            Event::UserMessage { message, client_id, .. } if message.visibility().user => {
+                self.in_turn = true;
+                self.delivered(client_id.as_ref());
+                if let Some(id) = client_id {
+                    self.messages.insert(id.clone(), message.id);
+                }
+            }
+            // A question of the printer's own, such as one for a schema.
+            Event::UserMessage { client_id, .. } => {
+                self.in_turn = true;
+                self.delivered(client_id.as_ref());
+            }
+            Event::Withdrawn { client_id } => self.delivered(Some(client_id)),
+            Event::Subagent { call_id, what } => match &**what {
+                Event::SessionStarted { session, .. } => {
+                    self.tasks.insert(session.to_string(), call_id.clone());
+                }
+                Event::TurnFinished(_) => self.tasks.retain(|_, call| call != call_id),
+                _ => {}
+            },
+            Event::TurnFinished(result) => {
+                if result.compacted.is_some() {
+                    self.delivered(None);
+                }
+                if self.keep_text {
+                    self.last_text = Some(result.text.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn delivered(&mut self, client_id: Option<&String>) {
+        let at = self.waiting.iter().position(|waits| waits.as_ref() == client_id);
+        if let Some(at) = at.or(Some(0).filter(|_| client_id.is_none())) {
+            self.waiting.remove(at);
+        }
+    }
+
+    async fn line(&mut self, read: Option<Read>) -> Result<(), Failure> {
+        let Some(read) = read else { return self.input_ended().await };
+        self.asked |= !matches!(read, Ok(InputLine::Nothing));
+        match read {
+            Ok(InputLine::Nothing | InputLine::Cancel { .. }) => {}
+            Ok(InputLine::Command(Command::Prompt(mut input))) => {
+                if let [Part::Text { text, .. }] = &mut input.parts[..] {
+                    match self.slash.expanded(text.clone()).await {
+                        Ok(expanded) => *text = expanded,
+                        Err(why) => note(&why),
+                    }
+                }
+                self.command(Command::Prompt(input)).await;
+            }
+            Ok(InputLine::Command(command)) => self.command(command).await,
+            Ok(InputLine::Control { request_id, command }) => {
+                let answer = match &command {
+                    Command::Interrupt => {
+                        json!({ "still_queued": self.waiting.iter().flatten().collect::<Vec<_>>() })
+                    }
+                    Command::SetMode { mode } => json!({ "mode": mode }),
+                    _ => json!({}),
+                };
+                self.with_receipt(request_id, command, answer).await;
+            }
+            Ok(InputLine::Request { request_id, subtype, body }) => {
+                self.request(request_id, &subtype, &body).await?;
+            }
+            Ok(InputLine::Response { request_id, outcome }) => self.response(&request_id, outcome).await?,
+            Err(error) => written(self.printer.input_error(&error))?,
+        }
+        Ok(())
+    }
+
+    async fn input_ended(&mut self) -> Result<(), Failure> {
+        self.lines = None;
+        self.ended = true;
+        if !self.asked {
+            return Err(Failure::usage("no message came on stdin").hint(
+                "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
+            ));
+        }
+        self.open.close();
+        let questions: Vec<Question> = self.questions.drain().map(|(_, question)| question).collect();
+        for question in questions {
+            let command = gone(&question.call);
+            self.decide(question.subagent.as_ref(), command).await;
+        }
+        self.end_input_when_idle().await;
+        Ok(())
+    }
+
+    /// Without a schema the agent may know at once that nothing more comes. With one, the end of a turn may bring another
+    /// question, which an agent that has ended would not take.
+    async fn end_input_when_idle(&mut self) {
+        let pending = self.in_turn || !self.waiting.is_empty();
+        if !(pending && self.printer.may_ask()) {
+            self.end_input().await;
+        }
+    }
+
+    pub(super) async fn end_input(&mut self) {
+        if !std::mem::replace(&mut self.told_end, true) {
+            self.command(Command::EndInput).await;
+        }
+    }
+
+    /// Asks the program whether a call may run.
+    async fn question(
+        &mut self,
+        request: &PermissionRequest,
+        subagent: Option<&CallId>,
+    ) -> Result<(), Failure> {
+        if self.ended && self.lines.is_none() {
+            self.decide(subagent, gone(&request.call_id)).await;
+            return Ok(());
+        }
+        let id = self.open.id();
+        let body = can_use_tool(request, subagent, &self.cwd);
+        let question = Question {
+            call: request.call_id.clone(),
+            tool: request.tool.clone(),
+            shown: body["input"].clone(),
+            subagent: subagent.cloned(),
+        };
+        self.questions.insert(id.clone(), question);
+        written(self.printer.state("requires_action"))?;
+        written(self.printer.control_request(&id, &body))
+    }
+
+    async fn response(&mut self, id: &str, outcome: Result<Value, String>) -> Result<(), Failure> {
+        let Some(question) = self.questions.remove(id) else {
+            self.open.answered(id, outcome);
+            return Ok(());
+        };
+        if self.questions.is_empty() {
+            written(self.printer.state("running"))?;
+        }
+        let answer = answer_to(&question.call, &question.tool, &question.shown, &outcome);
+        for text in answer.notes {
+            note(&text);
+        }
+        if let Some(mode) = &answer.mode {
+            written(self.printer.mode_changed(mode))?;
+        }
+        for command in answer.commands {
+            match &command {
+                Command::Decide { .. } => self.decide(question.subagent.as_ref(), command).await,
+                // Also for the subagent, which has a copy of the rules.
+                Command::Grant { .. } | Command::Forbid { .. } => {
+                    if question.subagent.is_some() {
+                        self.decide(question.subagent.as_ref(), command.clone()).await;
+                    }
+                    self.command(command).await;
+                }
+                _ => self.command(command).await,
+            }
+        }
+        Ok(())
+    }
+
+    async fn decide(&self, subagent: Option<&CallId>, command: Command) {
+        let command = match subagent {
+            Some(call) => Command::ToSubagent { call_id: call.clone(), what: Box::new(command) },
+            None => command,
+        };
+        let _ = self.commands.send(command).await;
+    }
+
+    /// Questions that the end of a turn has answered need no answer of the program any more.
+    fn withdraw_questions(&mut self) -> Result<(), Failure> {
+        for id in std::mem::take(&mut self.questions).into_keys() {
+            written(self.printer.control_cancel(&id))?;
+        }
+        for id in self.open.dropped() {
+            written(self.printer.control_cancel(&id))?;
+        }
+        Ok(())
+    }
+
+    fn host_request(&mut self, request: Option<HostRequest>) -> Result<(), Failure> {
+        let Some(request) = request else {
+            self.requests = None;
+            return Ok(());
+        };
+        for id in self.open.dropped() {
+            written(self.printer.control_cancel(&id))?;
+        }
+        match self.open.take(request) {
+            Some((id, body)) => written(self.printer.control_request(&id, &body)),
+            None => Ok(()),
+        }
+    }
+
+    /// An agent that has ended takes no more commands; then its events end too.
+    pub(super) async fn command(&mut self, command: Command) {
+        match &command {
+            Command::Prompt(input) => self.waiting.push_back(input.client_id.clone()),
+            Command::Compact { .. } => self.waiting.push_back(None),
+            _ => {}
+        }
+        let _ = self.commands.send(command).await;
+    }
+}
+
+/// The time between two looks at whether the program is still there.
+async fn pause() {
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+}
+
+async fn next_line(early: &mut VecDeque<Read>, lines: Option<&mut Lines>) -> Option<Read> {
+    if let Some(read) = early.pop_front() {
+        return Some(read);
+    }
+    match lines {
+        Some(lines) => lines.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_request(requests: Option<&mut mpsc::UnboundedReceiver<HostRequest>>) -> Option<HostRequest> {
+    match requests {
+        Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,127 @@
+//! Requests to the program that drives becket, for whoever needs an answer of it: hooks and tools that live there.
+//!
+//! Model: a [`HostLink`] is a cheap handle; the front end owns the other side, writes each request as a `control_request`
+//! line and hands the answer back. A request that is dropped is withdrawn with `control_cancel_request`.
+//!
+//! Invariant: nothing waits for ever. When the program closes its side, every open request fails, and so does each later one.
+
+use serde_json::Value;
+use std::collections::HashMap;
+use tokio::sync::{mpsc, oneshot};
+
+/// Sends requests to the program.
+#[derive(Clone, Debug)]
+pub(crate) struct HostLink(mpsc::UnboundedSender<HostRequest>);
+
+/// A request on its way out.
+#[derive(Debug)]
+pub(crate) struct HostRequest {
+    body: Value,
+    reply: oneshot::Sender<Result<Value, String>>,
+}
+
+const GONE: &str = "the program that drives becket has closed its side";
+
+impl HostLink {
+    /// The link, and the side of it that the front end serves.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<HostRequest>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// The answer to a request whose `subtype` says what it is. `Err` says why there is none.
+    pub(crate) async fn request(&self, body: Value) -> Result<Value, String> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(HostRequest { body, reply }).map_err(|_| GONE.to_owned())?;
+        answer.await.unwrap_or_else(|_| Err(GONE.to_owned()))
+    }
+}
+
+/// Requests that wait for an answer, by their id.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    open: HashMap<String, oneshot::Sender<Result<Value, String>>>,
+    next: u64,
+    closed: bool,
+}
+
+impl OpenRequests {
+    /// A new id, unique in this process.
+    pub(super) fn id(&mut self) -> String {
+        self.next += 1;
+        format!("becket_{}", self.next)
+    }
+
+    /// Takes a request up: its id and body, to be written. `None` if nobody will answer any more; the request has failed then.
+    pub(super) fn take(&mut self, request: HostRequest) -> Option<(String, Value)> {
+        let HostRequest { body, reply } = request;
+        if self.closed {
+            let _ = reply.send(Err(GONE.to_owned()));
+            return None;
+        }
+        let id = self.id();
+        self.open.insert(id.clone(), reply);
+        Some((id, body))
+    }
+
+    /// Hands an answer to whoever waits for it. False if nobody does.
+    pub(super) fn answered(&mut self, id: &str, outcome: Result<Value, String>) -> bool {
+        self.open.remove(id).is_some_and(|reply| reply.send(outcome).is_ok())
+    }
+
+    /// The ids of requests that nobody waits for any more.
+    pub(super) fn dropped(&mut self) -> Vec<String> {
+        let gone: Vec<String> =
+            self.open.iter().filter(|(_, reply)| reply.is_closed()).map(|(id, _)| id.clone()).collect();
+        for id in &gone {
+            self.open.remove(id);
+        }
+        gone
+    }
+
+    /// The program will answer nothing more.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        for (_, reply) in self.open.drain() {
+            let _ = reply.send(Err(GONE.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn every_request_ends() {
+        let (link, mut receiver) = HostLink::new();
+        let mut open = OpenRequests::default();
+        let ask = |link: &HostLink| {
+            let link = link.clone();
+            tokio::spawn(async move { link.request(json!({ "subtype": "x" })).await })
+        };
+        let answered = ask(&link);
+        let (id, body) = open.take(receiver.recv().await.unwrap()).unwrap();
+        assert_eq!(body["subtype"], "x");
+        assert!(open.answered(&id, Ok(json!(1))));
+        assert!(!open.answered(&id, Ok(json!(2))), "an answer counts once");
+        assert_eq!(answered.await.unwrap(), Ok(json!(1)));
+
+        let dropped = ask(&link);
+        let (id, _) = open.take(receiver.recv().await.unwrap()).unwrap();
+        dropped.abort();
+        let _ = dropped.await;
+        assert_eq!(open.dropped(), [id]);
+
+        let closed = ask(&link);
+        open.take(receiver.recv().await.unwrap()).unwrap();
+        open.close();
+        assert_eq!(closed.await.unwrap(), Err(GONE.to_owned()));
+        let late = ask(&link);
+        assert!(open.take(receiver.recv().await.unwrap()).is_none());
+        assert_eq!(late.await.unwrap(), Err(GONE.to_owned()));
+        drop(receiver);
+        assert_eq!(link.request(json!({})).await, Err(GONE.to_owned()));
+    }
+}

@@ -1,0 +1,200 @@
+//! `initialize`: what a program says about a run before its first turn, and the answer to it.
+//!
+//! Its fields go into the settings of the run before the agent is made, so the system prompt and the tools are right
+//! from the first request on. A field that cannot be carried out is refused with a reason: a host that gives a hook relies
+//! on it.
+
+use crate::agents;
+use crate::assemble::Assembled;
+use crate::settings::RunSettings;
+use becket_hooks::{Group, Origin, Source};
+use becket_print::Schema;
+use serde_json::{Value, json};
+
+/// An `initialize` request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Initialize {
+    pub(super) request_id: String,
+    /// Hooks that are functions of the program.
+    pub(super) hooks: Vec<Group>,
+    /// Why it is refused; the run goes on without it.
+    pub(super) refused: Option<String>,
+}
+
+/// Fields that are not carried out, and what to use instead.
+const NOT_CARRIED_OUT: [(&str, &str); 1] =
+    [("sdkMcpServers", "tools of the host's process cannot be called")];
+
+/// Applies the request to the run. Warnings go to `notes`.
+pub(super) fn apply(
+    request_id: String,
+    body: &Value,
+    run: &mut RunSettings,
+    notes: &mut Vec<String>,
+) -> Initialize {
+    let (hooks, wrong) = callbacks(body, notes);
+    let refused = not_carried_out(body).or(wrong).or_else(|| set(body, run, notes).err());
+    Initialize { request_id, hooks, refused }
+}
+
+/// The hooks of a request, and why they cannot be used. A callback gets the id by which the program knows it.
+fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<String>) {
+    let Some(events) = body.get("hooks").and_then(Value::as_object) else { return (Vec::new(), None) };
+    let mut table = serde_json::Map::new();
+    for (event, matchers) in events {
+        let groups: Vec<Value> = matchers.as_array().into_iter().flatten().map(group).collect();
+        table.insert(event.clone(), Value::Array(groups));
+    }
+    let source = Source { origin: Origin::Sdk, place: String::new(), confined: false };
+    let parsed = becket_hooks::parse(&Value::Object(table), &source);
+    // Whoever gives a hook relies on it; one for an event that is not known is only told.
+    let given = events.values().filter(|list| list.as_array().is_some_and(|list| !list.is_empty())).count();
+    let wrong = (given > 0 && parsed.groups.is_empty() && !parsed.warnings.is_empty())
+        .then(|| format!("initialize: {}", parsed.warnings.join("; ")));
+    notes.extend(parsed.warnings);
+    (parsed.groups, wrong)
+}
+
+fn group(matcher: &Value) -> Value {
+    let ids = matcher.get("hookCallbackIds").and_then(Value::as_array);
+    let timeout = matcher.get("timeout").filter(|timeout| timeout.is_number());
+    let hooks: Vec<Value> = ids
+        .into_iter()
+        .flatten()
+        .map(|id| {
+            let mut hook = json!({ "type": "callback", "id": id });
+            if let Some(timeout) = timeout {
+                hook["timeout"] = timeout.clone();
+            }
+            hook
+        })
+        .collect();
+    let mut group = json!({ "hooks": hooks });
+    for key in ["matcher", "onFailure"] {
+        if let Some(value) = matcher.get(key).filter(|value| !value.is_null()) {
+            group[key] = value.clone();
+        }
+    }
+    group
+}
+
+fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(), String> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+    if let Some(prompt) = body.get("systemPrompt").filter(|prompt| !prompt.is_null()) {
+        run.system_prompt = Some(prompt_text(prompt)?);
+    }
+    if let Some(more) = text("appendSystemPrompt").filter(|more| !more.trim().is_empty()) {
+        run.append_system_prompt = Some(more);
+    }
+    if let Some(schema) = body.get("jsonSchema").filter(|schema| !schema.is_null()) {
+        let schema = Schema::compile(&schema.to_string()).map_err(|e| format!("initialize: {e}"))?;
+        run.schema = Some(std::sync::Arc::new(schema));
+    }
+    if let Some(agents) = body.get("agents").filter(|agents| !agents.is_null()) {
+        let (kinds, warnings) =
+            agents::of_json(agents).map_err(|why| format!("initialize: agents: {why}"))?;
+        run.agents.splice(0..0, kinds);
+        notes.extend(warnings);
+    }
+    if let Some(skills) = body.get("skills").and_then(Value::as_array) {
+        run.only_skills = Some(skills.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    }
+    if let Some(title) = text("title") {
+        run.title = Some(title);
+    }
+    run.subagent_text |= body.get("forwardSubagentText").and_then(Value::as_bool) == Some(true);
+    Ok(())
+}
+
+/// The system prompt as text: one text, or a list whose parts are joined.
+fn prompt_text(prompt: &Value) -> Result<String, String> {
+    match prompt {
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => Ok(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")),
+        _ => Err("initialize: systemPrompt must be a text or a list of texts".to_owned()),
+    }
+}
+
+/// Why a request cannot be accepted.
+fn not_carried_out(request: &Value) -> Option<String> {
+    let is_set = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    };
+    let given: Vec<String> = NOT_CARRIED_OUT
+        .iter()
+        .filter(|(field, _)| request.get(field).is_some_and(is_set))
+        .map(|(field, instead)| format!("`{field}` ({instead})"))
+        .collect();
+    (!given.is_empty()).then(|| format!("initialize: becket does not carry out {}", given.join(", ")))
+}
+
+/// The answer to `initialize`.
+pub(super) fn answer(assembled: &Assembled) -> Value {
+    let agents: Vec<Value> = assembled
+        .offers
+        .agents
+        .iter()
+        .map(|(name, about)| json!({ "name": name, "description": about }))
+        .collect();
+    let commands: Vec<Value> = assembled
+        .offers
+        .commands
+        .iter()
+        .map(|(name, about, hint)| json!({ "name": name, "description": about, "argumentHint": hint }))
+        .collect();
+    let model = assembled.opening.model.strip_prefix("anthropic/").unwrap_or(&assembled.opening.model);
+    json!({
+        "commands": commands, "agents": agents, "output_style": "default", "available_output_styles": ["default"],
+        "models": [{ "value": "default", "resolvedModel": model, "displayName": model, "description": "the model of this session" }],
+        "hook_on_failure_supported": true, "hooks_applied": true,
+        "account": { "apiKeySource": assembled.offers.api_key_source },
+        "claude_code_version": becket_print::CLAUDE_CODE_VERSION, "becket_version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_carried_out_is_refused() {
+        for (fields, named) in [
+            (json!({ "hooks": null, "agents": {} }), None),
+            (json!({ "hooks": {}, "sdkMcpServers": [] }), None),
+            (json!({ "sdkMcpServers": ["mine"] }), Some("sdkMcpServers")),
+        ] {
+            let why = not_carried_out(&fields);
+            assert_eq!(why.is_some(), named.is_some(), "{fields}");
+            if let (Some(why), Some(field)) = (why, named) {
+                assert!(why.contains(&format!("`{field}`")), "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn callbacks_become_hooks() {
+        let body = json!({ "hooks": {
+            "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 5, "onFailure": "block" }],
+            "Stop": [{ "matcher": null, "hookCallbackIds": ["hook_2"] }],
+        } });
+        let (groups, wrong) = callbacks(&body, &mut Vec::new());
+        assert_eq!((groups.len(), wrong), (2, None));
+        let handlers: usize = groups.iter().map(|group| group.handlers.len()).sum();
+        assert_eq!(handlers, 3);
+        assert!(groups.iter().any(|group| group.handlers.iter().all(|handler| handler.fails_closed)));
+        let (groups, wrong) = callbacks(&json!({ "hooks": null }), &mut Vec::new());
+        assert!(groups.is_empty() && wrong.is_none());
+    }
+
+    #[test]
+    fn a_system_prompt_comes_in_two_forms() {
+        assert_eq!(prompt_text(&json!("a")), Ok("a".into()));
+        assert_eq!(prompt_text(&json!(["a", "b"])), Ok("a\n\nb".into()));
+        assert_eq!(prompt_text(&json!([""])), Ok(String::new()));
+        assert!(prompt_text(&json!(3)).is_err());
+    }
+}

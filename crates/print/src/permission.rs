@@ -1,0 +1,230 @@
+//! `can_use_tool`: a question for permission as a control request, and its answer as commands of the agent.
+//!
+//! The program that drives becket decides. What it does not say clearly is a refusal: an answer of another shape never
+//! allows a call.
+
+use becket_types::{CallId, Command, Decision, PermissionRequest, sdk_names};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The request for a question.
+pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &Path) -> Value {
+    let mut out = json!({
+        "subtype": "can_use_tool",
+        "tool_name": sdk_names::sdk_name(&request.tool),
+        "display_name": sdk_names::sdk_name(&request.tool),
+        "input": sdk_names::sdk_input(&request.tool, &request.input, cwd),
+        "tool_use_id": request.call_id,
+        "decision_reason": request.reason,
+        "description": request.reason,
+        "permission_suggestions": suggestions(request),
+    });
+    if let Some(path) = request.access.paths.iter().find(|path| !path.starts_with(cwd)) {
+        out["blocked_path"] = json!(path);
+    }
+    if let Some(agent) = agent {
+        out["agent_id"] = json!(agent);
+    }
+    out
+}
+
+fn suggestions(request: &PermissionRequest) -> Vec<Value> {
+    let rule = request.offer.iter().map(|offer| {
+        let (tool, content) = sdk_names::rule_parts(&offer.rule);
+        let mut rule = json!({ "toolName": tool });
+        if let Some(content) = content {
+            rule["ruleContent"] = json!(content);
+        }
+        json!({ "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session" })
+    });
+    let writes = request.access.effect == becket_types::Effect::Write;
+    let mode = writes.then(|| json!({ "type": "setMode", "mode": "acceptEdits", "destination": "session" }));
+    rule.chain(mode).collect()
+}
+
+/// Meaning of an answer.
+#[derive(Debug, Default, PartialEq)]
+pub struct Answer {
+    /// In order; the decision is the last or, with an interrupt, the last but one.
+    pub commands: Vec<Command>,
+    /// Updates that cannot be carried out, in words.
+    pub notes: Vec<String>,
+    /// The permission mode that it sets.
+    pub mode: Option<String>,
+}
+
+/// The commands for the answer to the question about `call`, a call of `tool` with the input that was shown.
+pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value, String>) -> Answer {
+    let mut out = Answer::default();
+    let decide = |decision| Command::Decide { call_id: call.clone(), decision };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            out.commands.push(decide(deny(&format!("the program that was asked failed: {error}"))));
+            return out;
+        }
+    };
+    match answer.get("behavior").and_then(Value::as_str) {
+        Some("allow") => {
+            for update in answer.get("updatedPermissions").and_then(Value::as_array).into_iter().flatten() {
+                updated(update, &mut out);
+            }
+            let input = answer.get("updatedInput").filter(|input| input.is_object() && *input != shown);
+            out.commands.push(decide(match input {
+                Some(input) => Decision::AllowChanged { input: sdk_names::own_input(tool, input) },
+                None => Decision::AllowOnce,
+            }));
+        }
+        Some("deny") => {
+            let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+            out.commands.push(decide(deny(message)));
+            if answer.get("interrupt").and_then(Value::as_bool) == Some(true) {
+                out.commands.push(Command::Interrupt);
+            }
+        }
+        _ => {
+            let why = "the program that was asked answered without `behavior` (allow or deny)";
+            out.commands.push(decide(deny(why)));
+        }
+    }
+    out
+}
+
+/// The decision when nobody is there any more who could answer.
+pub fn gone(call: &CallId) -> Command {
+    let reason = "the program that decides about calls has closed its side";
+    Command::Decide { call_id: call.clone(), decision: deny(reason) }
+}
+
+fn deny(message: &str) -> Decision {
+    Decision::Deny { reason: Some(message.to_owned()).filter(|message| !message.is_empty()) }
+}
+
+/// One entry of `updatedPermissions`.
+fn updated(update: &Value, out: &mut Answer) {
+    let text = |name: &str| update.get(name).and_then(Value::as_str);
+    let rules = || {
+        update.get("rules").and_then(Value::as_array).into_iter().flatten().filter_map(|rule| {
+            let tool = rule.get("toolName").and_then(Value::as_str)?;
+            Some(sdk_names::rule_of(tool, rule.get("ruleContent").and_then(Value::as_str)))
+        })
+    };
+    match (text("type").unwrap_or_default(), text("behavior").unwrap_or("allow")) {
+        ("addRules" | "replaceRules", "allow") => {
+            out.commands.extend(rules().map(|rule| Command::Grant { rule }));
+        }
+        ("addRules" | "replaceRules", "deny") => {
+            out.commands.extend(rules().map(|rule| Command::Forbid { rule }));
+        }
+        ("removeRules", "allow") => out.commands.extend(rules().map(|rule| Command::Revoke { rule })),
+        ("setMode", _) => {
+            if let Some(mode) = text("mode") {
+                out.mode = Some(mode.to_owned());
+                out.commands.push(Command::SetMode { mode: mode.to_owned() });
+            }
+        }
+        (kind, behavior) => out.notes.push(format!(
+            "the permission update {kind} ({behavior}) cannot be carried out while a session runs; the call is decided \
+             without it"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{Access, RuleOffer};
+
+    fn request() -> PermissionRequest {
+        PermissionRequest {
+            call_id: CallId("c1".into()),
+            tool: "bash".into(),
+            input: json!({ "command": "echo hi" }),
+            access: Access::execute("echo hi"),
+            reason: "it runs a command".into(),
+            offer: Some(RuleOffer { rule: "Bash(echo *)".into(), covers: String::new() }),
+            nearest: None,
+            secrets: None,
+            preview: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_question_has_the_known_names_and_suggests_its_rule() {
+        let body = can_use_tool(&request(), None, Path::new("/w"));
+        assert_eq!((&body["tool_name"], &body["input"]["command"]), (&json!("Bash"), &json!("echo hi")));
+        assert_eq!(
+            body["permission_suggestions"],
+            json!([{"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "echo:*"}],
+                    "behavior": "allow", "destination": "session"}])
+        );
+        let mut write = request();
+        write.tool = "edit".into();
+        write.input = json!({ "path": "a", "old": "x", "new": "y" });
+        write.access = Access::write("/other/a".into());
+        write.offer = None;
+        let body = can_use_tool(&write, Some(&CallId("t".into())), Path::new("/w"));
+        assert_eq!((&body["tool_name"], &body["input"]["file_path"]), (&json!("Edit"), &json!("/w/a")));
+        assert_eq!((&body["blocked_path"], &body["agent_id"]), (&json!("/other/a"), &json!("t")));
+        assert_eq!(body["permission_suggestions"][0]["mode"], "acceptEdits");
+    }
+
+    #[test]
+    fn answers_become_commands() {
+        let call = CallId("c".into());
+        let decide = |decision| Command::Decide { call_id: CallId("c".into()), decision };
+        let shown = json!({ "command": "ls" });
+        let of = |answer: Value| answer_to(&call, "bash", &shown, &Ok(answer)).commands;
+        assert_eq!(of(json!({ "behavior": "allow", "updatedInput": shown })), [decide(Decision::AllowOnce)]);
+        assert_eq!(of(json!({ "behavior": "allow" })), [decide(Decision::AllowOnce)]);
+        assert_eq!(
+            of(
+                json!({ "behavior": "allow", "updatedInput": { "command": "pwd", "run_in_background": true } })
+            ),
+            [decide(Decision::AllowChanged { input: json!({ "command": "pwd", "background": "now" }) })]
+        );
+        assert_eq!(
+            of(json!({ "behavior": "deny", "message": "no", "interrupt": true })),
+            [decide(Decision::Deny { reason: Some("no".into()) }), Command::Interrupt]
+        );
+        let updates = json!([
+            { "type": "addRules", "rules": [{ "toolName": "Bash", "ruleContent": "ls:*" }], "behavior": "allow" },
+            { "type": "addRules", "rules": [{ "toolName": "Write" }], "behavior": "deny" },
+            { "type": "setMode", "mode": "acceptEdits", "destination": "session" },
+            { "type": "addDirectories", "directories": ["/x"] },
+        ]);
+        let answer = answer_to(
+            &call,
+            "bash",
+            &shown,
+            &Ok(json!({ "behavior": "allow", "updatedPermissions": updates })),
+        );
+        assert_eq!(
+            answer.commands,
+            [
+                Command::Grant { rule: "Bash(ls:*)".into() },
+                Command::Forbid { rule: "Write".into() },
+                Command::SetMode { mode: "acceptEdits".into() },
+                decide(Decision::AllowOnce),
+            ]
+        );
+        assert_eq!((answer.mode.as_deref(), answer.notes.len()), (Some("acceptEdits"), 1));
+    }
+
+    #[test]
+    fn what_is_not_clear_is_a_refusal() {
+        let call = CallId("c".into());
+        for answer in
+            [Ok(json!({})), Ok(json!({ "behavior": "maybe" })), Ok(json!(true)), Err("boom".to_owned())]
+        {
+            let commands = answer_to(&call, "bash", &json!({}), &answer).commands;
+            assert!(
+                matches!(
+                    &commands[..],
+                    [Command::Decide { decision: Decision::Deny { reason: Some(_) }, .. }]
+                ),
+                "{answer:?}: {commands:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! JSON lines as `codex exec --json` prints them: a thread, its turns, and the items that a turn consists of.
+//!
+//! Commands, edits, searches of the web, todo lists and tools of servers have items of their own. Every other tool of
+//! becket is an item of a tool call, on a server named `becket`.
+
+use super::Printer;
+use crate::shapes;
+use becket_types::{
+    CallId, Event, FileChange, FileChangeKind, Message, Part, TurnEnd, TurnResult, Usage, sdk_names,
+};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io;
+
+/// Items of the turn under way.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    count: u64,
+    /// Calls that were started: the id of the item, the tool and its input.
+    open: HashMap<CallId, (String, String, Value)>,
+    denied: Vec<CallId>,
+    /// The item of the todo list and its content.
+    todo: Option<(String, Value)>,
+}
+
+impl Items {
+    fn id(&mut self) -> String {
+        let id = format!("item_{}", self.count);
+        self.count += 1;
+        id
+    }
+}
+
+impl Printer {
+    /// Writes what an event means.
+    pub(super) fn codex(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::SessionStarted { session, cwd, .. } => {
+                self.cwd.clone_from(cwd);
+                self.line(json!({ "type": "thread.started", "thread_id": session }))
+            }
+            Event::UserMessage { steered: false, message, .. } if message.visibility().user => {
+                self.line(json!({ "type": "turn.started" }))
+            }
+            Event::AssistantMessage { message, .. } => self.said(message),
+            Event::ToolStarted { call_id, name, input } => self.tool_started(call_id, name, input),
+            Event::PermissionDenied(denial) => {
+                self.items.denied.push(denial.call_id.clone());
+                let known = (self.items.id(), denial.tool.clone(), denial.input.clone());
+                self.items.open.insert(denial.call_id.clone(), known);
+                Ok(())
+            }
+            Event::ToolFinished { message, changes, .. } => self.tool_finished(message, changes),
+            _ => Ok(()),
+        }
+    }
+
+    fn said(&mut self, message: &Message) -> io::Result<()> {
+        for part in &message.parts {
+            let (kind, text) = match part {
+                Part::Text { text, .. } => ("agent_message", text),
+                Part::Reasoning { text, .. } => ("reasoning", text),
+                _ => continue,
+            };
+            if !becket_types::is_blank(text) {
+                let id = self.items.id();
+                self.item("completed", json!({ "id": id, "type": kind, "text": text }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tool_started(&mut self, call: &CallId, name: &str, input: &Value) -> io::Result<()> {
+        let tool = sdk_names::own_name(name).into_owned();
+        if tool == "todo" {
+            self.items.open.insert(call.clone(), (String::new(), tool, input.clone()));
+            return Ok(());
+        }
+        let id = self.items.id();
+        let item = item(&id, &tool, input, None);
+        self.items.open.insert(call.clone(), (id, tool.clone(), input.clone()));
+        if is_edit(&tool) { Ok(()) } else { self.item("started", item) }
+    }
+
+    fn tool_finished(&mut self, message: &Message, changes: &[FileChange]) -> io::Result<()> {
+        let found = message.parts.iter().find_map(|part| match part {
+            Part::ToolResult { call_id, name, output, is_error, details, .. } => {
+                Some((call_id, name, output, *is_error, details))
+            }
+            _ => None,
+        });
+        let Some((call, name, output, failed, details)) = found else { return Ok(()) };
+        let (id, tool, input) = match self.items.open.remove(call) {
+            Some(known) => known,
+            // It was refused before it started.
+            None => (self.items.id(), sdk_names::own_name(name).into_owned(), Value::Null),
+        };
+        if tool == "todo" {
+            return self.todo(&input, details);
+        }
+        let status = match (failed, self.items.denied.contains(call)) {
+            (_, true) => "declined",
+            (true, false) => "failed",
+            (false, false) => "completed",
+        };
+        let end = Ended { output, status, details, changes };
+        self.item("completed", item(&id, &tool, &input, Some(&end)))
+    }
+
+    fn todo(&mut self, input: &Value, details: &Value) -> io::Result<()> {
+        let items = details.get("items").or_else(|| input.get("items")).cloned().unwrap_or_default();
+        let items: Vec<Value> = items
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|item| json!({ "text": item["content"], "completed": item["status"] == "completed" }))
+            .collect();
+        let (kind, id) = match &self.items.todo {
+            Some((id, _)) => ("updated", id.clone()),
+            None => ("started", self.items.id()),
+        };
+        let item = json!({ "id": id, "type": "todo_list", "items": items });
+        self.items.todo = Some((id, item.clone()));
+        self.item(kind, item)
+    }
+
+    /// The end of a turn. `structured`: the value for the schema, which is the last message.
+    pub(super) fn codex_result(
+        &mut self,
+        result: &TurnResult,
+        structured: Option<&Value>,
+        why: Option<&str>,
+    ) -> io::Result<()> {
+        if let Some((_, item)) = self.items.todo.take() {
+            self.item("completed", item)?;
+        }
+        if let Some(value) = structured {
+            let text = value.to_string();
+            if result.text.trim() != text {
+                let id = self.items.id();
+                self.item("completed", json!({ "id": id, "type": "agent_message", "text": text }))?;
+            }
+        }
+        self.items.open.clear();
+        self.items.denied.clear();
+        match why.map(str::to_owned).or_else(|| shapes::explain(&result.end)) {
+            None => self.line(json!({ "type": "turn.completed", "usage": usage(&result.usage) })),
+            Some(message) => {
+                if !matches!(result.end, TurnEnd::Interrupted) {
+                    self.line(json!({ "type": "error", "message": message }))?;
+                }
+                self.line(json!({ "type": "turn.failed", "error": { "message": message } }))
+            }
+        }
+    }
+
+    fn item(&mut self, what: &str, item: Value) -> io::Result<()> {
+        self.line(json!({ "type": format!("item.{what}"), "item": item }))
+    }
+}
+
+/// The end of a call.
+struct Ended<'a> {
+    output: &'a str,
+    status: &'a str,
+    details: &'a Value,
+    changes: &'a [FileChange],
+}
+
+fn is_edit(tool: &str) -> bool {
+    matches!(tool, "edit" | "multi_edit" | "write" | "apply_patch")
+}
+
+fn item(id: &str, tool: &str, input: &Value, end: Option<&Ended<'_>>) -> Value {
+    let status = end.map_or("in_progress", |end| end.status);
+    if tool == "bash" {
+        return json!({
+            "id": id, "type": "command_execution", "command": input["command"],
+            "aggregated_output": end.map_or("", |end| end.output),
+            "exit_code": end.and_then(|end| end.details.get("exit_code")), "status": status,
+        });
+    }
+    if is_edit(tool) {
+        let changes: Vec<Value> = end
+            .iter()
+            .flat_map(|end| end.changes)
+            .map(|change| {
+                let kind = match change.kind {
+                    FileChangeKind::Add => "add",
+                    FileChangeKind::Delete => "delete",
+                    FileChangeKind::Update => "update",
+                };
+                json!({ "path": change.path, "kind": kind })
+            })
+            .collect();
+        // A refused edit is one that failed: the type knows no other word.
+        let status = if status == "completed" { "completed" } else { "failed" };
+        return json!({ "id": id, "type": "file_change", "changes": changes, "status": status });
+    }
+    if tool == "web_search" {
+        return json!({ "id": id, "type": "web_search", "query": input["query"] });
+    }
+    let (server, name) = match tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+        Some(split) => split,
+        None => ("becket", tool),
+    };
+    let failed = end.is_some_and(|end| end.status != "completed");
+    let status = if status == "declined" { "failed" } else { status };
+    json!({
+        "id": id, "type": "mcp_tool_call", "server": server, "tool": name, "arguments": input,
+        "result": end.filter(|_| !failed).map(|end| json!({
+            "content": [{ "type": "text", "text": end.output }], "structured_content": null,
+        })),
+        "error": end.filter(|_| failed).map(|end| json!({ "message": end.output })), "status": status,
+    })
+}
+
+/// Input counts what came from the cache, too.
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input + usage.cache_read + usage.cache_write,
+        "cached_input_tokens": usage.cache_read, "cache_write_input_tokens": usage.cache_write,
+        "output_tokens": usage.output, "reasoning_output_tokens": usage.reasoning,
+    })
+}

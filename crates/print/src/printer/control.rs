@@ -1,0 +1,106 @@
+//! Lines of the control protocol: requests, answers, and what the session is doing.
+
+use super::{Format, Printer};
+use crate::exit::ExitStatus;
+use crate::terminal;
+use becket_types::Event;
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+
+impl Printer {
+    /// A request to the program that drives becket; its answer comes as a line of input.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn control_request(&mut self, request_id: &str, request: &Value) -> io::Result<()> {
+        self.line(json!({ "type": "control_request", "request_id": request_id, "request": request }))
+    }
+
+    /// Tells the program that a request needs no answer any more.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn control_cancel(&mut self, request_id: &str) -> io::Result<()> {
+        self.line(json!({ "type": "control_cancel_request", "request_id": request_id }))
+    }
+
+    /// A line that is already in its shape, such as `transcript_mirror`.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn raw(&mut self, line: Value) -> io::Result<()> {
+        self.emit(line)
+    }
+
+    /// The error answer to a control request.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
+        if self.options.format != Format::StreamJson {
+            self.status = ExitStatus::Usage;
+            return writeln!(self.notes, "becket: {}", terminal::clean(error));
+        }
+        self.line(json!({
+            "type": "control_response",
+            "response": { "subtype": "error", "request_id": request_id, "error": error },
+        }))
+    }
+
+    /// The success answer to a control request.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn control_response(&mut self, request_id: &str, response: &Value) -> io::Result<()> {
+        if self.options.format != Format::StreamJson {
+            return Ok(());
+        }
+        self.line(json!({
+            "type": "control_response",
+            "response": { "subtype": "success", "request_id": request_id, "response": response },
+        }))
+    }
+
+    /// The answer to a control request. Goes out at once, also where other lines are collected.
+    pub(super) fn receipt(&mut self, request_id: &str, error: Option<&str>) -> io::Result<()> {
+        match error {
+            None => self.control_response(request_id, &json!({})),
+            Some(error) => self.refusal(request_id, error),
+        }
+    }
+
+    /// Says what the session is doing now: `running`, `requires_action` or `idle`.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn state(&mut self, state: &str) -> io::Result<()> {
+        if !self.options.states || self.options.format != Format::StreamJson {
+            return Ok(());
+        }
+        let line =
+            self.system_line("session_state_changed", json!({ "state": state, "sdk_host_only": true }));
+        self.line(line)
+    }
+
+    /// The permission mode that later `system/init` lines name, with a line that it changed.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub fn mode_changed(&mut self, mode: &str) -> io::Result<()> {
+        if let Some(Event::SessionStarted { permission_mode, .. }) = &mut self.started {
+            mode.clone_into(permission_mode);
+        }
+        let line = self.system_line("status", json!({ "status": null, "permissionMode": mode }));
+        self.emit(line)
+    }
+
+    /// The lines at the start of a turn, for a program that sends messages.
+    pub(super) fn turn_began(&mut self) -> io::Result<()> {
+        if !self.options.driven {
+            return Ok(());
+        }
+        self.state("running")?;
+        let line = self.init();
+        self.emit(line)
+    }
+}

@@ -1,0 +1,80 @@
+//! Keeps lines below the size that clients read: the SDKs refuse a line of 1 MiB.
+//!
+//! Only what is long is shortened, and the line says so: a text keeps its beginning, an image becomes a line of text. The
+//! session keeps everything.
+
+use serde_json::{Value, json};
+
+/// Bytes of a line, its newline included.
+pub(super) const LIMIT: usize = 1024 * 1024 - 1;
+/// No text is cut below this, so a line always keeps its structure.
+const LEAST: usize = 256;
+
+/// The line as bytes, shortened if it is too long for clients.
+pub(super) fn bytes(mut line: Value) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(&line)?;
+    // JSON escapes make a text up to six times as long, so halving goes on until the bytes fit.
+    let mut most = LIMIT / 2;
+    while bytes.len() >= LIMIT && most >= LEAST {
+        shorten(&mut line, most);
+        bytes = serde_json::to_vec(&line)?;
+        most /= 2;
+    }
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) if text.len() > most => {
+            let cut = becket_types::cut_end(text, most);
+            let left_out = text.len() - cut.len();
+            *text = format!("{cut}\n[… {left_out} bytes left out of this line; the session has them …]");
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, most)),
+        Value::Object(fields) => {
+            let data = fields.get("source").and_then(|source| source.get("data")).and_then(Value::as_str);
+            if let Some(bytes) = data.map(str::len).filter(|bytes| *bytes > most) {
+                // A part of an image is no image.
+                let kind = fields.get("type").and_then(Value::as_str).unwrap_or("file").to_owned();
+                *value = json!({
+                    "type": "text",
+                    "text": format!("[{kind} of {bytes} bytes as base64 left out of this line; the session has it]"),
+                });
+                return;
+            }
+            fields.values_mut().for_each(|field| shorten(field, most));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_shortened_and_stay_json() {
+        for text in ["x".repeat(3_000_000), "\u{1}".repeat(900_000), "ä\n".repeat(700_000)] {
+            let line = bytes(json!({ "type": "user", "content": [{ "text": text }], "n": 1 })).unwrap();
+            assert!(line.len() <= LIMIT && line.ends_with(b"\n"), "{}", line.len());
+            let read: Value = serde_json::from_slice(&line).unwrap();
+            assert_eq!(read["n"], 1);
+            assert!(read["content"][0]["text"].as_str().unwrap().contains("bytes left out"));
+        }
+    }
+
+    #[test]
+    fn an_image_goes_whole_or_not_at_all() {
+        let image =
+            |n: usize| json!({ "type": "image", "source": { "type": "base64", "data": "A".repeat(n) } });
+        let line = bytes(json!({ "content": [image(2_000_000), image(10)] })).unwrap();
+        let read: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(read["content"][0]["type"], "text");
+        assert_eq!(read["content"][1], image(10));
+        let short = json!({ "content": [image(1000)] });
+        let mut same = serde_json::to_vec(&short).unwrap();
+        same.push(b'\n');
+        assert_eq!(bytes(short).unwrap(), same, "a line that fits is untouched");
+    }
+}

@@ -1,0 +1,152 @@
+//! `system` and `user` lines of `stream-json`, and `system/init` with what a session offers.
+
+use super::Printer;
+use crate::shapes;
+use becket_types::{Event, Message, MessageId, NoticeLevel, Origin, SessionId, Synthetic, sdk_names};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// The protocol that the lines follow. Clients of 2.0.0 and newer read them; the SDKs warn about older ones.
+pub const CLAUDE_CODE_VERSION: &str = "2.1.282";
+
+/// Facts about the session for `system/init` that no event carries.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFacts {
+    pub agents: Vec<String>,
+    pub slash_commands: Vec<String>,
+    /// `{name, status}` of each server.
+    pub mcp_servers: Vec<Value>,
+    pub effort: Option<String>,
+    /// The folder of this session, beside which those of its subagents are; `None` if it is not kept.
+    pub folder: Option<PathBuf>,
+}
+
+impl SessionFacts {
+    /// The ledger of a subagent's session: everything that it said and did.
+    pub(super) fn ledger_of(&self, session: SessionId) -> Option<String> {
+        let folder = self.folder.as_ref()?.parent()?.join(session.to_string());
+        Some(folder.join("ledger.jsonl").to_string_lossy().into_owned())
+    }
+}
+
+impl Printer {
+    /// The `system/init` line for the session that `self.started` describes.
+    pub(super) fn init(&self) -> Value {
+        let Some(Event::SessionStarted {
+            session,
+            cwd,
+            model,
+            tools,
+            permission_mode,
+            skills,
+            api_key_source,
+            ..
+        }) = &self.started
+        else {
+            return Value::Null;
+        };
+        let facts = &self.options.facts;
+        let tools: Vec<_> = tools.iter().map(|tool| sdk_names::sdk_name(tool)).collect();
+        json!({
+            "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd,
+            "tools": tools, "mcp_servers": facts.mcp_servers, "model": shapes::model(model),
+            "permissionMode": permission_mode, "slash_commands": facts.slash_commands, "agents": facts.agents,
+            "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
+            "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
+            "becket_version": self.options.version, "capabilities": ["interrupt_receipt_v1"],
+        })
+    }
+
+    /// The model of the session as it is named on the wire.
+    pub(super) fn model(&self) -> String {
+        match &self.started {
+            Some(Event::SessionStarted { model, .. }) => shapes::model(model).to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// Events that are `system` lines.
+    pub(super) fn system(&self, event: &Event) -> Option<Value> {
+        let (subtype, body) = match event {
+            Event::CompactionStarted { .. } => ("status", json!({ "status": "compacting" })),
+            Event::CompactionFailed { reason } => (
+                "status",
+                json!({ "status": null, "error": reason, "compact_result": "failed", "compact_error": reason }),
+            ),
+            Event::CompactBoundary { trigger, pre_tokens, post_tokens, entry, left_out, .. } => {
+                let mut metadata = json!({
+                    "trigger": if *trigger == becket_types::CompactionTrigger::Manual { "manual" } else { "auto" },
+                    "cause": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens, "entry": entry,
+                });
+                if !left_out.is_empty() {
+                    metadata["left_out"] = json!(left_out);
+                }
+                ("compact_boundary", json!({ "compact_metadata": metadata }))
+            }
+            Event::Retry { attempt, max, delay, status, error } => (
+                "api_retry",
+                json!({ "attempt": attempt, "max_retries": max, "retry_delay_ms": delay, "error_status": status, "error": error }),
+            ),
+            Event::PermissionDenied(denial) => {
+                let mut body = shapes::denial(denial, &self.cwd);
+                body["message"] = json!(denial.reason);
+                body["decision_reason"] = json!(denial.reason);
+                ("permission_denied", body)
+            }
+            Event::Notice { level, text } => ("informational", json!({ "level": level, "content": text })),
+            Event::SummaryPreparation { state } => {
+                ("informational", json!({ "level": NoticeLevel::Info, "content": state.to_string() }))
+            }
+            Event::Pruned { entry, calls, freed } => {
+                ("pruned", json!({ "entry": entry, "calls": calls, "freed_tokens": freed }))
+            }
+            Event::UndoPlanned(plan) => ("undo_planned", serde_json::to_value(plan).ok()?),
+            Event::UndoDone(outcome) => ("undo_done", serde_json::to_value(outcome).ok()?),
+            Event::CompactionPlanned(plan) => ("compaction_planned", serde_json::to_value(plan).ok()?),
+            Event::CompactionReverted { entry, counts } => {
+                ("compaction_reverted", json!({ "entry": entry, "counts": counts }))
+            }
+            Event::ContextPlanned(plan) => ("context_planned", serde_json::to_value(plan).ok()?),
+            Event::ContextChanged { text } => ("context_changed", json!({ "content": text })),
+            _ => return None,
+        };
+        Some(self.system_line(subtype, body))
+    }
+
+    pub(super) fn system_line(&self, subtype: &str, body: Value) -> Value {
+        let mut line = json!({ "type": "system", "subtype": subtype, "session_id": self.session, "uuid": MessageId::new() });
+        if let Some(parent) = &self.parent {
+            line["parent_tool_use_id"] = json!(parent);
+        }
+        if let (Value::Object(line), Value::Object(body)) = (&mut line, body) {
+            line.extend(body);
+        }
+        line
+    }
+
+    pub(super) fn user(&self, message: &Message) -> Value {
+        json!({
+            "type": "user",
+            "message": shapes::user_message(message, &*self.blobs),
+            "parent_tool_use_id": self.parent,
+            "session_id": self.session,
+            "uuid": message.id,
+        })
+    }
+
+    pub(super) fn synthetic(&self, message: &Message) -> Value {
+        let mut line = self.user(message);
+        debug_assert!(!message.visibility().user);
+        line["isSynthetic"] = json!(true);
+        if message.metadata.compaction_continue {
+            line["metadata"] = json!({ "compaction_continue": true });
+            if message.metadata.had_media {
+                line["metadata"]["had_media"] = json!(true);
+            }
+            line["origin"] = json!({ "kind": "auto-continuation" });
+        } else if let Origin::Synthetic(Synthetic::Reminder) = message.origin {
+            line["origin"] = json!({ "kind": "task-notification" });
+        }
+        line
+    }
+}

@@ -1,0 +1,75 @@
+//! The official SDKs drive becket: `claude-agent-sdk` (PyPI), `@anthropic-ai/claude-agent-sdk` and `@openai/codex-sdk`
+//! (npm), as `tests/peers/sdks/install.sh` installs them. Where they are not installed, each test says in one line that it
+//! skipped.
+
+use becket_testkit::{Answer, MockServer};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder with the packages, if `needed` is there.
+fn peers(test: &str, needed: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("BECKET_PEERS").map(PathBuf::from);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let dir =
+        named.or_else(|| cache.or_else(home).map(|dir| dir.join("becket-peers")).map(|dir| dir.join("sdks")));
+    let dir = dir.filter(|dir| dir.join(needed).exists());
+    if dir.is_none() {
+        println!("skipped {test}: the packages of tests/peers/sdks are not installed");
+    }
+    dir
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/sdks").join(name)
+}
+
+/// Runs a script against the built binary and shows all it printed if it fails.
+fn passes(command: &mut Command, least: usize) {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
+    assert!(passed >= least, "{passed} scenarios ran:\n{text}\n{errors}");
+}
+
+fn clean(program: &Path, peers: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LANG", "C.UTF-8").env("BECKET_PEERS", peers).current_dir(peers);
+    for name in ["PATH", "TMPDIR", "HOME", "LLVM_PROFILE_FILE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+#[test]
+fn the_python_sdk_runs_on_becket() {
+    let Some(peers) = peers("the_python_sdk_runs_on_becket", "python/bin/python") else { return };
+    let server = MockServer::start([Answer::text("Hello over the wire.")]);
+    let mut command = clean(&peers.join("python/bin/python"), &peers);
+    command.arg(script("python.py")).arg(env!("CARGO_BIN_EXE_becket"));
+    command.env("ANTHROPIC_BASE_URL", server.url());
+    passes(&mut command, 24);
+    assert_eq!(server.requests().len(), 1, "one scenario speaks to the server");
+}
+
+#[test]
+fn the_typescript_sdk_runs_on_becket() {
+    let needed = "node_modules/@anthropic-ai/claude-agent-sdk/package.json";
+    let Some(peers) = peers("the_typescript_sdk_runs_on_becket", needed) else { return };
+    let mut command = clean(Path::new("node"), &peers);
+    command.arg(script("typescript.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
+    passes(&mut command, 6);
+}
+
+#[test]
+fn the_codex_sdk_runs_on_becket() {
+    let needed = "node_modules/@openai/codex-sdk/package.json";
+    let Some(peers) = peers("the_codex_sdk_runs_on_becket", needed) else { return };
+    let mut command = clean(Path::new("node"), &peers);
+    command.arg(script("codex.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
+    passes(&mut command, 7);
+}

@@ -1,0 +1,121 @@
+// Drives becket through the official SDK of codex, @openai/codex-sdk, unchanged, with `codexPathOverride`.
+//
+// usage: node codex.mjs BECKET [SCENARIO...]; prints `ok NAME` for each scenario; exit code 1 after a failure.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const packages = process.env.BECKET_PEERS ?? process.cwd();
+// The package has no entry for `require`, so its file is named.
+const entry = path.join(packages, "node_modules/@openai/codex-sdk/dist/index.js");
+const { Codex } = await import(pathToFileURL(entry));
+const becket = process.argv[2];
+
+class Place {
+  constructor() {
+    this.dir = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "codex-")));
+    this.cwd = path.join(this.dir, "work");
+    fs.mkdirSync(this.cwd);
+    fs.mkdirSync(path.join(this.dir, "home"));
+    this.count = 0;
+    const env = { PATH: process.env.PATH, HOME: path.join(this.dir, "home") };
+    this.codex = new Codex({ codexPathOverride: becket, env });
+  }
+  model(...steps) {
+    const file = path.join(this.dir, `model${this.count++}.json`);
+    steps = steps.map((step) => (typeof step === "string" ? { text: step } : step));
+    fs.writeFileSync(file, JSON.stringify({ name: "scripted", window: 200000, steps }));
+    return `script:${file}`;
+  }
+  options(model, more = {}) {
+    return { model, workingDirectory: this.cwd, skipGitRepoCheck: true, ...more };
+  }
+}
+
+const call = (name, input) => ({ text: "", calls: [{ name, input }] });
+
+const scenarios = {
+  async a_run_gives_its_answer(place) {
+    const thread = place.codex.startThread(place.options(place.model("hello there")));
+    const turn = await thread.run("say hello");
+    assert.equal(turn.finalResponse, "hello there");
+    assert.ok(turn.usage.input_tokens > 0 && turn.usage.output_tokens > 0);
+    assert.ok(thread.id);
+  },
+  async a_streamed_run_has_items(place) {
+    const model = place.model(
+      call("todo", { items: [{ content: "write", status: "in_progress" }] }),
+      call("write", { path: "a.txt", content: "a\n" }),
+      call("bash", { command: "echo hi" }),
+      "done",
+    );
+    const thread = place.codex.startThread(place.options(model, { sandboxMode: "danger-full-access" }));
+    const { events } = await thread.runStreamed("go");
+    const seen = [];
+    for await (const event of events) seen.push(event);
+    const done = seen.filter((event) => event.type === "item.completed").map((event) => event.item);
+    const of = (type) => done.find((item) => item.type === type);
+    assert.equal(seen[0].type, "thread.started");
+    assert.equal(seen.at(-1).type, "turn.completed");
+    assert.deepEqual(of("file_change").changes.map((change) => change.kind), ["add"]);
+    assert.equal(of("command_execution").exit_code, 0);
+    assert.match(of("command_execution").aggregated_output, /hi/);
+    assert.equal(of("todo_list").items[0].text, "write");
+    assert.equal(of("agent_message").text, "done");
+  },
+  async a_thread_is_resumed(place) {
+    const first = place.codex.startThread(place.options(place.model("one")));
+    await first.run("one");
+    const again = place.codex.resumeThread(first.id, place.options(place.model("two")));
+    assert.equal((await again.run("two")).finalResponse, "two");
+    assert.equal(again.id, first.id);
+  },
+  async an_answer_fits_its_schema(place) {
+    const outputSchema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    const thread = place.codex.startThread(place.options(place.model(call("StructuredOutput", { n: 3 }), "three")));
+    const turn = await thread.run("count", { outputSchema });
+    assert.deepEqual(JSON.parse(turn.finalResponse), { n: 3 });
+  },
+  async images_come_along(place) {
+    const file = path.join(place.dir, "a.png");
+    const png =
+      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    fs.writeFileSync(file, Buffer.from(png, "base64"));
+    const thread = place.codex.startThread(place.options(place.model("black")));
+    const turn = await thread.run([
+      { type: "text", text: "look" },
+      { type: "local_image", path: file },
+    ]);
+    assert.equal(turn.finalResponse, "black");
+  },
+  async a_read_only_run_changes_nothing(place) {
+    const model = place.model(call("write", { path: "a.txt", content: "a" }), "could not");
+    const thread = place.codex.startThread(place.options(model, { sandboxMode: "read-only" }));
+    assert.equal((await thread.run("go")).finalResponse, "could not");
+    assert.ok(!fs.existsSync(path.join(place.cwd, "a.txt")));
+  },
+  async a_failure_is_an_error(place) {
+    const model = place.model({ error: { kind: "invalid_request", message: "no such thing", status: 400 } });
+    const thread = place.codex.startThread(place.options(model));
+    await assert.rejects(thread.run("go"), /no such thing/);
+  },
+};
+
+let failed = 0;
+for (const [name, scenario] of Object.entries(scenarios)) {
+  if (process.argv.length > 3 && !process.argv.slice(3).includes(name)) continue;
+  const place = new Place();
+  const late = new Promise((_, no) => setTimeout(() => no(new Error("too late")), 120000).unref());
+  try {
+    await Promise.race([scenario(place), late]);
+    console.log("ok", name);
+  } catch (error) {
+    failed += 1;
+    console.log("failed", name, error);
+  }
+  fs.rmSync(place.dir, { recursive: true, force: true });
+}
+process.exit(failed ? 1 : 0);

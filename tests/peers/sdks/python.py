@@ -1,0 +1,580 @@
+"""Drives becket through the official Python SDK: claude_agent_sdk, unchanged, with `cli_path`.
+
+usage: python.py BECKET [SCENARIO...]; prints `ok NAME` for each scenario, and a traceback with exit code 1 for a
+failure. The model is scripted, except where ANTHROPIC_BASE_URL names a server.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import traceback
+import uuid
+
+import claude_agent_sdk as sdk
+from claude_agent_sdk import (
+    AgentDefinition,
+    AssistantMessage,
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    HookMatcher,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    PermissionUpdate,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TextBlock,
+    ToolUseBlock,
+    query,
+)
+from claude_agent_sdk.types import PermissionRuleValue
+
+BECKET = sys.argv[1]
+PNG = base64.b64encode(
+    base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+).decode()
+SCENARIOS = []
+
+
+def scenario(function):
+    SCENARIOS.append(function)
+    return function
+
+
+def call(name, given, text="", id=None):
+    out = {"name": name, "input": given}
+    if id:
+        out["id"] = id
+    return {"text": text, "calls": [out]}
+
+
+class Place:
+    """A folder to work in, a home, and a model that answers from a script."""
+
+    def __init__(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.cwd = os.path.join(self.dir.name, "work")
+        self.home = os.path.join(self.dir.name, "home")
+        os.makedirs(self.cwd)
+        os.makedirs(self.home)
+        self.number = 0
+        self.stderr = []
+
+    def model(self, *steps, **more):
+        self.number += 1
+        path = os.path.join(self.dir.name, f"model{self.number}.json")
+        steps = [{"text": step} if isinstance(step, str) else step for step in steps]
+        with open(path, "w") as file:
+            json.dump({"name": "scripted", "window": 200000, "steps": steps, **more}, file)
+        return f"script:{path}"
+
+    def options(self, model, **more):
+        env = {"HOME": self.home, **more.pop("env", {})}
+        return ClaudeAgentOptions(
+            cli_path=BECKET, cwd=self.cwd, model=model, env=env, stderr=self.stderr.append, **more
+        )
+
+    def write(self, name, text):
+        path = os.path.join(self.cwd, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+
+async def collect(prompt, options):
+    return [message async for message in query(prompt=prompt, options=options)]
+
+
+def result(messages):
+    found = [message for message in messages if isinstance(message, ResultMessage)]
+    assert len(found) == 1, messages
+    return found[0]
+
+
+def inits(messages):
+    return [m for m in messages if isinstance(m, SystemMessage) and m.subtype == "init"]
+
+
+def calls(messages):
+    blocks = [block for m in messages if isinstance(m, AssistantMessage) for block in m.content]
+    return [block for block in blocks if isinstance(block, ToolUseBlock)]
+
+
+async def one(*messages):
+    for message in messages:
+        yield {"type": "user", "message": {"role": "user", "content": message}, "parent_tool_use_id": None}
+
+
+@scenario
+async def a_query_gives_its_answer(place):
+    messages = await collect("say hello", place.options(place.model("hello there")))
+    end = result(messages)
+    assert (end.subtype, end.is_error, end.result, end.num_turns) == ("success", False, "hello there", 1), end
+    init = inits(messages)
+    assert len(init) == 1, messages
+    data = init[0].data
+    for tool in ["Read", "Write", "Edit", "Bash", "Grep", "Glob", "Task", "TodoWrite"]:
+        assert tool in data["tools"], data["tools"]
+    assert tuple(int(n) for n in data["claude_code_version"].split(".")) >= (2, 0, 0)
+    assert "compact" in data["slash_commands"] and "explore" in data["agents"], data
+    assert data["session_id"] == end.session_id
+    texts = [b.text for m in messages if isinstance(m, AssistantMessage) for b in m.content if isinstance(b, TextBlock)]
+    assert texts == ["hello there"], texts
+
+
+@scenario
+async def a_query_over_the_wire_of_anthropic(place):
+    base = os.environ.get("ANTHROPIC_BASE_URL")
+    if not base:
+        return
+    env = {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": "sk-test"}
+    messages = await collect("say hello", place.options("claude-sonnet-4-5", env=env))
+    end = result(messages)
+    assert end.result == "Hello over the wire." and end.total_cost_usd is not None, end
+    assert inits(messages)[0].data["model"] == "claude-sonnet-4-5"
+
+
+@scenario
+async def tools_have_the_known_names_inputs_and_results(place):
+    path = place.write("a.txt", "one\ntwo\n")
+    model = place.model(
+        call("read", {"path": "a.txt"}),
+        call("edit", {"path": "a.txt", "old": "two", "new": "three"}),
+        call("bash", {"command": "echo hi"}),
+        "done",
+    )
+    options = place.options(model, permission_mode="acceptEdits", allowed_tools=["Bash(echo:*)"])
+    messages = await collect("go", options)
+    assert result(messages).result == "done"
+    read, edit, bash = calls(messages)
+    assert (read.name, read.input) == ("Read", {"file_path": os.path.realpath(path)}), read
+    assert edit.name == "Edit" and edit.input["old_string"] == "two" and edit.input["new_string"] == "three", edit
+    assert (bash.name, bash.input["command"]) == ("Bash", "echo hi")
+    results = [m.tool_use_result for m in messages if getattr(m, "tool_use_result", None)]
+    assert results[0]["file"]["content"] == "one\ntwo" and results[0]["type"] == "text", results[0]
+    assert results[1]["structuredPatch"][0]["lines"], results[1]
+    assert results[2]["stdout"].strip().startswith("hi"), results[2]
+    assert open(path).read() == "one\nthree\n"
+
+
+@scenario
+async def a_client_keeps_the_session_and_begins_each_turn_with_init(place):
+    async with ClaudeSDKClient(place.options(place.model("first", "second"))) as client:
+        sessions = []
+        for prompt, answer in [("one", "first"), ("two", "second")]:
+            await client.query(prompt)
+            messages = [m async for m in client.receive_response()]
+            assert result(messages).result == answer, messages
+            assert len(inits(messages)) == 1, messages
+            sessions.append(result(messages).session_id)
+        assert len(set(sessions)) == 1
+        info = await client.get_server_info()
+        assert any(command["name"] == "compact" for command in info["commands"]), info
+
+
+@scenario
+async def a_program_allows_with_another_input(place):
+    asked = []
+
+    async def may(tool, given, context):
+        asked.append((tool, given, context.tool_use_id, context.suggestions))
+        return PermissionResultAllow(updated_input={**given, "content": "changed by the host\n"})
+
+    model = place.model(call("write", {"path": "new.txt", "content": "from the model\n"}, id="w1"), "done")
+    messages = await collect(one("go"), place.options(model, can_use_tool=may))
+    assert result(messages).result == "done"
+    tool, given, id, suggestions = asked[0]
+    assert (tool, given["content"], id) == ("Write", "from the model\n", "w1"), asked
+    assert given["file_path"] == os.path.join(os.path.realpath(place.cwd), "new.txt"), given
+    assert suggestions, "a suggestion for next time"
+    assert open(os.path.join(place.cwd, "new.txt")).read() == "changed by the host\n"
+
+
+@scenario
+async def a_program_denies(place):
+    async def may(tool, given, context):
+        return PermissionResultDeny(message="not on a Tuesday")
+
+    model = place.model(
+        call("write", {"path": "new.txt", "content": "x"}),
+        {"expect": {"contains": ["not on a Tuesday"]}, "text": "understood"},
+    )
+    messages = await collect(one("go"), place.options(model, can_use_tool=may))
+    end = result(messages)
+    assert end.result == "understood" and end.permission_denials, end
+    assert end.permission_denials[0]["tool_name"] == "Write"
+    assert not os.path.exists(os.path.join(place.cwd, "new.txt"))
+
+
+@scenario
+async def a_denial_can_end_the_turn(place):
+    async def may(tool, given, context):
+        return PermissionResultDeny(message="stop", interrupt=True)
+
+    model = place.model(call("write", {"path": "new.txt", "content": "x"}), "never")
+    async with ClaudeSDKClient(place.options(model, can_use_tool=may)) as client:
+        await client.query("go")
+        end = result([m async for m in client.receive_response()])
+        assert end.subtype == "error_during_execution" and end.is_error, end
+
+
+@scenario
+async def rules_of_an_answer_hold_for_the_session(place):
+    asked = []
+
+    async def may(tool, given, context):
+        asked.append(tool)
+        rule = PermissionUpdate(
+            type="addRules", rules=[PermissionRuleValue(tool_name="Write")], behavior="allow", destination="session"
+        )
+        return PermissionResultAllow(updated_permissions=[rule])
+
+    model = place.model(
+        call("write", {"path": "a.txt", "content": "a"}), call("write", {"path": "b.txt", "content": "b"}), "done"
+    )
+    messages = await collect(one("go"), place.options(model, can_use_tool=may))
+    assert result(messages).result == "done" and asked == ["Write"], asked
+    assert os.path.exists(os.path.join(place.cwd, "b.txt"))
+
+
+@scenario
+async def an_interrupt_ends_the_turn_and_the_session_goes_on(place):
+    slow = call("bash", {"command": "sleep 60"})
+    model = place.model(slow, "after the interrupt")
+    options = place.options(model, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("go")
+        messages = []
+        async for message in client.receive_messages():
+            messages.append(message)
+            if isinstance(message, AssistantMessage):
+                await client.interrupt()
+            if isinstance(message, ResultMessage):
+                break
+        assert result(messages).subtype == "error_during_execution", messages
+        await client.query("again")
+        assert result([m async for m in client.receive_response()]).result == "after the interrupt"
+
+
+@scenario
+async def sessions_are_resumed_continued_and_forked(place):
+    first = result(await collect("one", place.options(place.model("first"))))
+    resumed = result(await collect("two", place.options(place.model("second"), resume=first.session_id)))
+    assert (resumed.session_id, resumed.result) == (first.session_id, "second"), resumed
+    options = place.options(place.model("third"), continue_conversation=True)
+    assert result(await collect("three", options)).session_id == first.session_id
+    options = place.options(place.model("fourth"), resume=first.session_id, fork_session=True)
+    forked = result(await collect("four", options))
+    assert forked.session_id != first.session_id and forked.result == "fourth", forked
+    named = "01890a5d-ac96-774b-bcce-b302099a8057"
+    assert result(await collect("five", place.options(place.model("fifth"), session_id=named))).session_id == named
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@scenario
+async def an_answer_fits_its_schema(place):
+    model = place.model(
+        call("StructuredOutput", {"n": "many"}),
+        {"expect": {"contains": ["does not fit"], "tools": ["StructuredOutput"]}, **call("StructuredOutput", {"n": 3})},
+        "Three.",
+    )
+    options = place.options(model, output_format={"type": "json_schema", "schema": SCHEMA})
+    end = result(await collect("count", options))
+    assert (end.subtype, end.structured_output) == ("success", {"n": 3}), end
+
+
+@scenario
+async def an_answer_that_never_fits_is_an_error(place):
+    options = place.options(
+        place.model({"text": "many", "repeat": 9}), output_format={"type": "json_schema", "schema": SCHEMA}
+    )
+    messages = []
+    try:
+        async for message in query(prompt="count", options=options):
+            messages.append(message)
+    except Exception as error:
+        assert getattr(error, "exit_code", None) == 6, error
+    end = result(messages)
+    assert end.subtype == "error_max_structured_output_retries" and end.is_error, end
+
+
+@scenario
+async def partial_messages_stream(place):
+    options = place.options(place.model("hello there"), include_partial_messages=True)
+    messages = await collect("go", options)
+    events = [m.event for m in messages if isinstance(m, StreamEvent)]
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "message_start" and kinds[-1] == "message_stop", kinds
+    text = "".join(e["delta"]["text"] for e in events if e["type"] == "content_block_delta")
+    assert text == "hello there", events
+
+
+@scenario
+async def images_go_in_and_out(place):
+    image = os.path.join(place.cwd, "a.png")
+    with open(image, "wb") as file:
+        file.write(base64.b64decode(PNG))
+    content = [
+        {"type": "text", "text": "look"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    ]
+    model = place.model(call("read", {"path": "a.png"}), "black")
+    options = place.options(model, extra_args={"replay-user-messages": None})
+    messages = await collect(one(content), options)
+    assert result(messages).result == "black", messages
+    text = json.dumps([getattr(m, "content", None) for m in messages], default=lambda o: o.__dict__)
+    assert '"blob"' not in text and '"media_type": "image/png"' in text, text
+
+
+@scenario
+async def subagents_are_described_and_reported(place):
+    agents = {"checker": AgentDefinition(description="checks", prompt="You check.", tools=["Read"])}
+    model = place.model(
+        {"when": {"anywhere": ["You check."]}, "text": "checked"},
+        call("task", {"description": "check it", "prompt": "check", "agent": "checker"}, id="t1"),
+        {"expect": {"contains": ["checked"]}, "text": "done"},
+    )
+    messages = await collect("go", place.options(model, agents=agents))
+    assert result(messages).result == "done", messages
+    assert "checker" in inits(messages)[0].data["agents"]
+    task = calls(messages)[0]
+    assert task.name == "Task" and task.input["subagent_type"] == "checker", task
+    started = [m for m in messages if isinstance(m, SystemMessage) and m.subtype == "task_started"]
+    ended = [m for m in messages if isinstance(m, SystemMessage) and m.subtype == "task_notification"]
+    assert started[0].data["task_id"] == ended[0].data["task_id"], (started, ended)
+    assert ended[0].data["status"] == "completed" and os.path.exists(ended[0].data["output_file"]), ended[0].data
+
+
+@scenario
+async def system_prompts_come_in_every_form(place):
+    for given, wanted in [
+        ("Speak in rhymes.", "Speak in rhymes."),
+        ({"type": "preset", "preset": "claude_code", "append": "And be brief."}, "And be brief."),
+    ]:
+        model = place.model({"expect": {"anywhere": [wanted]}, "text": "ok"})
+        assert result(await collect("go", place.options(model, system_prompt=given))).result == "ok"
+    model = place.model({"expect": {"absent": ["You are becket"]}, "text": "bare"})
+    assert result(await collect("go", place.options(model))).result == "bare"
+
+
+@scenario
+async def setting_sources_are_chosen(place):
+    place.write(".claude/settings.json", json.dumps({"permissions": {"deny": ["Write"]}}))
+    place.write(".becket/config.toml", '[permissions]\ndeny = ["Write"]\n')
+    for sources, there in [(["project"], False), ([], True)]:
+        messages = await collect("go", place.options(place.model("ok"), setting_sources=sources))
+        assert ("Write" in inits(messages)[0].data["tools"]) == there, (sources, inits(messages)[0].data["tools"])
+
+
+@scenario
+async def tools_are_chosen(place):
+    messages = await collect("go", place.options(place.model("ok"), tools=["Read", "Bash", "NoSuchTool"]))
+    assert sorted(inits(messages)[0].data["tools"]) == ["Bash", "Read"], inits(messages)[0].data["tools"]
+    options = place.options(place.model("ok"), disallowed_tools=["Bash", "TodoWrite"])
+    tools = inits(await collect("go", options))[0].data["tools"]
+    assert "Bash" not in tools and "TodoWrite" not in tools and "Read" in tools, tools
+
+
+@scenario
+async def limits_and_failures_are_errors(place):
+    looping = place.model({**call("read", {"path": "a.txt", "offset": 1}), "repeat": 20})
+    messages, raised = [], None
+    try:
+        async for message in query(prompt="go", options=place.options(looping, max_turns=2)):
+            messages.append(message)
+    except Exception as error:
+        raised = error
+    end = result(messages)
+    assert end.subtype == "error_max_turns" and end.is_error and raised is not None, (end, raised)
+    assert getattr(raised, "exit_code", None) == 3, raised
+    failing = place.model({"error": {"kind": "invalid_request", "message": "no such thing", "status": 400}})
+    messages, raised = [], None
+    try:
+        async for message in query(prompt="go", options=place.options(failing)):
+            messages.append(message)
+    except Exception as error:
+        raised = error
+    assert result(messages).is_error and raised is not None, messages
+
+
+@scenario
+async def unknown_flags_are_warnings(place):
+    options = place.options(place.model("ok"), extra_args={"brand-new-flag": None, "another": "value"})
+    assert result(await collect("go", options)).result == "ok"
+    assert any("brand-new-flag" in line for line in place.stderr), place.stderr
+
+
+@scenario
+async def requests_about_the_session_are_answered(place):
+    options = place.options(place.model("one", "two"), permission_mode="default")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("go")
+        assert result([m async for m in client.receive_response()]).result == "one"
+        usage = await client.get_context_usage()
+        assert usage["totalTokens"] > 0 and usage["categories"], usage
+        assert "mcpServers" in await client.get_mcp_status()
+        await client.set_permission_mode("acceptEdits")
+        for wrong in [client.stop_task("nope"), client.rewind_files("nope")]:
+            try:
+                await wrong
+                raise AssertionError("an error was expected")
+            except AssertionError:
+                raise
+            except Exception:
+                pass
+        await client.query("again")
+        messages = [m async for m in client.receive_response()]
+        assert inits(messages)[0].data["permissionMode"] == "acceptEdits", inits(messages)[0].data
+
+
+@scenario
+async def files_are_rewound(place):
+    path = place.write("a.txt", "before\n")
+    model = place.model(
+        call("read", {"path": "a.txt"}), call("write", {"path": "a.txt", "content": "after\n"}), "done"
+    )
+    options = place.options(
+        model,
+        permission_mode="acceptEdits",
+        enable_file_checkpointing=True,
+        extra_args={"replay-user-messages": None},
+    )
+    async with ClaudeSDKClient(options) as client:
+        await client.query("go")
+        messages = [m async for m in client.receive_response()]
+        assert open(path).read() == "after\n"
+        user = next(m for m in messages if type(m).__name__ == "UserMessage" and m.uuid and not m.tool_use_result)
+        await client.rewind_files(user.uuid)
+        assert open(path).read() == "before\n"
+
+
+@scenario
+async def hooks_of_the_program_are_asked(place):
+    seen = []
+
+    async def before(given, id, context):
+        seen.append((given["hook_event_name"], given["tool_name"], given["tool_input"]))
+        if given["tool_input"].get("command", "").startswith("rm"):
+            return {
+                "hookSpecificOutput": {
+                    "hookEventName": "PreToolUse",
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": "the hook says no",
+                }
+            }
+        return {}
+
+    async def after(given, id, context):
+        seen.append((given["hook_event_name"], given["tool_name"]))
+        return {}
+
+    model = place.model(
+        call("bash", {"command": "rm -rf keep"}),
+        {"expect": {"contains": ["the hook says no"]}, **call("bash", {"command": "echo hi"})},
+        "done",
+    )
+    os.makedirs(os.path.join(place.cwd, "keep"))
+    hooks = {
+        "PreToolUse": [HookMatcher(matcher="Bash", hooks=[before])],
+        "PostToolUse": [HookMatcher(hooks=[after])],
+    }
+    options = place.options(model, hooks=hooks, permission_mode="bypassPermissions")
+    messages = await collect(one("go"), options)
+    assert result(messages).result == "done", messages
+    assert ("PreToolUse", "Bash", {"command": "rm -rf keep"}) in seen, seen
+    assert ("PostToolUse", "Bash") in seen, seen
+    assert os.path.exists(os.path.join(place.cwd, "keep"))
+
+
+@scenario
+async def a_killed_program_leaves_nothing_behind(place):
+    script = (
+        "import asyncio, sys\n"
+        "from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient\n"
+        "async def main():\n"
+        "    o = ClaudeAgentOptions(cli_path=sys.argv[1], cwd=sys.argv[2], model=sys.argv[3], session_id=sys.argv[5],\n"
+        "        permission_mode='bypassPermissions', env={'HOME': sys.argv[4]})\n"
+        "    async with ClaudeSDKClient(o) as client:\n"
+        "        await client.query('go')\n"
+        "        async for m in client.receive_messages():\n"
+        "            print(type(m).__name__, flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    for n in range(int(os.environ.get("SDK_KILLS", "5"))):
+        mark = f"30.{os.getpid()}{n}"
+        model = place.model(call("bash", {"command": f"sleep {mark}"}), "never")
+        session = str(uuid.uuid4())
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, BECKET, place.cwd, model, place.home, session,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )
+        lines = 0
+        while lines < 1 + n % 2 and (await program.stdout.readline()):
+            lines += 1
+        await asyncio.sleep(random.random() * 0.3)
+        program.kill()
+        await program.wait()
+        for _ in range(200):
+            left = [p for p in processes() if model in p or mark in p]
+            if not left:
+                break
+            await asyncio.sleep(0.1)
+        assert not left, left
+        end = result(await collect("again", place.options(place.model("still here"), resume=session)))
+        assert end.result == "still here", end
+
+
+def processes():
+    found = []
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    found.append(file.read().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                pass
+    return found
+
+
+@scenario
+async def a_hundred_sessions_at_once(place):
+    count = int(os.environ.get("SDK_SESSIONS", "100"))
+    model = place.model("hello")
+
+    async def run(n):
+        return result(await collect(f"number {n}", place.options(model))).result
+
+    answers = await asyncio.gather(*[run(n) for n in range(count)])
+    assert answers == ["hello"] * count
+
+
+async def main():
+    wanted = sys.argv[2:]
+    failed = 0
+    for function in SCENARIOS:
+        if wanted and function.__name__ not in wanted:
+            continue
+        place = Place()
+        try:
+            await asyncio.wait_for(function(place), float(os.environ.get("SDK_DEADLINE", "120")))
+            print("ok", function.__name__, flush=True)
+        except BaseException:
+            failed += 1
+            traceback.print_exc()
+            print("failed", function.__name__, "".join(place.stderr)[-2000:], flush=True)
+        finally:
+            place.dir.cleanup()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    signal.alarm(int(os.environ.get("SDK_ALARM", "900")))
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,171 @@
+// Drives becket through the official TypeScript SDK, @anthropic-ai/claude-agent-sdk, unchanged, with
+// `pathToClaudeCodeExecutable`.
+//
+// usage: node typescript.mjs BECKET [SCENARIO...]; prints `ok NAME` for each scenario; exit code 1 after a failure.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const packages = process.env.BECKET_PEERS ?? process.cwd();
+const require = createRequire(path.join(packages, "package.json"));
+const { query } = await import(pathToFileURL(require.resolve("@anthropic-ai/claude-agent-sdk")));
+const becket = process.argv[2];
+
+class Place {
+  constructor() {
+    this.dir = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "sdk-")));
+    this.cwd = path.join(this.dir, "work");
+    this.home = path.join(this.dir, "home");
+    fs.mkdirSync(this.cwd);
+    fs.mkdirSync(this.home);
+    this.count = 0;
+    this.stderr = "";
+  }
+  model(...steps) {
+    const file = path.join(this.dir, `model${this.count++}.json`);
+    steps = steps.map((step) => (typeof step === "string" ? { text: step } : step));
+    fs.writeFileSync(file, JSON.stringify({ name: "scripted", window: 200000, steps }));
+    return `script:${file}`;
+  }
+  options(model, more = {}) {
+    return {
+      pathToClaudeCodeExecutable: becket,
+      cwd: this.cwd,
+      model,
+      env: { ...process.env, HOME: this.home },
+      stderr: (text) => (this.stderr += text),
+      ...more,
+    };
+  }
+}
+
+const call = (name, input, id) => ({ text: "", calls: [{ name, input, ...(id ? { id } : {}) }] });
+
+async function collect(prompt, options, each = async () => {}) {
+  const messages = [];
+  const running = query({ prompt, options });
+  for await (const message of running) {
+    messages.push(message);
+    await each(message, running);
+  }
+  return messages;
+}
+const result = (messages) => messages.find((message) => message.type === "result");
+const inits = (messages) => messages.filter((message) => message.subtype === "init");
+async function* input(...texts) {
+  for (const content of texts) yield { type: "user", message: { role: "user", content }, parent_tool_use_id: null };
+}
+
+const scenarios = {
+  async a_query_gives_its_answer(place) {
+    const messages = await collect("hello", place.options(place.model("hello there")));
+    assert.equal(result(messages).result, "hello there");
+    assert.equal(inits(messages).length, 1);
+    assert.ok(inits(messages)[0].tools.includes("Read"));
+    assert.ok(inits(messages)[0].slash_commands.includes("compact"));
+  },
+  async a_program_decides_about_calls(place) {
+    const asked = [];
+    const canUseTool = async (tool, given) => {
+      asked.push(tool);
+      return tool === "Write"
+        ? { behavior: "allow", updatedInput: { ...given, content: "by the host\n" } }
+        : { behavior: "deny", message: "never" };
+    };
+    const model = place.model(
+      call("write", { path: "a.txt", content: "by the model" }),
+      call("bash", { command: "touch b.txt" }),
+      { expect: { contains: ["never"] }, text: "done" },
+    );
+    const messages = await collect(input("go"), place.options(model, { canUseTool, permissionMode: "default" }));
+    assert.equal(result(messages).result, "done");
+    assert.deepEqual(asked, ["Write", "Bash"]);
+    assert.equal(fs.readFileSync(path.join(place.cwd, "a.txt"), "utf8"), "by the host\n");
+    assert.ok(!fs.existsSync(path.join(place.cwd, "b.txt")));
+  },
+  async prompts_agents_and_schemas_come_with_initialize(place) {
+    const model = place.model(
+      { expect: { anywhere: ["Speak in rhymes."], tools: ["StructuredOutput"] }, ...call("StructuredOutput", { n: 3 }) },
+      "three",
+    );
+    const schema = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+    const messages = await collect(
+      "go",
+      place.options(model, {
+        systemPrompt: "Speak in rhymes.",
+        agents: { checker: { description: "checks", prompt: "You check." } },
+        outputFormat: { type: "json_schema", schema },
+      }),
+    );
+    assert.deepEqual(result(messages).structured_output, { n: 3 });
+    assert.ok(inits(messages)[0].agents.includes("checker"));
+  },
+  async an_interrupt_has_a_receipt(place) {
+    const model = place.model(call("bash", { command: "sleep 60" }), "after");
+    let release;
+    const second = new Promise((done) => (release = done));
+    async function* prompts() {
+      yield* input("go");
+      await second;
+      yield* input("again");
+    }
+    const results = [];
+    const options = place.options(model, { permissionMode: "bypassPermissions", allowDangerouslySkipPermissions: true });
+    await collect(prompts(), options, async (message, running) => {
+      if (message.type === "assistant" && results.length === 0) {
+        const receipt = await running.interrupt();
+        if (receipt) assert.deepEqual(receipt.still_queued, []);
+      }
+      if (message.type === "result") {
+        results.push(message);
+        release();
+      }
+    });
+    assert.deepEqual(results.map((one) => one.subtype), ["error_during_execution", "success"]);
+    assert.equal(results[1].result, "after");
+  },
+  async a_session_is_resumed(place) {
+    const first = result(await collect("one", place.options(place.model("first"))));
+    const again = result(await collect("two", place.options(place.model("second"), { resume: first.session_id })));
+    assert.deepEqual([again.session_id, again.result], [first.session_id, "second"]);
+  },
+  async requests_about_the_session_are_answered(place) {
+    let release;
+    const over = new Promise((done) => (release = done));
+    async function* prompts() {
+      yield* input("go");
+      await over;
+    }
+    await collect(prompts(), place.options(place.model("one")), async (message, running) => {
+      if (message.type !== "result") return;
+      const commands = await running.supportedCommands();
+      assert.ok(commands.some((command) => command.name === "compact"));
+      assert.deepEqual(await running.mcpServerStatus(), []);
+      assert.ok((await running.supportedModels()).length > 0);
+      await running.setPermissionMode("plan");
+      await running.setModel(undefined);
+      await running.setMaxThinkingTokens(2000);
+      release();
+    });
+  },
+};
+
+let failed = 0;
+for (const [name, scenario] of Object.entries(scenarios)) {
+  if (process.argv.length > 3 && !process.argv.slice(3).includes(name)) continue;
+  const place = new Place();
+  const late = new Promise((_, no) => setTimeout(() => no(new Error("too late")), 120000).unref());
+  try {
+    await Promise.race([scenario(place), late]);
+    console.log("ok", name);
+  } catch (error) {
+    failed += 1;
+    console.log("failed", name, error, place.stderr);
+  }
+  fs.rmSync(place.dir, { recursive: true, force: true });
+}
+process.exit(failed ? 1 : 0);
