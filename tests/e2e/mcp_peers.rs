@@ -142,7 +142,6 @@ fn the_scenarios_of_the_newest_protocol() {
         "http-custom-headers",
         "http-invalid-tool-headers",
         "json-schema-ref-no-deref",
-        "json-schema-2020-12-preservation",
     ];
     let version = Some("2026-07-28");
     all_conform("the_scenarios_of_the_newest_protocol", "conformance-next", version, &scenarios);
@@ -158,11 +157,25 @@ const AUTHORIZATION: &[&str] = &[
     "auth/scope-from-www-authenticate",
     "auth/scope-from-scopes-supported",
     "auth/scope-omitted-when-undefined",
+    "auth/scope-step-up",
+    "auth/resource-mismatch",
     "auth/token-endpoint-auth-basic",
     "auth/token-endpoint-auth-post",
     "auth/token-endpoint-auth-none",
     "auth/pre-registration",
 ];
+
+#[test]
+fn the_scenarios_of_issuers() {
+    let scenarios = [
+        "auth/iss-supported",
+        "auth/iss-wrong-issuer",
+        "auth/iss-unexpected",
+        "auth/iss-supported-missing",
+        "auth/metadata-issuer-mismatch",
+    ];
+    all_conform("the_scenarios_of_issuers", "conformance-next", Some("2026-07-28"), &scenarios);
+}
 
 #[test]
 fn the_scenarios_of_authorization() {
