@@ -1,5 +1,11 @@
 //! End to end: the built binary against real HTTP, in a home of its own. One file a subject; one test binary for all.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "tests; they say what they skip"
+)]
 
 mod after_result;
 mod bad_input;

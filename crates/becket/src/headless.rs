@@ -156,7 +156,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.last_message.clone() };
-    until_the_end(front, rest, settings.input == InputFormat::StreamJson).await
+    Box::pin(until_the_end(front, rest, settings.input == InputFormat::StreamJson)).await
 }
 
 /// Adds hooks that are functions of the program.

@@ -304,6 +304,10 @@ struct Surroundings {
 }
 
 impl Surroundings {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "made in one place, of parts that have owners of their own"
+    )]
     fn new(
         environment: &Environment,
         settings: &RunSettings,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// A program that takes longer waits for something that nobody answers.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// A key that comes without a lifetime is used for so long.
 const USUAL: Duration = Duration::from_mins(5);
 /// A token is given up so long before its end: a request may take a while to arrive.
@@ -89,7 +89,7 @@ mod tests {
     fn what_a_program_may_print() {
         for (text, want) in [
             ("abc\n", Ok(("abc".to_owned(), USUAL))),
-            (r#"{"token": "t", "expires_in": 60}"#, Ok(("t".to_owned(), Duration::from_secs(60)))),
+            (r#"{"token": "t", "expires_in": 60}"#, Ok(("t".to_owned(), Duration::from_mins(1)))),
             (r#"{"access_token": "t"}"#, Ok(("t".to_owned(), USUAL))),
             ("", Err("printed no key".to_owned())),
             (r#"{"other": 1}"#, Err("printed no key".to_owned())),

@@ -53,7 +53,7 @@ pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, 
     if kept.len() == text.lines().count() {
         return Ok(false);
     }
-    let new: String = kept.iter().map(|line| format!("{line}\n")).collect();
+    let new: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
     wishes::write(&path, &new).map_err(|e| format!("{} was not written: {e}", path.display()))?;
     Ok(true)
 }

@@ -50,7 +50,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
         kind,
         credential: credential(environment, settings, name),
         headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        auth: config.auth.or(built_in.map(|vendor| vendor.auth)).and_then(auth),
+        auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
         compat,
         models: config.models.iter().map(figures).collect(),
         key_hint: built_in.and_then(|vendor| key_hint(vendor, config)),
@@ -69,8 +69,8 @@ fn wire(kind: ProviderKind) -> Kind {
     }
 }
 
-fn auth(auth: ProviderAuth) -> Option<Auth> {
-    Some(match auth {
+fn auth(auth: ProviderAuth) -> Auth {
+    match auth {
         ProviderAuth::Bearer => Auth::Bearer,
         ProviderAuth::XApiKey => Auth::XApiKey,
         ProviderAuth::ApiKey => Auth::ApiKey,
@@ -78,7 +78,7 @@ fn auth(auth: ProviderAuth) -> Option<Auth> {
         ProviderAuth::None => Auth::None,
         ProviderAuth::Aws => Auth::Aws,
         ProviderAuth::Google => Auth::Google,
-    })
+    }
 }
 
 /// The address that is configured, else that of a variable, else the built-in one. The two providers whose adapters know their

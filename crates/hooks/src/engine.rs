@@ -246,7 +246,7 @@ impl Inner {
             Ok(outcome) => outcome,
             Err(why) => {
                 run.result = if timed_out { HookResult::TimedOut } else { HookResult::Failed };
-                run.detail = cut_end(&why, MAX_DETAIL).to_owned();
+                cut_end(&why, MAX_DETAIL).clone_into(&mut run.detail);
                 let mut text = format!("{} hook {label}: {why}", call.event);
                 let mut outcome = HookOutcome::default();
                 if job.handler.fails_closed {
@@ -381,7 +381,7 @@ fn substituted(value: &Value, input: &Value) -> Value {
     match value {
         Value::String(text) => {
             let mut out = text.clone();
-            while let Some((from, to)) = out.find("${").and_then(|at| Some((at, at + out[at..].find('}')?))) {
+            if let Some((from, to)) = out.find("${").and_then(|at| Some((at, at + out[at..].find('}')?))) {
                 let path = out[from + 2..to].replace('.', "/");
                 let found = input.pointer(&format!("/{path}"));
                 let words =

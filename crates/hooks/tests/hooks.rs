@@ -1,4 +1,5 @@
 //! Real programs and a real server as hooks: what they decide, and what happens when they hang, flood, crash or print nonsense.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use becket_hooks::{Engine, EngineSettings, Origin, Source, parse};
 use becket_types::{HookCall, HookEvent, HookOutcome, HookPermission, HookResult};
@@ -96,7 +97,7 @@ async fn a_hook_that_hangs_is_ended_with_everything_that_it_started() {
     let hooks = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": text, "timeout": 0.5}]}]});
     let began = Instant::now();
     let outcome = engine(dir.path(), hooks).run(call(HookEvent::PreToolUse, dir.path())).await;
-    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(began.elapsed() < Duration::from_mins(1));
     assert_eq!(outcome.runs[0].result, HookResult::TimedOut);
     assert_eq!(outcome.permission, None);
     let pid = std::fs::read_to_string(&pids).unwrap();

@@ -165,18 +165,18 @@ fn shown(progress: &Progress) -> String {
     out
 }
 
-/// The server's words about the authorization that it wants, if that is the reason of the error.
-fn challenge(error: &(dyn std::error::Error + 'static)) -> Option<Option<String>> {
+/// Returns the call's failure if the reason of the error is that the server wants an authorization.
+fn needs_authorization(error: &(dyn std::error::Error + 'static)) -> Option<CallError> {
     let mut current = Some(error);
     while let Some(error) = current {
         if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
-            return Some(Some(required.www_authenticate_header.clone()));
+            return Some(CallError::NeedsAuth(Some(required.www_authenticate_header.clone())));
         }
         if let Some(scope) = error.downcast_ref::<InsufficientScopeError>() {
-            return Some(Some(scope.www_authenticate_header.clone()));
+            return Some(CallError::NeedsAuth(Some(scope.www_authenticate_header.clone())));
         }
         if matches!(error.downcast_ref::<AuthError>(), Some(AuthError::AuthorizationRequired)) {
-            return Some(None);
+            return Some(CallError::NeedsAuth(None));
         }
         current = error.source();
     }
@@ -187,10 +187,8 @@ pub(crate) fn failure(error: &ServiceError) -> CallError {
     match error {
         ServiceError::McpError(data) => CallError::Refused(data.clone()),
         ServiceError::TransportClosed => CallError::Closed("the connection to the server ended".to_owned()),
-        ServiceError::TransportSend(why) => match challenge(why.error.as_ref()) {
-            Some(challenge) => CallError::NeedsAuth(challenge),
-            None => CallError::Closed(crate::transport::http::reasons(why)),
-        },
+        ServiceError::TransportSend(why) => needs_authorization(why.error.as_ref())
+            .unwrap_or_else(|| CallError::Closed(crate::transport::http::reasons(why))),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(*timeout),
         other => CallError::Odd(other.to_string()),

@@ -328,7 +328,7 @@ fn fill_text(text: &str, vars: &dyn Fn(&str) -> Option<String>, missing: &mut Ve
             None => match default {
                 Some(default) => out.push_str(default),
                 None if is_name => missing.push(name.to_owned()),
-                None => out.push_str(&rest[start..start + 2 + end + 1]),
+                None => out.push_str(&rest[start..=start + 2 + end]),
             },
         }
         rest = &after[end + 1..];

@@ -6,8 +6,8 @@ use crate::elicitation::{Answer, Elicitation, Form, Question};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
@@ -75,8 +75,11 @@ impl Handler {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation =
-            Some(ElicitationCapability::new().with_form(Default::default()).with_url(Default::default()));
+        capabilities.elicitation = Some(
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::default())
+                .with_url(UrlElicitationCapability::default()),
+        );
         let mut config = ClientConfig::new(capabilities, Implementation::new("becket", self.version.clone()));
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config

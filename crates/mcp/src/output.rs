@@ -87,7 +87,7 @@ impl<'a> Gathered<'a> {
                 bytes.len()
             )),
             (Err(why), _) => {
-                self.texts.push(format!("[{what} ({kind}, {} bytes): not kept: {why}]", bytes.len()))
+                self.texts.push(format!("[{what} ({kind}, {} bytes): not kept: {why}]", bytes.len()));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Longest time for the text of a prompt.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// A longer text is cut.
 const LONGEST: usize = 200 * 1024;
 

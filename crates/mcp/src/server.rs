@@ -24,9 +24,9 @@ mod connect;
 /// Longest time for a start, up to the list of tools.
 const START: Duration = Duration::from_secs(30);
 /// Time of a call without a sign of progress, where the configuration names none.
-const CALL: Duration = Duration::from_secs(120);
+const CALL: Duration = Duration::from_mins(2);
 /// A call waits this long for a server that is being started.
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 /// Starts in a row that fail before the server is left alone.
 const MOST_ATTEMPTS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

@@ -1,4 +1,5 @@
 //! A history that one provider made, sent to each other one: what is signed stays with its maker, all else arrives.
+#![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
 mod common;
 
@@ -33,7 +34,9 @@ fn image(id: &str) -> Part {
 /// A png of one pixel.
 fn pixel() -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
-    image::DynamicImage::new_rgb8(1, 1).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    image::DynamicImage::new_rgb8(1, 1)
+        .write_to(&mut bytes, image::ImageFormat::Png)
+        .expect("a PNG in memory");
     bytes.into_inner()
 }
 
@@ -153,7 +156,7 @@ fn histories(by: Wire) -> Vec<(&'static str, Vec<Message>)> {
 fn wire_ids(wire: Wire, body: &Value) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let mut add = |list: usize, value: &Value| {
-        let id = value.as_str().unwrap().to_owned();
+        let id = value.as_str().expect("an id is text").to_owned();
         if list == 0 { calls.push(id) } else { results.push(id) }
     };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -169,7 +172,9 @@ fn wire_ids(wire: Wire, body: &Value) -> (Vec<String>, Vec<String>) {
         }
         Wire::Chat => {
             for message in list(&body["messages"]) {
-                list(&message["tool_calls"]).iter().for_each(|call| add(0, &call["id"]));
+                for call in list(&message["tool_calls"]) {
+                    add(0, &call["id"]);
+                }
                 if message["role"] == "tool" {
                     add(1, &message["tool_call_id"]);
                 }
@@ -225,7 +230,7 @@ fn histories_cross_every_ordered_pair() {
                 for part in history.iter().flat_map(|message| &message.parts) {
                     match part {
                         Part::Text { text: said, .. } => {
-                            assert!(text.contains(said.as_str()), "{case}: {said}")
+                            assert!(text.contains(said.as_str()), "{case}: {said}");
                         }
                         Part::ToolResult { output, .. } => assert!(text.contains(output.as_str()), "{case}"),
                         _ => {}

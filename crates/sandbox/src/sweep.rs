@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 /// The file whose time is that of the last use.
 const USED: &str = ".used";
 /// Caches are made again when they are needed; a month is longer than most breaks.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// Notes that `folder` is used now, and removes old ones beside it in a thread of its own: build caches may be large.
 pub(crate) fn start(folder: &Path) {
@@ -63,7 +63,7 @@ mod tests {
         let elsewhere = dir.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, place("00000000000000ee")).unwrap();
-        let month = SystemTime::now() + KEPT + Duration::from_secs(60);
+        let month = SystemTime::now() + KEPT + Duration::from_mins(1);
         // One of them is used again then.
         fs::write(place("00000000000000bb").join(USED), "").unwrap();
         fs::File::options()

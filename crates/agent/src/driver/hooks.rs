@@ -24,6 +24,9 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The files that a step touched, and texts of hooks for the model.
+type EndOfBatch = (Vec<PathBuf>, Vec<(HookEvent, HookText)>);
+
 /// Time that hooks may take when the session ends; a person waits for the prompt of the shell.
 const END: Duration = Duration::from_secs(5);
 
@@ -289,7 +292,7 @@ impl Agent {
         keys: Value,
         touched: Vec<PathBuf>,
         told: Vec<(HookEvent, HookText)>,
-    ) -> Result<(), (Vec<PathBuf>, Vec<(HookEvent, HookText)>)> {
+    ) -> Result<(), EndOfBatch> {
         match self.hook_call(HookEvent::PostToolBatch, None, keys) {
             Some(call) => {
                 self.wait_for_hooks(vec![call], Then::EndBatch { touched, told });
@@ -395,7 +398,9 @@ impl Agent {
             if outcome.stop.is_none() {
                 let texts: Vec<HookText> = outcome.block.into_iter().chain(outcome.context).collect();
                 go_on |= !texts.is_empty();
-                texts.into_iter().for_each(|text| self.tell_model(event, text));
+                for text in texts {
+                    self.tell_model(event, text);
+                }
             }
         }
         let go_on = go_on && !stopped;

@@ -52,7 +52,7 @@ pub(crate) enum McpWhat {
     /// Add a server as JSON, with all keys.
     AddJson {
         name: String,
-        /// Such as {"command": "npx", "args": ["-y", "some-server"]}.
+        /// Such as `{"command": "npx", "args": ["-y", "some-server"]}`.
         json: String,
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,

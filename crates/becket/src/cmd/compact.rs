@@ -116,7 +116,7 @@ fn agent(
             }
             failure
         })?;
-    Live::run(runtime, agent, handle)
+    Ok(Live::run(runtime, agent, handle))
 }
 
 /// The agent's plan, with the person's summary if there is one; why there is none inside.

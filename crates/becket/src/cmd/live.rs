@@ -100,11 +100,11 @@ impl Live {
                 ..AgentSettings::default()
             },
         });
-        Self::run(crate::runtime()?, agent, handle)
+        Ok(Self::run(crate::runtime()?, agent, handle))
     }
 
     /// Runs an agent that was made elsewhere.
-    pub(crate) fn run(runtime: Runtime, agent: Agent, handle: AgentHandle) -> Result<Self, Failure> {
+    pub(crate) fn run(runtime: Runtime, agent: Agent, handle: AgentHandle) -> Self {
         let local = LocalSet::new();
         let AgentHandle { commands, events, .. } = handle;
         let agent = {
@@ -119,7 +119,7 @@ impl Live {
             }
         }
         while live.events.try_recv().is_ok() {}
-        Ok(live)
+        live
     }
 
     fn next(&mut self) -> Option<Event> {

@@ -169,19 +169,21 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
 fn read_key(provider: Option<&str>) -> Result<String, Failure> {
     let cannot = |e: std::io::Error| Failure::error(format!("the key cannot be read: {e}"));
     let text = if std::io::stdin().is_terminal() {
+        // The question is no part of what the command prints.
+        let mut screen = std::io::stderr();
         let title =
             provider.and_then(vendor).map_or(provider.unwrap_or("your provider"), |vendor| vendor.title);
         if let Some(page) =
             provider.and_then(vendor).map(|vendor| vendor.key_page).filter(|page| !page.is_empty())
         {
-            eprintln!("Keys of {title}: {page}");
+            let _ = writeln!(screen, "Keys of {title}: {page}");
         }
-        eprint!("Key for {title} (it is not shown): ");
+        let _ = write!(screen, "Key for {title} (it is not shown): ");
         let hidden = crate::sys::Hidden::start().map_err(cannot)?;
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
         drop(hidden);
-        eprintln!();
+        let _ = writeln!(screen);
         read.map_err(cannot)?;
         line
     } else {

@@ -45,6 +45,7 @@ pub(crate) fn run(
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the last expression of a subcommand")]
 fn said(out: &mut dyn Write, line: &str) -> Result<ExitStatus, Failure> {
     let _ = writeln!(out, "{line}");
     Ok(ExitStatus::Ok)
@@ -127,7 +128,7 @@ fn read_whole(path: &Path) -> Result<Value, Failure> {
 
 fn write_whole(path: &Path, value: &Value, scope: McpScope) -> Result<(), Failure> {
     let written = if scope == McpScope::Project {
-        std::fs::write(path, format!("{:#}\n", value))
+        std::fs::write(path, format!("{value:#}\n"))
     } else {
         mcp::write_private(path, value)
     };

@@ -8,11 +8,14 @@ use crate::settings::effort_of;
 use becket_types::{Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
 use serde_json::{Value, json};
 
+/// `(used, usable, window, tokens by kind)`.
+type ContextFigures = (u64, u64, u64, Vec<(String, u64)>);
+
 /// Figures of the session for requests about it.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// `(used, usable, window, kinds)` of the last request.
-    context: Option<(u64, u64, u64, Vec<(String, u64)>)>,
+    /// Sizes of the last request, in tokens.
+    context: Option<ContextFigures>,
     cost: f64,
     duration_ms: u64,
     api_ms: u64,
@@ -30,7 +33,7 @@ impl Figures {
     pub(super) fn saw(&mut self, event: &Event) {
         match event {
             Event::ContextUsed { used, usable, window, kinds, .. } => {
-                let kinds = kinds.iter().map(|(kind, tokens)| (kind_name(kind), tokens.0)).collect();
+                let kinds = kinds.iter().map(|(kind, tokens)| (kind_name(*kind), tokens.0)).collect();
                 self.context = Some((used.0, usable.0, window.0, kinds));
             }
             Event::TurnFinished(result) => {
@@ -75,7 +78,7 @@ fn sets_nothing(body: &Value) -> bool {
     body.as_object().is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || empty(value)))
 }
 
-fn kind_name(kind: &becket_types::SpanKind) -> String {
+fn kind_name(kind: becket_types::SpanKind) -> String {
     serde_json::to_value(kind).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

@@ -49,7 +49,9 @@ impl Lines {
                 Ok(InputLine::Request { request_id, subtype, body }) if subtype == "initialize" => {
                     let mut notes = Vec::new();
                     let request = opening::apply(request_id, &body, run, &mut notes);
-                    notes.iter().for_each(|text| note(text));
+                    for text in &notes {
+                        note(text);
+                    }
                     return (early, Some(request));
                 }
                 // Other requests may come before `initialize`; a message means that there is none.

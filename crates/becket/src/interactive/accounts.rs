@@ -10,6 +10,7 @@ use crate::settings::{RunSettings, project_root};
 use becket_config::{ProviderAuth, Settings, Source};
 use becket_model::{Credential, ErrorKind, ModelRef, Secret, catalog, probe};
 use becket_tui::input::{Hidden, Reply};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -67,7 +68,7 @@ impl Accounts {
                     rest.push((info.id, "not listed by your server".to_owned()));
                 }
                 Some(endpoint) if endpoint.credential.is_some() => {
-                    with_key.push((info.id, self.source(provider)))
+                    with_key.push((info.id, self.source(provider)));
                 }
                 _ => rest.push((info.id, "no key".to_owned())),
             }
@@ -155,7 +156,7 @@ impl Accounts {
             ),
         };
         if let Some(name) = self.variable(provider) {
-            said.push_str(&format!(" {name} goes before it when becket starts again: unset it then."));
+            let _ = write!(said, " {name} goes before it when becket starts again: unset it then.");
         }
         Ok(said)
     }

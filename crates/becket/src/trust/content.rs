@@ -7,6 +7,7 @@
 use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -147,12 +148,12 @@ pub(crate) fn shown(item: &Item, state: &State) -> String {
                 (before.lines().collect(), item.content.lines().collect());
             for line in &old {
                 if !new.contains(line) {
-                    out.push_str(&format!("- {line}\n"));
+                    let _ = writeln!(out, "- {line}");
                 }
             }
             for line in &new {
                 let mark = if old.contains(line) { ' ' } else { '+' };
-                out.push_str(&format!("{mark} {line}\n"));
+                let _ = writeln!(out, "{mark} {line}");
             }
             out
         }
@@ -180,17 +181,20 @@ pub(crate) fn with_scripts(config: &str, commands: &[String], root: &Path, cwd: 
             let shown = real.strip_prefix(root).unwrap_or(&real).display().to_string();
             let bytes = std::fs::read(&real).unwrap_or_default();
             match String::from_utf8(bytes) {
-                Ok(text) if text.len() <= MAX_KEPT => out.push_str(&format!("\n\n--- {shown}\n{text}")),
+                Ok(text) if text.len() <= MAX_KEPT => {
+                    let _ = write!(out, "\n\n--- {shown}\n{text}");
+                }
                 Ok(text) => {
-                    out.push_str(&format!("\n\n--- {shown}: {} bytes, sha256 {}", text.len(), hash(&text)))
+                    let _ = write!(out, "\n\n--- {shown}: {} bytes, sha256 {}", text.len(), hash(&text));
                 }
                 Err(error) => {
                     let bytes = error.into_bytes();
-                    out.push_str(&format!(
+                    let _ = write!(
+                        out,
                         "\n\n--- {shown}: {} bytes, sha256 {}",
                         bytes.len(),
                         becket_tool::sha256(&bytes)
-                    ));
+                    );
                 }
             }
             seen.push(real);

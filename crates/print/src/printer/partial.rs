@@ -42,7 +42,7 @@ impl Printer {
                 match self.streaming.as_mut().and_then(|streaming| streaming.collected.as_mut()) {
                     Some((_, text)) => text.push_str(part),
                     None => {
-                        self.delta(*index, &json!({ "type": "input_json_delta", "partial_json": part }))?
+                        self.delta(*index, &json!({ "type": "input_json_delta", "partial_json": part }))?;
                     }
                 }
             }

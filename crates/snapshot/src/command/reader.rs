@@ -260,7 +260,9 @@ impl<'a> Reader<'a> {
                 // An inline program of awk, or a module.
                 self.text(&file.text);
             }
-            texts.iter().for_each(|text| self.text(text));
+            for text in texts {
+                self.text(&text);
+            }
         } else if command.piped {
             self.risk.all();
         }
