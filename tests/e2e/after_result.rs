@@ -64,8 +64,12 @@ fn the_result_is_the_last_line_of_each_turn_and_a_compaction_belongs_to_the_next
     let lines = ran.lines();
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line["type"] == "result") {
         let next = lines.get(at + 1);
-        let begins =
-            |l: &Value| l["isReplay"] == true || l["status"] == "compacting" || l["type"] == "result";
+        let begins = |l: &Value| {
+            l["isReplay"] == true
+                || l["subtype"] == "init"
+                || l["status"] == "compacting"
+                || l["type"] == "result"
+        };
         assert!(next.is_none_or(begins), "after {line}: {next:?}");
     }
     assert_eq!(lines.last().unwrap()["type"], "result");

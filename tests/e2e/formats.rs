@@ -87,7 +87,7 @@ fn what_would_ask_is_denied_told_to_the_model_and_listed() {
         let denials = ran.lines()[0]["permission_denials"].clone();
         let names: Vec<&str> =
             denials.as_array().unwrap().iter().map(|d| d["tool_name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["write", "read"], "{api:?}");
+        assert_eq!(names, ["Write", "Read"], "{api:?}");
         assert!(!server.requests()[1].text().contains("TOKEN=abc"));
     }
 }

@@ -71,7 +71,7 @@ fn a_call_reaches_the_server_through_the_guard_and_the_ledger() {
     let servers = config(&[("fix", fixture(&["plain"]))]);
     // Nobody allowed it.
     let server = MockServer::start(call());
-    run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(0);
+    run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(5);
     assert!(server.requests()[1].text().contains("no rule allows mcp__fix__echo"));
     // A rule does.
     let server = MockServer::start(call());
@@ -115,12 +115,14 @@ fn a_server_that_lies_about_its_tools_is_bounded() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([
         Answer::tool("c1", "mcp__evil__echo", json!({"text": "x"})),
-        Answer::tool("c2", "mcp_search", json!({"query": "bash bomb"})),
         Answer::text("done"),
     ]);
     let mut command = bench.print(Api::Anthropic, &server);
     command.args(["--permission-mode", "bypassPermissions", "--context-window", "200000"]);
-    run(command.args(["--mcp-config", &config(&[("evil", fixture(&["hostile"]))]), "--", "go"])).expect(0);
+    // Their size alone would have them deferred.
+    let mut evil = fixture(&["hostile"]);
+    evil["exposure"] = json!("direct");
+    run(command.args(["--mcp-config", &config(&[("evil", evil)]), "--", "go"])).expect(0);
     let request: Value = serde_json::from_str(server.requests()[1].text()).unwrap();
     let tools = request["tools"].as_array().unwrap();
     let of =

@@ -79,7 +79,7 @@ fn four_servers_of_the_reference_work_side_by_side() {
     run(&mut command).expect(0);
     for (n, (name, _, wanted)) in calls.iter().enumerate() {
         let request = server.requests()[n + 1].text().to_owned();
-        let at = request.rfind(&format!("c{n}")).unwrap();
+        let at = request.rfind(&format!("\"c{n}\"")).unwrap();
         assert!(request[at..].contains(wanted), "{name}: {}", &request[at..]);
     }
     assert_eq!(bench.project.read("new.txt"), "by a server");

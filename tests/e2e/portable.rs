@@ -308,7 +308,8 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
             for words in ["agentId\":", "be brief", "JVBERi0=", "gAAAA-hidden"] {
                 assert!(!body.contains(words), "{name}, {api:?}: {words}: {body}");
             }
-            run(bench.command().args(["export", id, "--format", "html", "-o", "page.html"])).expect(0);
+            run(bench.command().args(["export", id, "--format", "html", "--force", "-o", "page.html"]))
+                .expect(0);
         }
     }
 }
@@ -392,7 +393,7 @@ fn a_page_is_one_file_that_asks_nobody_for_anything() {
     let path = bench.project.root().join("page.html");
     std::fs::write(&path, "old").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    run(bench.command().args(["export", "--format", "html", "-o", "page.html"])).expect(0);
+    run(bench.command().args(["export", "--format", "html", "--force", "-o", "page.html"])).expect(0);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let beside = std::fs::read_dir(bench.project.root()).unwrap().flatten();
     assert!(!beside.map(|e| e.file_name()).any(|name| name.to_string_lossy().ends_with(".new")));

@@ -427,7 +427,7 @@ fn the_window_is_known_before_the_first_answer() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
     terminal.send("/context\r");
-    terminal.shows_words("window 40k tokens");
+    terminal.shows_words("tokens of a window of 40k");
     // The page is drawn to its end: before that, what lies below it is still on the screen.
     terminal.shows("Esc closes");
     terminal.send("\x1b");

@@ -190,7 +190,8 @@ async fn assembled(
     kinds.splice(0..0, run.agents.iter().cloned());
     let subagents: Arc<[Kind]> = kinds.into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
-    let answer = run.schema.clone().and_then(StructuredOutput::new);
+    // The tool changes the tools that the session was begun with, so a run that continues one says it behind the prompt.
+    let answer = run.schema.clone().filter(|_| driven || !run.goes_on()).and_then(StructuredOutput::new);
     let mut settings_answer = run.schema.as_deref().map(becket_print::Schema::instruction);
     if answer.is_some() {
         settings_answer = Some(ANSWER.to_owned());

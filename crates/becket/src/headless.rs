@@ -85,6 +85,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks));
     let callbacks = callbacks.filter(|groups| !groups.is_empty());
+    let begun_by_host = initialize.is_some();
     if let Some(request) = initialize {
         written(match &request.refused {
             None => printer.control_response(&request.request_id, &greeting),
@@ -107,7 +108,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         lines: reader,
         early: early.into(),
         introduced: false,
-        asked: prompt.is_some() || continues,
+        // A host that only introduces itself was answered.
+        asked: prompt.is_some() || continues || begun_by_host,
         ended: prompt.is_some() || continues,
         told_end: false,
         in_turn: false,

@@ -102,8 +102,13 @@ async fn a_hook_that_hangs_is_ended_with_everything_that_it_started() {
     assert_eq!(outcome.permission, None);
     let pid = std::fs::read_to_string(&pids).unwrap();
     // Killed with its group: a zombie or gone.
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    assert!(stat.is_empty() || stat.contains(") Z"), "{stat}");
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    let ended = |stat: &str| stat.is_empty() || stat.contains(") Z");
+    // The signal was sent; the kernel may take a moment to carry it out.
+    while !ended(&stat()) && began.elapsed() < Duration::from_mins(1) {
+        std::thread::yield_now();
+    }
+    assert!(ended(&stat()), "{}", stat());
 }
 
 #[tokio::test]

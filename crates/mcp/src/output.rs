@@ -158,7 +158,7 @@ mod tests {
                 {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
                 {"type": "image", "data": "%%%", "mimeType": "image/png"},
                 {"type": "resource", "resource": {"uri": "demo://1", "text": "inside"}},
-                {"type": "resource", "resource": {"uri": "demo://2", "blob": "AAAA"}},
+                {"type": "resource", "resource": {"uri": "demo://2", "blob": "AAAB"}},
                 {"type": "resource_link", "uri": "demo://3", "name": "three"},
             ], "structuredContent": {"a": 1}, "isError": true})),
             "s",

@@ -393,7 +393,7 @@ fn what_a_subagent_does_stands_under_its_call() {
     assert!(own[5]["summary"].as_str().unwrap().contains("stopped after 2 turns"));
 
     let (out, ..) = print(options(true), &events);
-    let words: Vec<_> = lines(&out).into_iter().filter(|l| l.get("message").is_some()).collect();
+    let words: Vec<_> = lines(&out).into_iter().filter(|l| l["message"].is_object()).collect();
     assert_eq!(words.len(), 3, "{words:?}");
     let (out, notes, ..) = print(PrintOptions { verbose: true, ..PrintOptions::default() }, &events);
     assert_eq!(out, "done\n");

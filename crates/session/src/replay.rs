@@ -124,17 +124,12 @@ impl Replay {
     /// hold its text.
     fn turn_end(&mut self, end: &str, time: Millis) {
         let (began, has_said) = (self.began.take(), std::mem::take(&mut self.has_said));
+        self.in_turn = false;
         let end = match end {
-            "completed" => TurnEnd::Completed,
-            "interrupted" => TurnEnd::Interrupted,
-            _ => {
-                self.in_turn = false;
-                return;
-            }
+            "completed" if has_said => TurnEnd::Completed,
+            "interrupted" if has_said => TurnEnd::Interrupted,
+            _ => return,
         };
-        if !std::mem::replace(&mut self.in_turn, false) || !has_said {
-            return;
-        }
         // Sums of the part of the turn that is among the entries.
         let turn =
             self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));

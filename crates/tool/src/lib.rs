@@ -1,6 +1,6 @@
 //! Shared parts of all tools: the [`Tool`] trait, the registry, limits on output, and path safety.
 //!
-//! Knows only `types`. Contains no concrete tool, no permission rule, no session.
+//! Owns these parts and knows only `types`. Contains no concrete tool, no permission rule, no session.
 //!
 //! | module | contents |
 //! |---|---|

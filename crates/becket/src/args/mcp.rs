@@ -51,9 +51,11 @@ pub(crate) enum McpWhat {
     Add(AddArgs),
     /// Add a server as JSON, with all keys.
     AddJson {
+        /// Name of the server.
         name: String,
         /// Such as `{"command": "npx", "args": ["-y", "some-server"]}`.
         json: String,
+        /// Place where it is written down.
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,
     },
@@ -65,6 +67,7 @@ pub(crate) enum McpWhat {
     },
     /// Show one server, its state and its tools.
     Get {
+        /// Name of the server.
         name: String,
         /// Print JSON.
         #[arg(long)]
@@ -72,17 +75,27 @@ pub(crate) enum McpWhat {
     },
     /// Remove a server.
     Remove {
+        /// Name of the server.
         name: String,
         /// Only from here.
         #[arg(short, long, value_enum)]
         scope: Option<McpScope>,
     },
     /// Get an authorization for an HTTP server: opens no browser, prints the address, takes the answer.
-    Login { name: String },
+    Login {
+        /// Name of the server.
+        name: String,
+    },
     /// Forget the authorization of a server.
-    Logout { name: String },
+    Logout {
+        /// Name of the server.
+        name: String,
+    },
     /// Allow a server of the project's `.mcp.json`, as it is now.
-    Approve { name: String },
+    Approve {
+        /// Name of the server.
+        name: String,
+    },
     /// Offer becket's own tools to another program, over standard input and output, with the same permissions.
     Serve {
         #[command(flatten)]
@@ -94,7 +107,9 @@ pub(crate) enum McpWhat {
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
+    /// Name of the server.
     pub name: String,
+    /// Place where it is written down.
     #[arg(short, long, value_enum, default_value_t)]
     pub scope: McpScope,
     /// Way to the server; an address is `http` unless this says `sse`.

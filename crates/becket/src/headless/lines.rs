@@ -54,8 +54,7 @@ impl Lines {
                     }
                     return (early, Some(request));
                 }
-                // Other requests may come before `initialize`; a message means that there is none.
-                Ok(InputLine::Request { .. } | InputLine::Control { .. }) => early.push(read),
+                // Hosts begin with `initialize`: another request or a message means that there is none.
                 Ok(_) => {
                     early.push(read);
                     return (early, None);

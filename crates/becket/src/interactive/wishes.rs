@@ -229,7 +229,7 @@ mod tests {
         keep(&environment, &Keep::Theme("light".into())).unwrap();
         keep(&environment, &Keep::Vim(true)).unwrap();
         let text = std::fs::read_to_string(dir.path().join("config/config.toml")).unwrap();
-        assert_eq!(text, "[permissions]\nallow = [\"Bash(ls *)\"]\n\n[ui]\nvim = true\ntheme = \"light\"\n");
+        assert_eq!(text, "[permissions]\nallow = [\"Bash(ls *)\"]\n\n[ui]\ntheme = \"light\"\nvim = true\n");
         let own = std::fs::read_to_string(project_file(&environment, &root)).unwrap();
         assert_eq!(own, "[permissions]\nallow = [\"Bash(make)\"]\n");
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
