@@ -1,13 +1,15 @@
-//! What programs print, as styled text: colours are kept, every other escape sequence is left out, other controls are shown.
+//! Output of programs as styled text. Colours are kept, every other escape sequence is left out, and other control
+//! characters are made visible.
 //!
-//! Owns the reading of escape sequences in output. A sequence that is not finished at the end of a line is left out as
-//! well; a carriage return begins the line anew, as progress bars mean it. Invariant: no control character comes out.
+//! Owns the parsing of escape sequences in output. A sequence that does not end on its line is left out too. A carriage
+//! return restarts the line, because progress bars use it to overwrite what they wrote. Invariant: no control character
+//! comes out.
 
 use crate::text;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
-/// The style that output is in, from one line to the next.
+/// Parser that carries the current style from one line of output to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ansi {
     base: Style,
@@ -16,12 +18,12 @@ pub struct Ansi {
 }
 
 impl Ansi {
-    /// `colours`: the theme has any.
+    /// Starts with the style `base`. `colours`: the theme shows colours; if false, colour codes are left out.
     pub fn new(base: Style, colours: bool) -> Self {
         Self { base, style: base, colours }
     }
 
-    /// One line, without its end.
+    /// Styles one line, given without its line break.
     pub fn line(&mut self, line: &str) -> Vec<Span<'static>> {
         let line = line.trim_end_matches('\r');
         let mut spans = Vec::new();
@@ -49,7 +51,7 @@ impl Ansi {
         }
     }
 
-    /// Takes one sequence in; what is behind it.
+    /// Consumes one escape sequence and returns the text after it.
     fn escape<'a>(&mut self, rest: &'a str) -> &'a str {
         let mut chars = rest.chars();
         match chars.next() {
@@ -61,7 +63,7 @@ impl Ansi {
                 }
                 &body[end + 1..]
             }
-            // Strings of the terminal: titles, links, device control.
+            // Strings for the terminal itself: titles, links, device control.
             Some(']' | 'P' | 'X' | '^' | '_') => {
                 let body = chars.as_str();
                 let Some(end) = body.find(['\u{7}', '\u{1b}', '\u{9c}']) else { return "" };
@@ -119,7 +121,7 @@ impl Ansi {
     }
 }
 
-/// The sixteen colours that every terminal has, in the order of their numbers.
+/// The sixteen standard colours, indexed by their ANSI number.
 const SIXTEEN: [Color; 16] = [
     Color::Black,
     Color::Red,
@@ -139,7 +141,7 @@ const SIXTEEN: [Color; 16] = [
     Color::White,
 ];
 
-/// The number of a colour with a name.
+/// Returns the ANSI number of a named colour, `None` for any other colour.
 pub(crate) fn number(color: Color) -> Option<u8> {
     SIXTEEN.iter().position(|named| *named == color).map(|at| at as u8)
 }

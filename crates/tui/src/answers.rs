@@ -26,10 +26,10 @@ pub const ARM: u64 = 300;
 /// The same while the composer holds text: people pause for longer than [`ARM`] in the middle of a sentence.
 pub const ARM_TYPING: u64 = 1_500;
 
-/// A stretch without keys that has to pass before something counts.
+/// State of a stretch without keys that has to pass before a key counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Quiet {
-    /// Starts with the next frame.
+    /// Starts with the next frame that is drawn.
     #[default]
     Fresh,
     Running,
@@ -41,9 +41,9 @@ pub struct AnswerList {
     cursor: usize,
     /// The list has the keyboard, not the composer.
     focused: bool,
-    /// Over: the question has been read. It stays so until the question changes.
+    /// `Over` once the question counts as read. It stays `Over` until the question changes.
     reading: Quiet,
-    /// Over: an answer counts at once. Matters only while the list has the keyboard.
+    /// `Over` if an answer counts at once. Matters only while the list has the keyboard.
     settling: Quiet,
     /// The text in the composer was begun before the question was read, so it cannot be a reply to it.
     begun_before: bool,
@@ -53,9 +53,9 @@ pub struct AnswerList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub long: String,
-    /// For a screen with few rows, where all answers share one.
+    /// Short form for screens with few rows, where all answers share one row.
     pub short: String,
-    /// `false`: it is shown, and choosing it does nothing yet.
+    /// `false`: the answer is shown, but choosing it has no effect yet.
     pub enabled: bool,
 }
 
@@ -65,21 +65,22 @@ impl Answer {
     }
 }
 
-/// What a key came to.
+/// Effect of a key press on the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressed {
-    /// The answer at this place, counted from 0.
+    /// The answer at this index was chosen, counted from 0.
     Chosen(usize),
-    /// The list used the key, or it counts for nothing.
+    /// The list used the key, or the key was ignored.
     Taken,
-    /// Esc: no.
+    /// Esc was pressed, which refuses.
     Refused,
-    /// The key is the composer's.
+    /// The key belongs to the composer.
     Text,
 }
 
 impl AnswerList {
-    /// The list of a question that follows from an answer to another: it has the keyboard, and settles first.
+    /// Creates the list for a follow-up question. It has the keyboard at once, and [`ARM`] must still pass before it
+    /// answers.
     pub fn following() -> Self {
         Self { focused: true, reading: Quiet::Over, ..Self::default() }
     }
@@ -88,17 +89,18 @@ impl AnswerList {
         self.focused
     }
 
-    /// The question has been on the screen long enough.
+    /// True if the question has been on the screen for long enough to be read.
     pub fn is_read(&self) -> bool {
         self.reading == Quiet::Over
     }
 
-    /// A text that is sent now was written by somebody who had read the question.
+    /// True if a text sent now counts as a reply: its author had read the question before starting to write.
     pub fn takes_reply(&self) -> bool {
         self.is_read() && !self.begun_before
     }
 
-    /// A frame with the question was drawn. Returns the milliseconds after which [`Self::due`] is to be called.
+    /// Records that a frame with the question was drawn. Returns the milliseconds after which [`Self::due`] must be
+    /// called.
     pub fn painted(&mut self, drafting: bool) -> Option<u64> {
         if self.reading == Quiet::Fresh {
             self.reading = Quiet::Running;
@@ -111,7 +113,7 @@ impl AnswerList {
         None
     }
 
-    /// The time of [`Self::painted`] passed without a key.
+    /// Handles the end of the time that [`Self::painted`] asked for, if no key came in between.
     pub fn due(&mut self, drafting: bool) {
         if self.reading == Quiet::Running {
             self.reading = Quiet::Over;
@@ -121,7 +123,7 @@ impl AnswerList {
         }
     }
 
-    /// Somebody typed something that is not for the list: a time that runs starts again with the next frame.
+    /// Records typing that was not meant for the list. A running time starts again with the next frame.
     pub fn disturb(&mut self) {
         for quiet in [&mut self.reading, &mut self.settling] {
             if *quiet == Quiet::Running {
@@ -130,28 +132,30 @@ impl AnswerList {
         }
     }
 
-    /// The composer may have changed. An empty one holds nothing from before.
+    /// Records if the composer holds text. Once it is empty, nothing is left of a text that was begun before the
+    /// question.
     pub fn drafting(&mut self, drafting: bool) {
         self.begun_before &= drafting;
     }
 
-    /// Text came into the composer from elsewhere (a message that was taken back): it is no reply.
+    /// Records that text came into the composer from elsewhere, such as a message that was taken back. It is not a
+    /// reply.
     pub fn text_from_before(&mut self) {
         self.begun_before = true;
     }
 
-    /// The list takes the keyboard, at the first answer.
+    /// Gives the keyboard to the list, with the cursor at the first answer.
     pub fn focus(&mut self, drafting: bool) {
         (self.focused, self.cursor) = (true, 0);
         self.settling = if drafting { Quiet::Fresh } else { Quiet::Over };
     }
 
-    /// The composer gets the keyboard back.
+    /// Gives the keyboard back to the composer.
     pub fn unfocus(&mut self) {
         (self.focused, self.settling) = (false, Quiet::Fresh);
     }
 
-    /// A key, while `count` answers are offered; `drafting`: the composer holds text.
+    /// Handles a key while `count` answers are offered. `drafting`: the composer holds text.
     pub fn key(&mut self, key: KeyEvent, count: usize, drafting: bool) -> Pressed {
         let plain = key.modifiers.is_empty();
         if !self.is_read() {
@@ -174,7 +178,7 @@ impl AnswerList {
         }
         let settled = self.settling == Quiet::Over;
         let number = match key.code {
-            // Some keyboards need Shift for digits.
+            // Some keyboards need Shift to type digits.
             KeyCode::Char(c) if key.modifiers.difference(KeyModifiers::SHIFT).is_empty() => {
                 c.to_digit(10).and_then(|n| (n as usize).checked_sub(1))
             }
@@ -190,7 +194,7 @@ impl AnswerList {
             KeyCode::Enter if plain && settled => {
                 return Pressed::Chosen(self.cursor.min(count.saturating_sub(1)));
             }
-            // Too early: the time starts again, so that a key that is held answers nothing.
+            // Too early: the time starts again, so that a key that is held down never answers.
             KeyCode::Enter => self.settling = Quiet::Fresh,
             _ => match number.filter(|at| settled && *at < count) {
                 Some(at) => return Pressed::Chosen(at),
@@ -206,14 +210,14 @@ impl AnswerList {
         Pressed::Taken
     }
 
-    /// By so many answers, around at both ends.
+    /// Moves the cursor by `by` answers and wraps around at both ends.
     fn step(&mut self, by: usize, count: usize) {
         if count > 0 {
             self.cursor = (self.cursor.min(count - 1) + by) % count;
         }
     }
 
-    /// The answers, one in a row; in `tight` all in one row. The row of the cursor comes with them.
+    /// Returns the answers, one per row, or all in one row if `tight`. The second value is the row of the cursor.
     pub fn lines(
         &self,
         answers: &[Answer],
@@ -236,7 +240,8 @@ impl AnswerList {
         (answers.iter().enumerate().map(line).collect(), chosen)
     }
 
-    /// All answers in one row. If they are wider than the screen, the row begins so that the one at the cursor is in it.
+    /// Returns all answers in one row. If they are wider than the screen, the row starts at a place that keeps the
+    /// chosen answer visible.
     fn row(&self, answers: &[Answer], chosen: usize, width: usize, theme: &Theme) -> Line<'static> {
         let piece = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
@@ -271,7 +276,7 @@ fn style(answer: &Answer, here: bool, focused: bool, theme: &Theme) -> ratatui::
     }
 }
 
-/// A key that writes or moves in a text, as opposed to one that ends, leaves or scrolls.
+/// True if the key writes or moves within a text. Keys that submit, cancel or scroll do not.
 pub fn writes(key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Char(_) => !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT),

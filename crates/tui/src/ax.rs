@@ -1,10 +1,13 @@
-//! For screen readers: plain lines, one after the other. Nothing is redrawn, no box is drawn, no cursor is moved.
+//! Interface for screen readers: plain lines, one after the other. Nothing is redrawn, no box is drawn, no cursor is
+//! moved.
 //!
-//! Owns what is said of each event ([`Speaker`], pure) and a loop that reads lines as the terminal itself edits them. Nothing
-//! that is not for people is said; escape sequences and invisible characters come out as in the other interface.
+//! Owns the lines that describe each event ([`Speaker`], pure), and a loop that reads lines as the terminal itself
+//! edits them. Content that is only for the model is not printed. Escape sequences and invisible characters are made
+//! visible, as in the other interface.
 //!
-//! Invariant: a question is answered only by a line that is exactly `/y`, `/s`, `/f` or begins with `/n`. Whatever else is typed
-//! while it is open, and whenever, is a message and leaves the question open: a line has no focus that could tell them apart.
+//! Invariant: a question is answered only by a line that is exactly `/y`, `/s` or `/f`, or that begins with `/n`. All
+//! other lines typed while it is open are messages and leave the question open, because a line of input does not show
+//! which of the two was meant.
 
 use crate::ansi::Ansi;
 use crate::app::undo;
@@ -28,27 +31,27 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Lines of output that are read out, from its end.
+/// The last lines of output that are read out, at most.
 const OUTPUT_LINES: usize = 20;
-/// An answer that came sooner after its question was not meant for it.
+/// An answer that comes sooner after its question than this was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
 const TOO_EARLY: &str = "That came before the question was said. Answer again.";
 
-/// What is said of events and done with lines.
+/// Turns events into lines for the user, and lines of the user into effects.
 #[derive(Debug, Default)]
 pub struct Speaker {
-    /// An answer as far as its line is not whole.
+    /// The beginning of an answer whose line is not complete.
     partial: String,
     answering: bool,
     thinking: bool,
     working: bool,
-    /// With the call that the subagent works for whose call each is about.
+    /// Open questions, each with the call that started the subagent which asks; `None`: the main agent.
     questions: VecDeque<(Option<CallId>, PermissionRequest)>,
-    /// The undo that was shown last and not answered.
+    /// The undo that was shown last and is not answered.
     undo: Option<u64>,
-    /// A question was said since this was last taken.
+    /// A question was printed since [`Self::take_asked`] was last called.
     asked: bool,
-    /// The person asked for another title of the session.
+    /// The user renamed the session, and the confirmation is pending.
     renaming: bool,
 }
 
@@ -57,12 +60,12 @@ impl Speaker {
         self.working
     }
 
-    /// True once after each question that was said: the time in which answers are too early starts then.
+    /// Returns true once after each question that was printed. The time in which answers come too early starts then.
     pub fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked)
     }
 
-    /// The lines that tell of an event.
+    /// Returns the lines that describe an event.
     pub fn event(&mut self, event: &Event) -> Vec<String> {
         let mut out = Vec::new();
         match event {
@@ -107,7 +110,7 @@ impl Speaker {
                 self.working = true;
                 (self.answering, self.thinking) = (false, false);
             }
-            // What did not come in pieces: an earlier session.
+            // A message that did not stream in pieces belongs to an earlier session.
             Event::AssistantMessage { message, .. }
                 if !self.answering && !self.working && message.visibility().user =>
             {
@@ -172,7 +175,7 @@ impl Speaker {
             Event::SessionStarted { resumed: true, title, .. } => {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
             }
-            // A session also gets a title from its first message; nobody asked for that one.
+            // A session also gets a title from its first message, which the user did not request.
             Event::Renamed { title } if std::mem::take(&mut self.renaming) => {
                 out.push(format!("This session is now called {title}."));
             }
@@ -245,7 +248,7 @@ impl Speaker {
         out.push("Answer /y for once, /s for this session, /n for no, or /n and why.".to_owned());
     }
 
-    /// The answer to the question that is open; `None` if nothing is asked, or the line is no answer.
+    /// Answers the open question. Returns `None` if no question is open, or the line is not an answer.
     fn decide(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
         let (subagent, request) = self.questions.front()?;
         let (word, why) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
@@ -271,7 +274,8 @@ impl Speaker {
         Some(vec![Effect::Send(command)])
     }
 
-    /// The answer to an undo that was shown; `None` if none is, or the line is no answer. A message leaves things as they are.
+    /// Answers the undo that was shown. Returns `None` if none was shown, or the line is not an answer. Such a line
+    /// changes nothing, and the undo is forgotten.
     fn decide_undo(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
         let plan = self.undo.filter(|_| !line.trim().is_empty())?;
         let force = match line.trim() {
@@ -295,7 +299,8 @@ impl Speaker {
         Some(vec![Effect::Send(Command::CarryOut { plan, force })])
     }
 
-    /// What a line of the person's does, and what is said to it. `early`: it came right after a question.
+    /// Handles a line of the user. Returns its effects and the lines to print. `early`: the line came right after a
+    /// question.
     pub fn line(&mut self, line: &str, early: bool) -> (Vec<Effect>, Vec<String>) {
         let mut out = Vec::new();
         if let Some(effects) = self.decide(line, early, &mut out) {
@@ -362,7 +367,7 @@ impl Speaker {
         (vec![effect], out)
     }
 
-    /// What is said of an answer of the host.
+    /// Returns the lines that describe an answer of the host.
     pub fn reply(reply: Reply) -> Vec<String> {
         let said = match reply {
             Reply::Page { result: Ok(page), .. } => {
@@ -386,7 +391,7 @@ impl Speaker {
     }
 }
 
-/// The lines of a page; the marks of what stands as it is say nothing when they are read out.
+/// Returns the lines of a page without code fences, which mean nothing when they are read out.
 fn without_fences(markdown: &str) -> Vec<String> {
     markdown.lines().filter(|line| !line.trim_start().starts_with("```")).map(str::to_owned).collect()
 }
@@ -411,7 +416,8 @@ fn finished(message: &Message, out: &mut Vec<String>) {
             (false, None) => "ended".to_owned(),
         };
         out.push(format!("{name} {how}, {} line{}.", lines.len(), if lines.len() == 1 { "" } else { "s" }));
-        // What only looks is for the model; what changed something or failed is read out.
+        // Output of calls that only read is for the model. Output of calls that failed or changed something is read
+        // out.
         if diff.is_some() || *is_error || code.is_some() || name == "bash" {
             let left = lines.len().saturating_sub(OUTPUT_LINES);
             if left > 0 {
@@ -422,7 +428,11 @@ fn finished(message: &Message, out: &mut Vec<String>) {
     }
 }
 
-/// Runs until the person leaves. `lines`: what the person types, line by line; `interrupts`: Ctrl-C.
+/// Runs until the user leaves. `lines`: the user's input, line by line. `interrupts`: one item for each Ctrl-C.
+///
+/// # Errors
+///
+/// Fails if `out` cannot be written to.
 pub async fn run<W: Write>(
     mut out: W,
     lines: &mut mpsc::UnboundedReceiver<String>,
@@ -471,13 +481,13 @@ pub async fn run<W: Write>(
             writeln!(out, "{line}")?;
         }
         out.flush()?;
-        // Also the next of several, and those of subagents.
+        // Runs for each question of a queue, including those of subagents.
         if speaker.take_asked() {
             asked = Instant::now();
         }
         for effect in effects {
             match effect {
-                // An agent that is gone takes no commands; its events end too.
+                // An agent that has ended takes no commands. Its events end as well, which ends the loop.
                 Effect::Send(command) => drop(commands.send(command).await),
                 Effect::Ask(request) => replies.push(host.ask(request)),
                 Effect::Quit => return Ok(Ended::Quit),
@@ -576,7 +586,7 @@ mod tests {
         assert_eq!(speaker.line("/y", false).0, [Effect::Send(carry_out)]);
         let (mut speaker, _) = shown(&["a.txt"]);
         assert_eq!(speaker.line("/n", false), (Vec::new(), vec!["Nothing was changed.".to_owned()]));
-        // Something else is said as ever, and the plan is forgotten.
+        // Another line is an ordinary message, and the plan is forgotten.
         let (mut speaker, _) = shown(&["a.txt"]);
         for line in ["go on", "y"] {
             assert!(matches!(speaker.line(line, false).0[..], [Effect::Send(Command::Prompt(_))]));

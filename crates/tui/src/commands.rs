@@ -1,6 +1,6 @@
-//! Slash commands: their names, what they are for, and what each comes to.
+//! Slash commands: their names, descriptions and effects.
 //!
-//! A table. What needs more than the screen goes to the host by name; it answers with a page.
+//! A table. A command that needs more than the screen is sent to the host by name, and the host answers with a page.
 
 use crate::composer::Prompt;
 use crate::input::{Custom, To};
@@ -8,7 +8,7 @@ use crate::text;
 use becket_types::{Command, PermissionMode};
 use std::fmt::Write as _;
 
-/// What a command comes to.
+/// Effect of a slash command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Quit,
@@ -18,34 +18,34 @@ pub enum Action {
     Send(Command),
     Mode(PermissionMode),
     Model(String),
-    /// Choose a provider and give it another key.
+    /// Choose a provider and replace its key.
     Key,
     Theme(String),
     CopyAnswer,
     Switch(To),
-    /// Choose a session; what is searched for first.
+    /// Choose a session; the initial search text.
     Sessions(String),
-    /// The context inspector, at a request perhaps.
+    /// Open the context inspector, at this request if one was given.
     Inspect(Option<usize>),
-    /// Choose a message to go back to.
+    /// Choose a message to rewind to.
     Rewind,
-    /// Choose messages that a compaction folded away.
+    /// Choose messages to bring back that a compaction removed.
     Folded,
     Memorize(String),
-    /// A task in the person's name.
+    /// Send this text as the user's task.
     Task(&'static str),
     Host {
         name: String,
         arguments: String,
     },
-    /// No command of becket's: one of the person's or the project's, if there is one.
+    /// Not a command of becket: a custom command of the user or the project, if one has this name.
     Custom {
         name: String,
         arguments: String,
     },
 }
 
-/// Name, arguments (in brackets what may be left out), what it is for.
+/// Name, arguments (optional ones in brackets) and description.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "all commands and keys"),
     ("new", "", "a new session; this one can be resumed"),
@@ -85,7 +85,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("quit", "", "leave; the session can be resumed"),
 ];
 
-/// Commands that the host answers.
+/// Commands that the host carries out.
 const HOST: [&str; 13] = [
     "resume",
     "context",
@@ -102,13 +102,13 @@ const HOST: [&str; 13] = [
     "bug",
 ];
 
-/// What `/init` asks for.
+/// The task that `/init` sends.
 const INIT: &str = "Look at this repository and write an AGENTS.md in its root for coding agents that will work here: how to \
                     build it, how to run all tests and a single one, how to lint and format; the layout in a few lines; \
                     conventions of the code that one would not guess. Only what you found in the files, at most 60 lines. If \
                     there is an AGENTS.md or CLAUDE.md already, improve it and keep what is right.";
 
-/// Whether a command says nothing without an argument.
+/// True if the command means nothing without an argument.
 pub fn needs_argument(name: &str) -> bool {
     let needed = |arguments: &str| match arguments.split_once('[') {
         Some((before, rest)) => format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after)),
@@ -117,13 +117,13 @@ pub fn needs_argument(name: &str) -> bool {
     COMMANDS.iter().any(|(n, arguments, _)| *n == name && needed(arguments).contains(char::is_uppercase))
 }
 
-/// What a finished text is.
+/// Meaning of a submitted text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     Command(Result<Action, String>),
-    /// `!command`: the person runs it.
+    /// `!command`: runs in the user's shell.
     Shell(String),
-    /// `#text`: one line for AGENTS.md. A heading (`## …`), a number (`#12 …`) and several lines are a task.
+    /// `#text`: one line for AGENTS.md. A heading (`## …`), a number (`#12 …`) or several lines are a task.
     Memory(String),
     Task,
 }
@@ -148,11 +148,15 @@ impl Said {
     }
 }
 
-/// What `text` asks for; `None` when it is no command. `Err` says what to write instead.
+/// Parses a slash command. Returns `None` if `text` is not one.
+///
+/// # Errors
+///
+/// The inner result is a message for the user if an argument is missing or wrong.
 pub fn parse(text: &str) -> Option<Result<Action, String>> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    // A path is not a command.
+    // A path such as `/usr/bin` is not a command.
     if name.is_empty() || name.contains('/') {
         return None;
     }
@@ -203,7 +207,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
     }
 }
 
-/// A compaction, the look at one, or its undoing.
+/// Parses `/compact`: a compaction, its preview, or its undoing.
 fn compact(arguments: &str) -> Command {
     let focus = |words: &str| Some(words.trim().to_owned()).filter(|words| !words.is_empty());
     match arguments.split_once(char::is_whitespace).unwrap_or((arguments, "")) {
@@ -214,10 +218,10 @@ fn compact(arguments: &str) -> Command {
     }
 }
 
-/// The page of `/help`, in Markdown; `customs` are the person's and the project's own. `shift`: the terminal reports
-/// Shift-Enter, or does not; `None` where the terminal's own line editing takes the keys.
+/// Returns the page of `/help` in Markdown. `customs`: commands of the user and the project. `shift`: true if the
+/// terminal reports Shift-Enter; `None` if the terminal edits lines itself.
 pub fn help(customs: &[Custom], columns: usize, shift: Option<bool>) -> String {
-    // The page indents what is shown as it is.
+    // The page indents code blocks.
     let columns = columns.saturating_sub(2);
     let mut out = String::from("```text\n");
     let built_in = COMMANDS.iter().map(|(name, arguments, what)| (format!("/{name} {arguments}"), *what));
@@ -249,10 +253,10 @@ pub fn help(customs: &[Custom], columns: usize, shift: Option<bool>) -> String {
     out
 }
 
-/// Columns that a command has in [`help`], with the gap behind it.
+/// Width of the column of commands in [`help`], with the gap after it.
 const CALL: usize = 25;
 
-/// A command and what it is for: beside it, or below it where that leaves no room for words.
+/// Adds a command and its description: beside it, or below it if the page is too narrow.
 fn entry(out: &mut String, call: &str, what: &str, columns: usize) {
     let (indent, beside) = if columns >= 2 * CALL { (CALL, true) } else { (4, false) };
     let lines = text::chunks_of_words(what, columns.saturating_sub(indent).max(1));

@@ -1,9 +1,9 @@
-//! What can stand where something is being typed: commands behind `/`, their arguments, files behind `@`.
+//! Completion at the cursor: commands after `/`, their arguments, and files after `@`.
 //!
-//! Owns the menu of matches and which part of the text a choice replaces. Commands and themes it knows; models and files it
-//! asks of the host, and shows an answer only while it is still what was asked.
+//! Owns the menu of matches and the range of the text that a choice replaces. Commands and themes are known here.
+//! Models and files come from the host, and an answer is shown only while its query is still current.
 //!
-//! Closed with Esc it stays closed until something else is being typed.
+//! After Esc the menu stays closed until something else is being typed.
 
 use crate::commands::{self, COMMANDS};
 use crate::input::{Custom, Effect, Request};
@@ -21,21 +21,21 @@ use std::path::PathBuf;
 pub struct Completion {
     target: Option<Target>,
     menu: Menu,
-    /// Where Esc closed it.
+    /// Kind and offset of the completion that Esc closed.
     dismissed: Option<(Kind, usize)>,
     models: Option<Vec<Item>>,
     sessions: Option<Vec<Item>>,
-    /// Commands of the person and the project; `None` until they were asked for.
+    /// Commands of the user and the project; `None` until the host has answered.
     customs: Option<Vec<Custom>>,
-    /// Commands are also found by what they are for.
+    /// Commands are also found by words of their description.
     by_purpose: bool,
 }
 
-/// What is being typed.
+/// Completable text at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Target {
     kind: Kind,
-    /// What a choice replaces, in bytes of the text.
+    /// Bytes of the text that a choice replaces.
     range: Range<usize>,
     query: String,
 }
@@ -43,24 +43,24 @@ struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Command,
-    /// The argument of this command.
+    /// An argument of the command with this name.
     Argument(String),
     File,
 }
 
-/// What a key came to.
+/// Effect of a key press on the menu.
 #[derive(Debug, PartialEq)]
 pub enum Choice {
-    /// Not a key of the menu.
+    /// The key is not for the menu.
     None,
-    /// The menu is another now.
+    /// The menu changed.
     Moved,
-    /// Put `text` there; `run`: and the text is finished.
+    /// Replace `range` with `text`. `run`: the text is complete and shall be submitted.
     Put { range: Range<usize>, text: String, run: bool },
 }
 
 impl Completion {
-    /// One that finds commands also by what they are for.
+    /// Creates a completion that also finds commands by words of their description.
     pub fn by_purpose() -> Self {
         Self { by_purpose: true, ..Self::default() }
     }
@@ -74,12 +74,12 @@ impl Completion {
         self.target = None;
     }
 
-    /// Whether what is being typed, if anything, is what stands here.
+    /// True if the menu still fits the text at the cursor, or no menu is open.
     pub fn is_for(&self, text: &str, cursor: usize) -> bool {
         self.target.is_none() || target(text, cursor) == self.target
     }
 
-    /// The text changed.
+    /// Updates the menu after the text or the cursor changed. Returns requests for the host.
     pub fn refresh(&mut self, text: &str, cursor: usize) -> Vec<Effect> {
         let Some(target) = target(text, cursor) else {
             self.dismissed = None;
@@ -120,7 +120,7 @@ impl Completion {
             },
             Kind::File => {
                 effects.push(Effect::Ask(Request::Files { query: target.query.clone() }));
-                // Until the answer is there: what of the last one still fits.
+                // Until the answer arrives, earlier files that match are shown.
                 let same = self.target.as_ref().is_some_and(|t| t.kind == Kind::File);
                 let before: Vec<&str> = if same {
                     self.menu.items().iter().map(|i| i.name.as_str()).collect()
@@ -155,7 +155,7 @@ impl Completion {
         found.into_iter().map(item).collect()
     }
 
-    /// The host's answer about files.
+    /// Takes the host's answer about files.
     pub fn files(&mut self, query: &str, paths: &[PathBuf]) {
         if self.target.as_ref().is_some_and(|t| t.kind == Kind::File && t.query == query) {
             let name = |path: &PathBuf| Item { name: path.to_string_lossy().into_owned(), ..Item::default() };
@@ -163,7 +163,7 @@ impl Completion {
         }
     }
 
-    /// The host's answer about models, in the order in which they are offered.
+    /// Takes the host's answer about models, in the order in which they are offered.
     pub fn models(&mut self, models: Vec<Item>) {
         if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
             && command == "model"
@@ -173,12 +173,12 @@ impl Completion {
         self.models = Some(models);
     }
 
-    /// The model or a key changed: the list is asked for again when it is wanted.
+    /// Drops the list of models, because the model or a key changed. It is requested again when it is needed.
     pub fn forget_models(&mut self) {
         self.models = None;
     }
 
-    /// The host's answer about sessions: ids and what they are about.
+    /// Takes the host's answer about sessions: ids and descriptions.
     pub fn sessions(&mut self, sessions: Vec<(String, String)>) {
         let sessions: Vec<Item> = sessions.into_iter().map(|(name, detail)| Item { name, detail }).collect();
         if let Some(Target { kind: Kind::Argument(command), query, .. }) = &self.target
@@ -189,7 +189,7 @@ impl Completion {
         self.sessions = Some(sessions);
     }
 
-    /// The host's answer about commands of the person and the project.
+    /// Takes the host's answer about commands of the user and the project.
     pub fn customs(&mut self, customs: Vec<Custom>) {
         self.customs = Some(customs);
         if let Some(Target { kind: Kind::Command, query, .. }) = &self.target {
@@ -198,7 +198,7 @@ impl Completion {
         }
     }
 
-    /// Keys while it is open.
+    /// Handles a key while the menu is open.
     pub fn key(&mut self, key: KeyEvent) -> Choice {
         if !self.is_open() {
             return Choice::None;
@@ -237,12 +237,12 @@ impl Completion {
     }
 }
 
-/// A path in a prompt.
+/// Returns a path as it is mentioned in a prompt.
 fn mention(path: &str) -> String {
     if path.contains(char::is_whitespace) { format!("@\"{path}\" ") } else { format!("@{path} ") }
 }
 
-/// What `text` has at the cursor that can be completed.
+/// Returns the completable text at the cursor, if any.
 fn target(text: &str, cursor: usize) -> Option<Target> {
     let before = text.get(..cursor)?;
     if let Some(rest) = text.strip_prefix('/')
@@ -278,19 +278,19 @@ fn plain<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<Item> {
     best(query, names).into_iter().map(item).collect()
 }
 
-/// Found by name or by what they are for.
+/// Finds items by name or description.
 fn among(query: &str, items: &[Item]) -> Vec<Item> {
     let both: Vec<String> = items.iter().map(|i| format!("{} {}", i.name, i.detail)).collect();
     best(query, &both).into_iter().map(|i| items[i].clone()).collect()
 }
 
-/// Found by name alone; what is known of each is no name.
+/// Finds items by name alone.
 fn by_name(query: &str, items: &[Item]) -> Vec<Item> {
     let names: Vec<&str> = items.iter().map(|i| i.name.as_str()).collect();
     best(query, &names).into_iter().map(|i| items[i].clone()).collect()
 }
 
-/// Indices of the names that match, best first; all when nothing is asked.
+/// Returns indices of matching names, best first; all of them if the query is empty.
 fn best<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<usize> {
     if query.is_empty() {
         return (0..names.len()).collect();
@@ -302,7 +302,7 @@ fn best<S: AsRef<str>>(query: &str, names: &[S]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// `|` is the cursor.
+    /// `|` marks the cursor.
     fn at(text: &str) -> Option<(Kind, Range<usize>, String)> {
         let cursor = text.find('|').unwrap();
         target(&text.replace('|', ""), cursor).map(|t| (t.kind, t.range, t.query))

@@ -1,33 +1,35 @@
-//! Between the terminal's events and the panes: what a slow line cuts apart is put together, and what the terminal reports is
-//! not taken for typing.
+//! Decoder between the terminal's events and the panes. It joins sequences that a slow line splits, and keeps reports
+//! of the terminal from being taken for typing.
 //!
-//! Model: the library reads bytes into events. Where a read ends right behind an ESC, it takes that for the key, and the rest of
-//! the sequence for letters; and it knows no answers to queries (OSC). So an Escape is held for [`HOLD`], and what follows
-//! it at once as only a terminal writes it is a sequence again: a key, a report (dropped, or [`Decoded::Background`]), or the
-//! beginning of a paste, which ends with its end or after [`QUIET`].
+//! Model: the library turns bytes into events. If a read ends right after an ESC, the library reports the Escape key,
+//! and the rest of the sequence as letters. It also knows no answers to queries (OSC). So an Escape is held for
+//! [`HOLD`]. If characters follow at once that only a terminal writes, they form a sequence again: a key, a report
+//! (dropped, or [`Decoded::Background`]), or the start of a paste. A paste ends with its end sequence or after
+//! [`QUIET`].
 //!
 //! Invariants:
-//! - Typing passes: every key that begins no sequence comes out, in order; an Escape that nothing follows comes out after [`HOLD`].
-//! - No part of a report comes out as text; no part of a paste as keys.
-//! - Pure: events and times in, events out. At most `LONGEST` characters of a report are held.
+//! - Typing passes: every key that begins no sequence comes out, in order. An Escape that nothing follows comes out
+//!   after [`HOLD`].
+//! - No part of a report comes out as text, and no part of a paste as keys.
+//! - Pure: events and times in, events out. At most `LONGEST` bytes of a report are held.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::time::{Duration, Instant};
 
-/// How long an Escape waits for what belongs to it. A person's next key takes longer.
+/// An Escape waits this long for the rest of its sequence. The user's next key takes longer.
 pub const HOLD: Duration = Duration::from_millis(20);
-/// After so long without a key, a sequence or paste that was cut off is over.
+/// After this long without a key, a sequence or paste that was cut off has ended.
 pub const QUIET: Duration = Duration::from_millis(150);
-/// A report that is longer is none.
+/// Longest report in bytes. A longer text is not a report.
 const LONGEST: usize = 256;
-/// A paste that is put together from keys holds at most so many bytes; then it comes out in pieces.
+/// Most bytes of a paste that is assembled from keys. A longer paste comes out in several pieces.
 const PASTE: usize = 1 << 20;
 
-/// What comes out.
+/// Output of the decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded {
     Event(Event),
-    /// The terminal says what colour is behind its text: red, green, blue.
+    /// The terminal's background colour: red, green, blue.
     Background(u8, u8, u8),
 }
 
@@ -35,23 +37,23 @@ pub enum Decoded {
 enum State {
     #[default]
     Idle,
-    /// An Escape that may be the beginning of something.
+    /// An Escape key that may start a sequence.
     Escape(KeyEvent),
-    /// Behind `ESC [`.
+    /// Characters after `ESC [`.
     Control(String),
-    /// Behind `ESC O`: one letter.
+    /// After `ESC O`, which one letter follows.
     Single,
-    /// Behind `ESC [ M`, where a mouse is told as terminals once did: so many characters.
+    /// After `ESC [ M`, the old report of mouse events: the number of characters that are still to come.
     Mouse(u8),
-    /// Behind `ESC ]`; true: an Escape came that may be its end.
+    /// Characters after `ESC ]`. True: an Escape followed that may be the start of the terminator.
     Report(String, bool),
-    /// Behind `ESC [ 200 ~`.
+    /// Text after `ESC [ 200 ~`.
     Paste(String),
-    /// The same, and an Escape that may be the beginning of its end; what came behind it.
+    /// Text of a paste, and the characters after an Escape that may start the end of the paste.
     PasteEnd(String, String),
 }
 
-/// Events in, events out.
+/// State machine that turns the library's events into [`Decoded`] ones.
 #[derive(Debug, Default)]
 pub struct Decoder {
     state: State,
@@ -59,11 +61,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// One event of the library's.
+    /// Takes one event of the library.
     pub fn take(&mut self, event: Event, now: Instant) -> Vec<Decoded> {
         let mut out = self.expire(now);
         let Event::Key(key) = event else {
-            // Mice and windows speak between any two keys.
+            // Mouse and window events may come between any two keys, so they end no sequence.
             if let Event::Paste(_) = event {
                 out.extend(self.give_up());
             }
@@ -83,13 +85,13 @@ impl Decoder {
         out
     }
 
-    /// When [`Self::expire`] has something to say.
+    /// Returns the time at which [`Self::expire`] must be called, `None` if nothing is held.
     pub fn due(&self) -> Option<Instant> {
         let wait = if matches!(self.state, State::Escape(_)) { HOLD } else { QUIET };
         self.since.map(|at| at + wait)
     }
 
-    /// The time has come: what was held comes out as what it is.
+    /// Gives out what is held if its time has passed.
     pub fn expire(&mut self, now: Instant) -> Vec<Decoded> {
         if self.due().is_some_and(|at| at <= now) { self.give_up() } else { Vec::new() }
     }
@@ -98,7 +100,7 @@ impl Decoder {
         self.since = None;
         match std::mem::take(&mut self.state) {
             State::Escape(key) => vec![Decoded::Event(Event::Key(key))],
-            // Nothing but the beginning: somebody pressed these.
+            // Nothing but the start of a sequence came, so the user pressed these keys.
             State::Control(text) if text.is_empty() => pressed('['),
             State::Report(text, false) if text.is_empty() => {
                 vec![Decoded::Event(Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT)))]
@@ -160,13 +162,13 @@ impl Decoder {
                 out.extend(pressed('['));
                 self.key(key, out);
             }
-            // Cut off: what came was no typing, what comes now is.
+            // The sequence was cut off. Its characters were not typed, but this key was.
             (State::Control(_) | State::Single, None) => self.key(key, out),
             (State::Idle, _) => out.push(Decoded::Event(Event::Key(key))),
         }
     }
 
-    /// `ESC [ text last`.
+    /// Handles a complete sequence `ESC [ text last`.
     fn control(&mut self, text: &str, last: char, out: &mut Vec<Decoded>) {
         match (text, last) {
             ("200", '~') => self.state = State::Paste(String::new()),
@@ -179,7 +181,7 @@ impl Decoder {
             ("4" | "8", '~') => out.push(key_event(KeyCode::End)),
             (text, 'u') => out.extend(reported(text)),
             (text, last) if text.starts_with(|c: char| c.is_ascii_digit()) => out.extend(held(text, last)),
-            // A mouse that moved, a mode that was asked for: nothing that anybody typed.
+            // Mouse movements and reports of terminal modes were not typed.
             _ => {}
         }
     }
@@ -200,7 +202,7 @@ impl Decoder {
                 text.push(c);
                 self.state = State::Report(text, false);
             }
-            // It never ended; this is another key.
+            // No report followed, so Alt-] and this key were typed.
             _ if text.is_empty() => {
                 out.push(Decoded::Event(Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT))));
                 self.key(key, out);
@@ -229,8 +231,8 @@ fn key_event(code: KeyCode) -> Decoded {
     Decoded::Event(Event::Key(KeyEvent::new(code, modifiers)))
 }
 
-/// Keys that have one name without a keyboard protocol keep it: Ctrl-I is Tab, Ctrl-M Enter, Ctrl-[ Esc, and Ctrl-_ and Ctrl-/
-/// are one key, which the library calls Ctrl-7.
+/// Maps keys to the names they have without a keyboard protocol: Ctrl-I is Tab, Ctrl-M is Enter, Ctrl-[ is Esc. Ctrl-_
+/// and Ctrl-/ are one key, which the library calls Ctrl-7.
 fn as_without_protocol(key: KeyEvent) -> KeyEvent {
     let KeyCode::Char(c) = key.code else { return key };
     let held = key.modifiers.difference(KeyModifiers::SHIFT);
@@ -245,7 +247,7 @@ fn as_without_protocol(key: KeyEvent) -> KeyEvent {
     if held == KeyModifiers::CONTROL { KeyEvent { code, modifiers, ..key } } else { key }
 }
 
-/// A key without a character, with what is held: `1;5A`, `5;2~`.
+/// Parses a key without a character and with modifiers, such as `1;5A` or `5;2~`.
 fn held(text: &str, last: char) -> Option<Decoded> {
     let (number, held) = text.split_once(';')?;
     let code = match (number, last) {
@@ -253,7 +255,7 @@ fn held(text: &str, last: char) -> Option<Decoded> {
         ("3", '~') => KeyCode::Delete,
         ("5", '~') => KeyCode::PageUp,
         ("6", '~') => KeyCode::PageDown,
-        // A place of the cursor ends like F3.
+        // A cursor position report ends like F3.
         ("1", 'R') => return None,
         ("1", letter) => named(letter)?,
         _ => return None,
@@ -262,7 +264,7 @@ fn held(text: &str, last: char) -> Option<Decoded> {
     Some(Decoded::Event(Event::Key(KeyEvent::new(code, modifiers(held)))))
 }
 
-/// Bits as terminals report them: 1 Shift, 2 Alt, 4 Ctrl.
+/// Converts the terminal's modifier bits: 1 Shift, 2 Alt, 4 Ctrl.
 fn modifiers(held: u32) -> KeyModifiers {
     let mut modifiers = KeyModifiers::NONE;
     for (bit, modifier) in [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)] {
@@ -271,7 +273,7 @@ fn modifiers(held: u32) -> KeyModifiers {
     modifiers
 }
 
-/// A key of kitty's protocol that a slow line cut apart: `code[:alternates][;modifiers[:kind]]`.
+/// Parses a key of kitty's protocol that a slow line split: `code[:alternates][;modifiers[:kind]]`.
 fn reported(text: &str) -> Option<Decoded> {
     let mut parts = text.split(';').map(|part| part.split(':').map(|n| n.parse::<u32>().ok()));
     let code = match char::from_u32(parts.next()?.next()??)? {
@@ -279,7 +281,7 @@ fn reported(text: &str) -> Option<Decoded> {
         '\t' => KeyCode::Tab,
         '\u{1b}' => KeyCode::Esc,
         '\u{7f}' => KeyCode::Backspace,
-        // The numbers of keys without a character.
+        // Codes of keys that have no character.
         '\u{e000}'..='\u{f8ff}' => return None,
         c if c.is_control() => return None,
         c => KeyCode::Char(c),
@@ -297,12 +299,12 @@ fn reported(text: &str) -> Option<Decoded> {
     Some(Decoded::Event(Event::Key(as_without_protocol(KeyEvent::new(code, modifiers)))))
 }
 
-/// An Escape and a letter that people pressed.
+/// Returns an Escape and a letter, both pressed by the user.
 fn pressed(letter: char) -> Vec<Decoded> {
     vec![key_event(KeyCode::Esc), key_event(KeyCode::Char(letter))]
 }
 
-/// Keys that are one letter behind `ESC [` or `ESC O`.
+/// Keys that are one letter after `ESC [` or `ESC O`.
 fn named(letter: char) -> Option<KeyCode> {
     Some(match letter {
         'A' => KeyCode::Up,
@@ -320,7 +322,7 @@ fn named(letter: char) -> Option<KeyCode> {
     })
 }
 
-/// `11;rgb:RRRR/GGGG/BBBB`, each with one to four digits (XParseColor).
+/// Parses `11;rgb:RRRR/GGGG/BBBB`, each with one to four digits (XParseColor).
 fn background(report: &str) -> Option<Decoded> {
     let mut parts = report.strip_prefix("11;rgb:")?.split('/').map(|part| {
         let most = 16_u32.checked_pow(u32::try_from(part.len()).ok().filter(|n| (1..=4).contains(n))?)? - 1;
@@ -350,7 +352,7 @@ mod tests {
             .collect()
     }
 
-    /// What comes out of these keys, one right behind the other, and of the quiet after them.
+    /// Decodes these keys, pressed without a pause, and the quiet after them.
     fn decoded(text: &str) -> Vec<Decoded> {
         let mut decoder = Decoder::default();
         let now = Instant::now();
@@ -435,7 +437,7 @@ mod tests {
         assert_eq!(decoder.due(), Some(now + HOLD));
         let out: Vec<Decoded> = decoder.take(keys("[")[0].clone(), now + HOLD);
         assert_eq!(out, typed("\u{1b}["));
-        // Alt-] by itself is a key, and windows that change are told between any two.
+        // Alt-] alone is a key, even if window events come between the keys.
         let alt = Event::Key(KeyEvent::new(KeyCode::Char(']'), KeyModifiers::ALT));
         assert_eq!(decoder.take(alt.clone(), now), []);
         assert_eq!(decoder.take(Event::FocusLost, now), [Decoded::Event(Event::FocusLost)]);
@@ -445,7 +447,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-        /// Reports between what is typed change nothing of it, wherever they stand.
+        /// Reports between typed keys do not change the keys, wherever they stand.
         #[test]
         fn no_report_becomes_text(
             words in proptest::collection::vec("[a-z 日é]{0,6}", 1..6),
@@ -461,13 +463,13 @@ mod tests {
             prop_assert_eq!(out, typed(&plain));
         }
 
-        /// Nothing that begins no sequence is lost or held.
+        /// Keys that begin no sequence are neither lost nor held.
         #[test]
         fn typing_passes(text in "[ -~日\r]{0,40}") {
             prop_assert_eq!(decoded(&text), typed(&text));
         }
 
-        /// Whatever comes: no panic, and it comes to rest.
+        /// Any input is decoded without a panic, and the decoder becomes idle.
         #[test]
         fn anything_comes_to_rest(text in "[\u{1b}\\[\\]O0-9;~<MmA\u{7}\\\\:r/ \r]{0,60}") {
             decoded(&text);

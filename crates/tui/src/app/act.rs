@@ -1,4 +1,4 @@
-//! What a finished text comes to: a task for the agent, a command of the interface, a command of the person's shell, a line
+//! Acts on a submitted text: a task for the agent, a command of the interface, a shell command of the user, or a line
 //! for AGENTS.md.
 
 use super::App;
@@ -48,12 +48,13 @@ impl App {
         effects
     }
 
-    /// A command that cannot be done as it was written. One that lacks its argument is in the composer, ready for it, with a
-    /// list where there is one to choose from; of another one a line says why.
+    /// Reports that a command cannot run as it was written. If only its argument is missing, the command is put back
+    /// into the composer, with a list of choices where there is one. Any other command is reported by a line in the
+    /// transcript.
     pub(super) fn ask_argument(&mut self, text: &str, why: String) -> Vec<Effect> {
         let name = text.trim().trim_start_matches('/');
         if !commands::needs_argument(name) {
-            // Left in the composer, it would stand before the next message.
+            // If the command stayed in the composer, the next message would be typed after it.
             self.note(Weight::Warning, why);
             return Vec::new();
         }
@@ -70,7 +71,7 @@ impl App {
                 self.renaming |= matches!(command, Command::Rename { .. });
                 return vec![Effect::Send(command)];
             }
-            // The status line shows it once the agent has taken it.
+            // The status line shows the model once the agent has accepted it.
             Action::Key => return vec![Effect::Ask(Request::Keys)],
             Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
             Action::Mode(mode) => return self.set_mode(mode),
@@ -110,10 +111,10 @@ impl App {
                 return self.send(prompt, DeliveryMode::Steer);
             }
             Action::Host { name, arguments } => {
-                // What holds now is known here.
+                // The host does not know the state of the interface, so the arguments carry it.
                 let arguments = match name.as_str() {
                     "permissions" | "status" => self.status.mode().to_owned(),
-                    // The window and what of it can be used; 0: not known yet.
+                    // The size of the context window and the usable part of it, in tokens; 0 while unknown.
                     "context" => {
                         let (window, usable) = self.status.window();
                         format!("{window} {usable}")
@@ -163,7 +164,7 @@ impl App {
         }
     }
 
-    /// Only while nothing is under way: what the agent does must not end by the way.
+    /// Switches to another session, only while nothing runs: switching must not end the agent's work as a side effect.
     pub(super) fn switch(&mut self, to: To) -> Vec<Effect> {
         if self.status.is_working() || self.status.command().is_some() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());
@@ -171,7 +172,7 @@ impl App {
         vec![Effect::Switch(to)]
     }
 
-    /// The list of the person's messages.
+    /// Opens the list of the user's messages.
     pub(super) fn choose_message(&mut self) -> Vec<Effect> {
         if self.status.is_working() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());
@@ -187,7 +188,7 @@ impl App {
         self.previewed()
     }
 
-    /// The person's messages, newest first.
+    /// Returns the user's messages, newest first.
     pub(super) fn messages(&self) -> Vec<Row> {
         let row = |(_, id, text): &(_, becket_types::MessageId, String)| {
             let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();

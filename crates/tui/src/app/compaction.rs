@@ -1,6 +1,7 @@
-//! A compaction that is looked at before it applies, and messages that one folded away brought back.
+//! Previews of a compaction, and bringing back messages that a compaction removed from the context.
 //!
-//! Owns the plan that is looked at and whether its summary is in the editor. What a compaction does is the agent's business.
+//! Owns the plan on show, and the flag that its summary is open in the editor. The agent computes and applies
+//! compactions.
 
 use super::App;
 use crate::input::{Effect, Page, Request};
@@ -13,13 +14,13 @@ use crate::transcript::compaction::{Known, left_out_lines, lines};
 use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Loss, Seq};
 use std::fmt::Write as _;
 
-/// Messages that the page lists.
+/// Most messages that the page lists.
 const MOST: usize = 200;
 
-/// See the module.
+/// A compaction that is shown before it is applied.
 pub(super) struct Preview {
     plan: CompactionPlan,
-    /// Its summary is in the person's editor.
+    /// The user's editor is open on the summary.
     editing: bool,
 }
 
@@ -30,7 +31,7 @@ impl App {
         vec![Effect::Notify("the compaction can be looked at".to_owned())]
     }
 
-    /// A key came to the page; `None`: it closes.
+    /// Handles the page's effects after a key; `None`: the page closes.
     pub(super) fn compaction_answered(&mut self, effects: Option<Vec<Effect>>) -> Vec<Effect> {
         let Some(effects) = effects else {
             (self.overlay, self.preview) = (None, None);
@@ -48,7 +49,8 @@ impl App {
         effects
     }
 
-    /// The editor was left; `Err`: the text is no summary of a compaction that is looked at.
+    /// Handles the text from the editor. `Err` returns the text unused: no summary of a shown compaction was being
+    /// edited.
     pub(super) fn summary_edited(
         &mut self,
         text: Result<String, String>,
@@ -60,7 +62,7 @@ impl App {
                 let plan = preview.plan.plan;
                 Ok(vec![Effect::Send(Command::EditCompaction { plan, summary: text })])
             }
-            // As it was.
+            // The text was left unchanged.
             Ok(_) => {
                 self.overlay = Some(page(&preview.plan));
                 Ok(Vec::new())
@@ -73,7 +75,8 @@ impl App {
         }
     }
 
-    /// The list of messages that compactions folded away, or that the one in focus did.
+    /// Opens the list of messages that compactions removed. If a compaction's block has focus, only its messages are
+    /// listed.
     pub(super) fn choose_folded(&mut self) -> Vec<Effect> {
         if self.status.is_working() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());
@@ -88,7 +91,7 @@ impl App {
         }
     }
 
-    /// What compactions folded away is known.
+    /// Handles the answer to [`Self::choose_folded`]: the messages that compactions removed from the context.
     pub(super) fn all_folded(&mut self, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
         let asks = self.picker.as_ref().is_some_and(|picker| picker.kind() == Kind::Folded);
         let effects = if asks { self.choose_from(&folded) } else { Vec::new() };
@@ -114,7 +117,7 @@ impl App {
         self.previewed()
     }
 
-    /// What the editor left for the composer.
+    /// Handles the text from the editor: a summary, or else text for the composer.
     pub(super) fn edited(&mut self, text: Result<String, String>) -> Vec<Effect> {
         match self.summary_edited(text) {
             Ok(effects) => effects,
@@ -126,14 +129,14 @@ impl App {
         }
     }
 
-    /// What a compaction lost, for the block that asked.
+    /// Passes what a compaction lost to the block that asked for it.
     pub(super) fn lost(&mut self, entry: Seq, result: Result<Loss, String>) {
         let known = result.map_or_else(Known::Not, |loss| Known::Loss(Box::new(loss)));
         self.transcript.loss_is(entry, known);
     }
 }
 
-/// Ids of messages, separated by commas.
+/// Asks the agent to bring messages back. `ids`: message ids separated by commas.
 pub(super) fn bring_back(ids: &str) -> Vec<Effect> {
     let items = ids.split(',').map(str::to_owned).collect();
     vec![Effect::Send(Command::ChangeContext(ContextChange::Restore { items }))]
@@ -203,7 +206,7 @@ fn markdown(plan: &CompactionPlan) -> String {
     out
 }
 
-/// Text as it is, whatever it holds.
+/// Appends text in a code fence. Fences inside the text are replaced, so that it cannot end the block.
 fn fenced(out: &mut String, text: &str) {
     let _ = writeln!(out, "```text\n{}\n```\n", text.trim_end().replace("```", "'''"));
 }

@@ -1,4 +1,4 @@
-//! Where each pane is drawn: the rows that the transcript, a question, the composer and the status line get.
+//! Layout of the panes: the rows that the transcript, a question, the composer and the status line get.
 //!
 //! Depends on the state of the panes alone. Owns no state.
 
@@ -10,17 +10,17 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
-/// Rows that the composer takes at most, in parts of the screen's height.
+/// The composer takes at most one part in this many of the screen's height.
 const COMPOSER_SHARE: u16 = 3;
-/// Rows that a question takes on a screen with few of them.
+/// Rows that a question may take even on a small screen.
 const TIGHT_QUESTION: u16 = 10;
-/// A screen with so many rows has room for an edge above and below the composer.
+/// A screen with at least this many rows has room for an edge above and below the composer.
 const EDGED: u16 = 20;
-/// Rows for a list above the composer where there is no transcript to draw it over.
+/// Rows for a list above the composer if there is no transcript to draw it over.
 const LIST_ROWS: usize = 12;
 
 impl App {
-    /// Draws a page that covers the transcript; `None`: there is none.
+    /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
         if let Some(page) = &mut self.key_page {
             page.draw(frame, &self.theme);
@@ -28,7 +28,7 @@ impl App {
         }
         let writing = self.writing();
         if let Some(overlay) = &mut self.overlay {
-            // A page that asks something leaves room to write instead.
+            // A page that asks a question leaves room for the composer.
             let rows = if overlay.asks() {
                 let most = (area.height / COMPOSER_SHARE).max(1);
                 self.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1))
@@ -52,7 +52,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// The lines above the composer: the todo list, messages that wait, what is going on.
+    /// Returns the lines above the composer: the todo list, messages that wait, and the current activity.
     fn above(&self, columns: u16, rows: u16, asking: bool) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if self.status.is_working() && !asking {
@@ -64,7 +64,7 @@ impl App {
         lines
     }
 
-    /// The key that interrupts now; `None` where every key belongs to a list or a search.
+    /// Returns the key that interrupts now, `None` while a list or a search uses every key.
     fn stop_key(&self, asking: bool) -> Option<&'static str> {
         let taken =
             self.palette.is_some() || self.reading.is_open(&self.transcript) || self.composer.is_searching();
@@ -72,19 +72,19 @@ impl App {
         (asking || !taken).then_some(if escape_is_taken { "Ctrl-C" } else { "Esc" })
     }
 
-    /// Rows of the composer on a screen of `rows`.
+    /// Returns the composer's height on a screen of `rows`.
     fn composer_rows(&self, columns: u16, rows: u16, asking: bool) -> u16 {
         let share = if asking { 2 * COMPOSER_SHARE } else { COMPOSER_SHARE };
         self.composer.height(columns).clamp(1, (rows / share).max(1))
     }
 
-    /// Rows of the edges around the composer. A question has an edge of its own; in the terminal's scrollback a window that
-    /// becomes narrower would break them.
+    /// Returns the height of the edges around the composer. A question has an edge of its own. In the terminal's
+    /// scrollback there is none, because a window that becomes narrower would break the edges into several rows.
     fn edge_rows(&self, rows: u16, asking: bool) -> u16 {
         if asking || self.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
-    /// Draws an edge above and below, the title of the session in the upper one; returns the area between them.
+    /// Draws an edge above and below, the upper one with the title of the session. Returns the area between them.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
         let edge = |columns: usize| Span::styled("─".repeat(columns), self.theme.border);
@@ -102,24 +102,25 @@ impl App {
         Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
     }
 
-    /// Rows of the question in `area`, with so many rows above it and for the composer.
+    /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer.
     fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
         if let Some(rows) = self.screen {
             return self.asked(area.width, rows, above, composer);
         }
         let fixed = composer + self.status.height();
         let whole = self.approvals.height(area.width, &self.theme);
-        // A question that has room is shown whole: what must be scrolled cannot be allowed yet. A row of the transcript stays.
+        // A question that fits is shown whole, since an answer that allows counts only after the end was seen. A row of
+        // the transcript stays.
         if usize::from(whole) + above + usize::from(fixed) < usize::from(area.height) {
             return whole.max(1);
         }
-        // What is going on stays, and on all but the smallest screens a part of the transcript.
+        // The row of the current activity stays, and on all but the smallest screens a part of the transcript.
         let around = fixed + (above as u16).min(1);
         let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
         whole.clamp(1, most.max(1))
     }
 
-    /// Draws everything; effects that follow from having been seen.
+    /// Draws the whole screen. Returns effects that follow from something having been shown.
     pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
         let area = frame.area();
         self.resized(area.width);
@@ -128,7 +129,7 @@ impl App {
             return effects;
         }
         let above = self.above(area.width, self.screen.unwrap_or(area.height), asking);
-        // The composer's row, and one of the transcript where that is not the terminal's own.
+        // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
         let kept = if self.screen.is_some() { 1 } else { 2 };
         let status_rows = self.status.height().min(area.height.saturating_sub(kept));
         let room = area.height.saturating_sub(kept + status_rows);
@@ -164,7 +165,7 @@ impl App {
         if asking {
             let writing = self.writing();
             self.approvals.draw(frame, question, writing, &self.theme);
-            // A list over the question hides it: nobody reads it then.
+            // A list drawn over the question hides it, so the question cannot have been read.
             if !self.completion.is_open() {
                 effects = self.approvals.painted(writing);
             }
@@ -198,20 +199,21 @@ impl App {
         effects
     }
 
-    /// What of the transcript is not in the terminal's scrollback yet.
+    /// Returns the lines of the transcript that the terminal's scrollback does not hold yet, and marks them as printed.
     pub fn print(&mut self) -> Vec<Line<'static>> {
         self.transcript.print(self.columns, &self.theme, true)
     }
 
-    /// The same of what cannot change any more.
+    /// Like [`Self::print`], for the lines that can no longer change.
     pub fn print_finished(&mut self) -> Vec<Line<'static>> {
         self.transcript.print(self.columns, &self.theme, false)
     }
 
-    /// Draws only what was not printed; the rows that this takes on a screen of `columns` and `rows`.
+    /// Sizes the inline screen, which draws only what was not printed. Returns the rows it needs on a terminal of
+    /// `columns` and `rows`.
     ///
-    /// A terminal that becomes narrower breaks rows before anybody can draw anew, and those that then have no room are in its
-    /// scrollback for good. So there is room for all of them on half as many columns.
+    /// A terminal that becomes narrower wraps rows before the program can redraw. Rows that no longer fit then stay in
+    /// its scrollback for good. So the height leaves room for all rows at half the width.
     pub fn inline(&mut self, columns: u16, rows: u16) -> u16 {
         self.transcript.set_inline();
         self.columns = columns;
@@ -235,7 +237,7 @@ impl App {
         (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
     }
 
-    /// The rows of a question in the terminal's scrollback, with so many above it and for the composer.
+    /// Returns the height of a question in inline mode. `above`: rows above it; `composer`: rows of the composer.
     fn asked(&self, columns: u16, rows: u16, above: usize, composer: u16) -> u16 {
         let around = 2 * (above + usize::from(self.status.height() + composer));
         let room = usize::from(rows).saturating_sub(around);
@@ -243,7 +245,7 @@ impl App {
     }
 }
 
-/// Says in the last row that the end is not in view.
+/// Draws a note in the last row: the end of the transcript is not in view.
 fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let text = " ↓ more below ";
     let columns = (text::width(text) as u16).min(area.width);
@@ -251,7 +253,7 @@ fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
 }
 
-/// Lines into an area, from its top.
+/// Draws lines into an area from its top. Lines that do not fit are dropped.
 fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
     for (y, line) in lines.iter().take(usize::from(area.height)).enumerate() {
         frame.buffer_mut().set_line(area.x, area.y + y as u16, line, area.width);

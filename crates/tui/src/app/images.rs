@@ -1,4 +1,5 @@
-//! Images of the transcript: asked for when they come into view, given to the terminal when they are there.
+//! Images of the transcript. They are requested when they come into view, and sent to the terminal when the host
+//! returns them.
 
 use super::App;
 use crate::graphics::{Data, Protocol, Scaled};
@@ -7,12 +8,12 @@ use crate::transcript::image::{self, MOST};
 use std::sync::Arc;
 
 impl App {
-    /// What the terminal draws images by.
+    /// Sets the protocol by which the terminal draws images.
     pub(super) fn draws(&mut self, protocol: Protocol) {
         self.protocol = Some(protocol);
     }
 
-    /// Images that came into view. They wait where the terminal has not said yet whether it draws any.
+    /// Requests the images that came into view. They wait until the terminal has reported if it draws images.
     pub(super) fn wanted_images(&mut self) -> Vec<Effect> {
         let Some(protocol) = self.protocol else { return Vec::new() };
         let columns = self.image_columns();
@@ -20,19 +21,20 @@ impl App {
         self.transcript.images().into_iter().map(ask).collect()
     }
 
-    /// The terminal was to draw an image and has it no more.
+    /// Requests an image again that the terminal should draw and no longer holds.
     pub fn missing_image(&mut self, number: u32) -> Option<Effect> {
         let (protocol, columns) = (self.protocol?, self.image_columns());
         let blob = self.transcript.image(number)?;
         Some(Effect::Ask(Request::Picture { number, blob, protocol, columns }))
     }
 
-    /// The terminal has forgotten the images that it was given.
+    /// Forgets which images the terminal holds, after the terminal discarded them.
     pub fn forget_images(&mut self) {
         self.transcript.forget_images();
     }
 
-    /// As wide as the transcript has room for, where a row that is cut is not drawn at all.
+    /// Returns the width for images. A protocol that cannot draw parts of a row needs images that fit the transcript's
+    /// width.
     fn image_columns(&self) -> u16 {
         match self.protocol {
             Some(Protocol::Iterm | Protocol::Sixel { .. }) => self.columns.saturating_sub(2).clamp(1, MOST.0),
@@ -48,7 +50,7 @@ impl App {
         }
     }
 
-    /// An image is there; `None`: it cannot be shown.
+    /// Handles the bytes of an image; `None`: it cannot be shown.
     pub(super) fn picture(&mut self, number: u32, scaled: Option<Scaled>) -> Vec<Effect> {
         let Some(scaled) = scaled else {
             self.transcript.image_is(number, None);
@@ -56,7 +58,7 @@ impl App {
         };
         let size = (scaled.columns, scaled.rows);
         if scaled.columns > self.image_columns() {
-            // Made for a wider window: it is asked for again when it is in view.
+            // The image was made for a wider window. It is requested again when it comes into view.
             self.transcript.forget_image(number);
             return Vec::new();
         }

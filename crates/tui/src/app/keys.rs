@@ -1,4 +1,4 @@
-//! Which pane a key is for: a question before a page, a page before the palette, what is being written last.
+//! Routing of keys to panes. A question comes first, then a page, then the palette; the composer comes last.
 
 use super::{App, Twice};
 use crate::approval;
@@ -14,7 +14,7 @@ use becket_types::{Command, DeliveryMode, PermissionMode};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::ops::Range;
 
-/// How long a first press counts, in milliseconds.
+/// The second press of a key counts as a repetition within this time, in milliseconds.
 const CHORD: u64 = 3_000;
 
 impl App {
@@ -26,7 +26,8 @@ impl App {
             _ if action == Some(Do::Suspend) => return vec![Effect::Suspend],
             _ if self.approvals.is_open() && !self.completion.is_open() => {}
             _ if self.approvals.is_open() => {
-                // A list of completions is over the question: it goes first, and nobody reads the question.
+                // A completion list covers the question. The list gets keys first, and nobody can read the question
+                // meanwhile.
                 self.approvals.disturb();
                 if let Some(effects) = self.completion_key(key) {
                     return effects;
@@ -77,7 +78,7 @@ impl App {
         }
     }
 
-    /// A key for a list of completions; `None`: there is none, or it has no use for it.
+    /// Handles a key for the completion list. Returns `None` if no list is open or it does not use the key.
     fn completion_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         if !self.completion.is_open() {
             return None;
@@ -97,7 +98,8 @@ impl App {
         }
     }
 
-    /// A question is open. What answers it goes to it, what shows what it is about is done, and all else is typing.
+    /// Handles a key while a question is open. The question gets keys that answer it, actions that show its subject
+    /// run, and the rest is typing.
     fn asked_key(&mut self, key: KeyEvent, action: Option<Do>) -> Vec<Effect> {
         let read = self.approvals.is_read();
         match action {
@@ -112,7 +114,7 @@ impl App {
                 self.approvals.scroll_pages(1);
                 return Vec::new();
             }
-            // A list would be under the question; a mode is no answer to it.
+            // The palette would open under the question, and changing the mode does not answer it.
             Some(Do::Palette | Do::NextMode) => return Vec::new(),
             Some(action @ (Do::Editor | Do::PasteImage)) => {
                 self.approvals.disturb();
@@ -120,7 +122,7 @@ impl App {
             }
             Some(Do::Suspend) | None => {}
         }
-        // Keys meant for a page that the question covers are no message.
+        // Keys meant for a page that the question covers must not become a message.
         if !read && self.is_covering() {
             self.approvals.disturb();
             return Vec::new();
@@ -134,7 +136,7 @@ impl App {
         }
         match self.approvals.key(key, self.writing()) {
             approval::Outcome::Done(effects) => effects,
-            // Pressed for what was on the screen before the question.
+            // Esc was meant for the screen as it was before the question.
             approval::Outcome::Text if key.code == KeyCode::Esc && !read => {
                 vec![Effect::Send(Command::Interrupt)]
             }
@@ -143,7 +145,7 @@ impl App {
         }
     }
 
-    /// A question would cover a page, a list or a search that has the keyboard.
+    /// True if a question would cover a page, a list or a search that has the keyboard.
     fn is_covering(&self) -> bool {
         self.overlay.is_some()
             || self.key_page.is_some()
@@ -153,7 +155,8 @@ impl App {
             || self.reading.is_open(&self.transcript)
     }
 
-    /// A text was sent while a question is open: the reason why not, unless it was begun before the question was read.
+    /// Handles a text that was sent while a question is open. It is the reason for a refusal, unless it was begun
+    /// before the question was read.
     fn reply_to_question(&mut self, prompt: Prompt) -> Vec<Effect> {
         if !self.approvals.takes_reason() || !matches!(Said::of(&prompt), Said::Task) {
             return self.submit(prompt, DeliveryMode::Steer);
@@ -162,7 +165,7 @@ impl App {
         let mut effects = self.draft.gone();
         effects.push(Effect::Ask(Request::Remember { prompt: prompt.text.clone() }));
         effects.extend(self.approvals.refuse(Some(reason).filter(|reason| !reason.is_empty())));
-        // A reason is text alone.
+        // A reason cannot carry images.
         if !prompt.images.is_empty() {
             effects.extend(self.send(prompt, DeliveryMode::Steer));
         }
@@ -198,7 +201,7 @@ impl App {
         Vec::new()
     }
 
-    /// Interrupts; while nothing is under way, the second one goes back to an earlier message.
+    /// Interrupts the agent. While it is idle, the second Esc goes back to an earlier message.
     fn escape(&mut self, again: bool) -> Vec<Effect> {
         if self.status.is_working() {
             return vec![Effect::Send(Command::Interrupt)];
@@ -226,7 +229,7 @@ impl App {
         let before = self.composer.raw().to_owned();
         let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
         if is_enter && before.is_empty() && !self.approvals.is_open() && !self.status.is_working() {
-            // Continues a turn that an earlier process left unfinished. Otherwise the agent ignores it.
+            // Continues a turn that an earlier process left unfinished. The agent ignores the command if there is none.
             return vec![Effect::Send(Command::Continue)];
         }
         if let Wrote::Submit(prompt) = self.composer.key(key) {
@@ -238,7 +241,7 @@ impl App {
             };
         }
         if self.composer.raw() == before {
-            // Only the cursor moved: what was offered stood where it was.
+            // Only the cursor moved, so the completions offered for the previous place are out of date.
             self.completion.close();
             return Vec::new();
         }
@@ -278,7 +281,7 @@ impl App {
         self.page_answered(effects)
     }
 
-    /// `None`: the page closes.
+    /// Handles the page's effects after a key; `None`: the page closes.
     fn page_answered(&mut self, effects: Option<Vec<Effect>>) -> Vec<Effect> {
         if self.preview.is_some() {
             return self.compaction_answered(effects);
@@ -290,7 +293,7 @@ impl App {
             self.overlay = None;
             return std::mem::take(effects);
         }
-        // What comes of it is said in the transcript.
+        // The transcript reports the result, so the page closes.
         let answered = |effect: &Effect| matches!(effect, Effect::Send(Command::CarryOut { .. }));
         if effects.as_ref().is_none_or(|effects| effects.iter().any(answered)) {
             self.overlay = None;
@@ -298,7 +301,8 @@ impl App {
         effects.unwrap_or_default()
     }
 
-    /// Typing while a page asks something. A text that is sent is a no, unless it was begun before the page was read.
+    /// Handles typing while a page asks a question. A text that is sent refuses, unless it was begun before the page
+    /// was read.
     fn beside_page(&mut self, key: KeyEvent) -> Vec<Effect> {
         let closes = self.overlay.as_ref().is_some_and(Overlay::takes_reply);
         match self.composer.key(key) {

@@ -1,18 +1,18 @@
-//! The panes together: which one gets an input, and where each is drawn.
+//! Joins the panes: routes each input to a pane and draws all of them.
 //!
-//! Holds no state of a pane and no agent logic. [`App::update`] is pure but for the ids of messages: inputs in, effects out;
-//! [`App::draw`] depends on the state alone, so every screen can be had from a list of inputs.
+//! Holds no state of a pane and no agent logic. [`App::update`] turns an input into effects and is pure except for the
+//! ids of new messages. [`App::draw`] depends on the state alone, so a list of inputs reproduces every screen.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `keys` | which pane a key is for |
-//! | `act` | what a finished text comes to |
-//! | `draw` | where each pane is drawn, on a screen of its own and in the scrollback |
-//! | `replies` | the host's answers |
-//! | `compaction` | a compaction that is looked at before it applies; messages to bring back |
+//! | `keys` | routing of keys to panes |
+//! | `act` | submitted texts |
+//! | `draw` | layout of the panes, full screen and inline |
+//! | `replies` | answers of the host |
+//! | `compaction` | previews of a compaction; messages to bring back |
 //! | `key` | another key for a provider |
-//! | `past` | what was said before |
-//! | `permissions` | what the person allowed, and withdraws |
+//! | `past` | earlier parts of a continued session |
+//! | `permissions` | rules that the user allowed and can withdraw |
 //! | `undo` | undo, redo and rewind |
 
 mod act;
@@ -48,21 +48,21 @@ use becket_types::{CallId, Event, MessageId, Seq, Used};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 
-/// How a person wants it.
+/// Preferences of the user for the interface.
 #[derive(Clone, Debug)]
 pub struct Preferences {
     pub theme: Theme,
-    /// Themes of the person's own.
+    /// Themes that the user wrote.
     pub themes: Vec<Theme>,
     pub keymap: Keymap,
     pub vim: bool,
-    /// There is a program for the status line.
+    /// The user configured a program for the status line.
     pub status_line: bool,
-    /// The theme goes by what colour is behind the terminal's text, once that is known.
+    /// The theme follows the terminal's background colour, once that is known.
     pub follow: bool,
-    /// The terminal draws images, or may say that it does.
+    /// Protocol by which the terminal draws images, or still has to be asked.
     pub images: Option<Graphics>,
-    /// The files that rules are written into: for every project, and for this one.
+    /// The files that rules are written into: for every project, and for this project.
     pub rule_files: Option<(String, String)>,
 }
 
@@ -84,15 +84,15 @@ impl Preferences {
 pub struct App {
     theme: Theme,
     themes: Vec<Theme>,
-    /// The theme goes by the terminal's background.
+    /// The theme follows the terminal's background colour.
     follow: bool,
     keymap: Keymap,
     columns: u16,
-    /// `None`: the terminal draws no images, or has not said so yet.
+    /// `None`: the terminal draws no images, or has not answered yet.
     protocol: Option<Protocol>,
-    /// Rows of the screen where frames are a part of it.
+    /// Rows of the terminal in inline mode; `None` on a full screen.
     screen: Option<u16>,
-    /// The terminal tells Shift-Enter from Enter.
+    /// The terminal distinguishes Shift-Enter from Enter.
     reports_shift: bool,
     transcript: Transcript,
     reading: Reading,
@@ -106,36 +106,36 @@ pub struct App {
     picker: Option<Picker>,
     inspector: Option<Inspector>,
     overlay: Option<Overlay>,
-    /// The page on which a key is given.
+    /// The page on which the user enters a provider's key.
     key_page: Option<Welcome>,
-    /// The compaction that is looked at.
+    /// The compaction that is shown before it is applied.
     preview: Option<Preview>,
     draft: Draft,
     customs: Vec<Custom>,
-    /// What was said can be asked for again.
+    /// Earlier messages are on disk, so the transcript may evict them and read them again.
     on_disk: bool,
-    /// The person's messages, for going back to, as far as they were told; in order.
+    /// The user's messages that are known so far, in order. Rewind offers them.
     said: Vec<(Seq, MessageId, String)>,
-    /// What the person ran and the model does not know yet; goes with their next message.
+    /// Shell commands the user ran, with output, that the model has not seen. They are sent with the next message.
     ran: Vec<String>,
-    /// Rules that the person allowed until the session ends.
+    /// Rules that hold until the session ends.
     grants: Vec<String>,
-    /// The person agreed to the mode that asks about nothing.
+    /// The user agreed to the mode that skips permission questions.
     bypass_agreed: bool,
-    /// The person asked for another title of the session.
+    /// The user renamed the session, and the confirmation is pending.
     renaming: bool,
-    /// The window's title as it was sent last.
+    /// The window title that was sent last.
     title_shown: String,
-    /// A key was pressed that does something the second time.
+    /// The first press of a key that acts on its second press.
     chord: Option<Twice>,
-    /// The window has not the keyboard.
+    /// Another window has the keyboard.
     unfocused: bool,
 }
 
-/// Keys that do something when they are pressed twice.
+/// Keys that act when they are pressed twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Twice {
-    /// Ctrl-C on an empty composer leaves.
+    /// Ctrl-C on an empty composer quits.
     Leave,
     /// Esc on an empty composer goes back to an earlier message.
     Rewind,
@@ -193,23 +193,23 @@ impl App {
         }
     }
 
-    /// What the session has used so far; and whether all that is said in it is on disk, to be read again.
+    /// Starts with the session's usage so far. `on_disk`: the whole session is on disk and can be read again.
     pub fn begin_with(&mut self, used: Used, on_disk: bool) {
         self.status.begin_with(used);
         self.on_disk = on_disk;
     }
 
-    /// Bytes of what the transcript holds, about.
+    /// Returns the approximate size of the transcript's content in bytes.
     pub fn held(&self) -> usize {
         self.transcript.weight()
     }
 
-    /// What is to be asked of the terminal at the start.
+    /// Returns the queries that the terminal must answer at the start.
     pub fn begin(&self) -> Vec<Effect> {
         if self.follow { vec![Effect::AskBackground] } else { Vec::new() }
     }
 
-    /// Takes in one input. What is on the screen may be another afterwards.
+    /// Applies one input and returns its effects. The screen may have changed afterwards.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = match input {
             Input::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
@@ -250,23 +250,23 @@ impl App {
         if let Some(overlay) = &mut self.overlay {
             overlay.wrote(writing);
         }
-        // A text that came from elsewhere (a draft, an editor) is not what was being completed.
+        // Another text replaced the one being completed (a draft, or text from an editor).
         if !self.completion.is_for(self.composer.raw(), self.composer.cursor()) {
             self.completion.close();
         }
-        // Who looks is told by the screen.
+        // No desktop notification while the window has focus: the screen shows it.
         effects.retain(|effect| self.unfocused || !matches!(effect, Effect::Notify(_)));
         effects
     }
 
-    /// What the composer holds, as questions need to know it.
+    /// Returns the facts about the composer that questions depend on.
     fn writing(&self) -> Writing {
         let drafting = !self.composer.is_empty() || self.composer.is_searching();
         Writing { drafting, takes_escape: self.composer.takes_escape() }
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
-        // A paste never answers a question; it waits in the composer.
+        // A paste never answers a question. It stays in the composer.
         self.disturb();
         if let Some(page) = self.key_page.as_mut().filter(|_| !self.approvals.is_open()) {
             page.paste(text);
@@ -289,7 +289,7 @@ impl App {
         self.draft.changed()
     }
 
-    /// Something was typed that answers no question: the time in which one has to be read starts again.
+    /// Records typing that answers no question, so the time in which a question must be read starts again.
     fn disturb(&mut self) {
         self.approvals.disturb();
         self.overlay.iter_mut().for_each(Overlay::disturb);
@@ -344,7 +344,7 @@ impl App {
             Event::SessionStarted { .. } => effects.push(self.retitle()),
             Event::Renamed { title } => {
                 effects.push(self.retitle());
-                // A session also gets a title from its first message; nobody asked for that one.
+                // A session also gets a title from its first message, which the user did not request.
                 if std::mem::take(&mut self.renaming) {
                     effects.extend(self.status.toast(format!("This session is now called {title}.")));
                 }
@@ -354,7 +354,7 @@ impl App {
         effects
     }
 
-    /// Questions for permission come and go; `subagent`: the call whose subagent's event it is.
+    /// Opens and closes permission questions as events report them. `subagent`: the call whose subagent sent the event.
     fn approvals_of(&mut self, subagent: Option<&CallId>, event: &Event) -> Vec<Effect> {
         let settled = match event {
             Event::PermissionAsked(request) => {
@@ -371,7 +371,7 @@ impl App {
         Vec::new()
     }
 
-    /// The title of the terminal's window: whether it works or waits, the session, the folder.
+    /// Returns the window title: a mark for working or waiting, the session, the folder.
     fn title(&self) -> String {
         let mark = match (self.approvals.is_open(), self.status.is_working()) {
             (true, _) => "? ",
@@ -386,7 +386,7 @@ impl App {
         Effect::Title(self.title_shown.clone())
     }
 
-    /// A message came back from the agent: it goes before what is being written.
+    /// Handles a queued message that the agent returned. Its text goes in front of the text in the composer.
     fn withdrawn(&mut self, id: &str) -> Vec<Effect> {
         let Some(text) = self.waiting.withdrawn(id) else { return Vec::new() };
         let gap = if self.composer.is_empty() { "" } else { "\n" };
@@ -454,7 +454,7 @@ impl App {
         }
     }
 
-    /// The preview that the picker wants.
+    /// Requests the preview that the picker needs.
     fn previewed(&mut self) -> Vec<Effect> {
         let Some(picker) = &mut self.picker else { return Vec::new() };
         let mut effects: Vec<Effect> =
@@ -482,7 +482,7 @@ impl App {
     }
 }
 
-/// A pasted or dropped path that may be an image's.
+/// True if a pasted or dropped text may be the path of an image.
 fn names_image(text: &str) -> bool {
     let text = text.trim().trim_matches(['\'', '"']).to_ascii_lowercase();
     let path =

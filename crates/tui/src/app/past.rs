@@ -1,7 +1,7 @@
-//! What was said before, for a session that is gone on with: its end at once, the rest when somebody reads back.
+//! Earlier messages of a continued session. The end is shown at once, the rest when the user scrolls back.
 //!
-//! The first frame must not wait for a session of any length, and memory not hold it. Who reads stays where they are when more of
-//! it comes.
+//! The first frame must not wait for a session of any length to load, and memory must not hold all of it. When earlier
+//! messages arrive, the rows on the screen stay in place.
 
 use super::App;
 use crate::input::{Effect, Request, Stretch};
@@ -11,13 +11,13 @@ use crate::transcript::block::Weight;
 use becket_types::{Event, MessageId, Seq};
 
 impl App {
-    /// The end of what was said before.
+    /// Shows the end of the earlier messages.
     pub fn show_end(&mut self, end: &Stretch) {
         self.transcript.show_end(end);
         self.remember_all(end);
     }
 
-    /// Parts of what was said before that came into view.
+    /// Requests the earlier messages that came into view.
     pub(super) fn wanted_past(&mut self) -> Vec<Effect> {
         let ask = |Wanted { from, to, want }| Effect::Ask(Request::Past { from, to, want });
         self.transcript.wanted_gaps().into_iter().map(ask).collect()
@@ -45,7 +45,7 @@ impl App {
         self.wanted_past()
     }
 
-    /// The messages of the whole session, for the list of them.
+    /// Handles the user's messages of the whole session, for the rewind list.
     pub(super) fn all_said(&mut self, said: Vec<(Seq, MessageId, String)>) -> Vec<Effect> {
         let last = said.last().map_or(Seq(0), |(seq, ..)| *seq);
         let later = self.said.drain(..).filter(|(seq, ..)| *seq > last).collect::<Vec<_>>();
@@ -64,7 +64,7 @@ impl App {
         }
     }
 
-    /// The person's messages, for going back to.
+    /// Records a message of the user, so that rewind can offer it.
     pub(super) fn remember_said(&mut self, event: &Event) {
         let Event::UserMessage { message, .. } = event else { return };
         if message.visibility().user {
@@ -76,7 +76,7 @@ impl App {
         }
     }
 
-    /// A line of the interface's own in the transcript.
+    /// Adds a line by the interface itself to the transcript.
     pub(super) fn note(&mut self, weight: Weight, text: String) {
         self.transcript.note(weight, text);
     }

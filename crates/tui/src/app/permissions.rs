@@ -1,7 +1,7 @@
-//! What the person allowed: the answers of this session and the rules in their settings, shown and withdrawn in
-//! `/permissions`; and the change to a mode that asks about nothing.
+//! Permissions that the user gave: answers of this session and rules in their settings. `/permissions` shows and
+//! withdraws them. Also asks before the mode that skips questions is used for the first time.
 //!
-//! Owns what the page offers. The rules themselves are the agent's and the host's.
+//! Owns the choices of the page. The agent and the host own the rules.
 
 use super::App;
 use crate::input::{Effect, Page, Place, Request};
@@ -10,14 +10,14 @@ use becket_types::{Command, PermissionMode};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Rules that can be withdrawn from one page; the list has a number for each.
+/// Most rules that can be withdrawn from one page, because the list has a digit for each.
 const OFFERED: usize = 8;
 
 const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
     outside of the project. Your deny rules still hold.";
 
 impl App {
-    /// The page of `/permissions` with an answer for each rule that can be withdrawn.
+    /// Shows the page of `/permissions`, with an answer for each rule that can be withdrawn.
     pub(super) fn show_permissions(&mut self, mut page: Page) {
         let mut choices = Vec::new();
         let mut text = String::from("\nAllowed for the rest of this session:");
@@ -48,7 +48,7 @@ impl App {
             Some(if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) });
     }
 
-    /// Another permission mode. The first change to one that asks about nothing is asked about.
+    /// Changes the permission mode. The first change to the mode that skips questions asks for confirmation.
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Effect> {
         let bypass = mode == PermissionMode::BypassPermissions;
         let mode = mode.to_string();
@@ -63,7 +63,7 @@ impl App {
         effects
     }
 
-    /// What else follows from an answer of such a page; true if the page closes.
+    /// Adds the effects that follow from an answer on such a page. Returns true if the page closes.
     pub(super) fn permissions_answered(&mut self, effects: &mut Vec<Effect>) -> bool {
         let mut more = Vec::new();
         for effect in &*effects {
@@ -72,7 +72,8 @@ impl App {
                     self.bypass_agreed = true;
                     more.extend(self.status.set_mode(mode));
                 }
-                // The running session got the rule from the same settings, or from the same answer.
+                // The running session got the rule from the same settings or the same answer, so it must revoke the
+                // rule too.
                 Effect::Ask(Request::Disallow { rule, .. }) => {
                     more.push(Effect::Send(Command::Revoke { rule: rule.clone() }));
                 }

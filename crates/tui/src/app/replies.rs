@@ -1,4 +1,4 @@
-//! What the host's answers do to the panes.
+//! Answers of the host, passed to the panes that show them.
 
 use super::App;
 use crate::composer::Prompt;
@@ -14,7 +14,7 @@ impl App {
         match reply {
             Reply::Edited(text) => return self.edited(text),
             Reply::History(prompts) => self.composer.set_history(prompts),
-            // What was typed meanwhile stands behind it.
+            // Text that was typed before the draft arrived stays after it.
             Reply::Draft(text) => {
                 self.draft.restored();
                 self.composer.replace(0..0, &text);
@@ -64,13 +64,13 @@ impl App {
         Vec::new()
     }
 
-    /// A line of the host's, in place of the page that asked for it.
+    /// Shows a line from the host instead of the page that requested it.
     fn instead(&mut self, weight: Weight, text: String) {
         self.overlay = None;
         self.note(weight, text);
     }
 
-    /// What there is to choose from.
+    /// Handles answers that fill a list of choices.
     fn listed(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
             Reply::Files { query, paths, cut } => {
@@ -112,7 +112,7 @@ impl App {
         Vec::new()
     }
 
-    /// What the transcript and the inspector show.
+    /// Handles answers that the transcript and the inspector show.
     fn shown(&mut self, reply: Reply) -> Vec<Effect> {
         match reply {
             Reply::Past { from, to, result } => return self.past(from, to, result),
@@ -130,7 +130,7 @@ impl App {
                     return inspector.answered(asked, result);
                 }
             }
-            // What was read is in the code already: the frame that is due shows it.
+            // The highlighting was stored in the code block already, and the pending frame shows it.
             _ => {}
         }
         Vec::new()
@@ -151,7 +151,7 @@ impl App {
         self.previewed()
     }
 
-    /// A command of the person's ended: shown now, told to the model with the next message.
+    /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
     fn ran(&mut self, command: &str, output: &str, failed: bool) {
         self.status.set_command(None);
         let weight = if failed { Weight::Warning } else { Weight::Quiet };
@@ -161,7 +161,7 @@ impl App {
     }
 }
 
-/// The most `c` in a row.
+/// Returns the length of the longest run of `c` in the text.
 fn longest_run(text: &str, c: char) -> usize {
     text.split(|other| other != c).map(str::len).max().unwrap_or(0)
 }

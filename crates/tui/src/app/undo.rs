@@ -1,4 +1,4 @@
-//! Undo, redo and rewind: what would be done is shown first, and done when it is confirmed.
+//! Undo, redo and rewind: a preview of the changes, applied once the user confirms.
 
 use super::App;
 use crate::input::{Effect, Page};
@@ -7,11 +7,11 @@ use crate::transcript::block::Weight;
 use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 use std::fmt::Write as _;
 
-/// Paths that a page lists.
+/// Most paths that a page lists.
 const MOST: usize = 200;
 
 impl App {
-    /// A message was chosen to go back to: in what?
+    /// Handles the choice of a message to rewind to, and asks what to rewind.
     pub(super) fn rewind(&mut self, id: &str) -> Vec<Effect> {
         let Some((_, to, text)) = self.said.iter().find(|(_, said, _)| said.to_string() == id) else {
             return Vec::new();
@@ -49,7 +49,8 @@ impl App {
         self.overlay = Some(Overlay::choosing(page, choices));
     }
 
-    /// A change of the context that was not asked for in the inspector, or the inspector was left meanwhile.
+    /// Asks to confirm a context change that was requested outside the inspector, or whose inspector was closed
+    /// meanwhile.
     pub(super) fn confirm_change(&mut self, plan: &ContextPlan) {
         let carry_out = Effect::Send(Command::CarryOut { plan: plan.plan, force: false });
         let markdown = format!("```text\n{}```", plan.to_string().replace("```", "'''"));
@@ -64,7 +65,7 @@ impl App {
         effects
     }
 
-    /// The message that the conversation went back to is written again, to be sent another way.
+    /// Puts the message that the conversation was rewound to back into the composer, to be edited and sent again.
     fn take_up(&mut self, to: &MessageId) -> Vec<Effect> {
         let Some(at) = self.said.iter().position(|(_, id, _)| id == to) else { return Vec::new() };
         let text = std::mem::take(&mut self.said[at].2);
@@ -76,18 +77,18 @@ impl App {
     }
 }
 
-/// Why there is nothing to do.
+/// Returns the reason if the plan changes nothing.
 pub(crate) fn idle(plan: &UndoPlan) -> Option<String> {
     let why = if plan.unchanged > 0 { "the files already have this content" } else { "there is nothing" };
     (plan.paths.is_empty() && plan.conversation.is_none()).then(|| format!("{}: {why}", name(plan.kind)))
 }
 
-/// Whether others changed what it would write over.
+/// True if a file that the plan would overwrite was changed by others.
 pub(crate) fn has_conflicts(plan: &UndoPlan) -> bool {
     plan.count(|fate| matches!(fate, PathFate::Conflict { .. })) > 0
 }
 
-/// What was done.
+/// Describes the result. Each path that was left alone or failed has a line of its own.
 pub(crate) fn told(outcome: &UndoOutcome) -> String {
     let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
     let done = match (outcome.restored, outcome.deleted) {
@@ -116,7 +117,7 @@ fn name(kind: UndoKind) -> &'static str {
     }
 }
 
-/// What would be done, in Markdown.
+/// Describes the plan in Markdown.
 pub(crate) fn page(plan: &UndoPlan) -> String {
     let mut out = String::new();
     if let Some(back) = &plan.conversation {

@@ -6,18 +6,18 @@ use crate::text;
 use crate::theme::Theme;
 use ratatui::text::Line;
 
-/// Rows that the question itself keeps if it is so long; with fewer, all answers share one row.
+/// Rows kept for the body of a question, if the body is that long. With fewer rows left, all answers share one row.
 const QUESTION_ROWS: usize = 5;
 
-/// The rows under the question. The last one says what the keys do.
+/// The rows under the question. The last one explains the keys.
 pub(super) struct Foot {
     pub lines: Vec<Line<'static>>,
-    /// The row of the answer at the cursor.
+    /// The row of the chosen answer.
     pub cursor: usize,
 }
 
 impl Approvals {
-    /// In an area of `height` rows that it shares with a question of `body` rows.
+    /// Lays out the foot for an area of `height` rows, which it shares with a question of `body` rows.
     pub(super) fn foot(
         &self,
         width: u16,
@@ -34,14 +34,14 @@ impl Approvals {
         Foot { lines, cursor }
     }
 
-    /// The first form that has room.
+    /// Returns the first form of the line of keys that fits.
     fn keys(&self, width: usize, writing: Writing) -> String {
         let forms = self.forms(writing);
         let fits = forms.iter().find(|form| text::width(form) <= width);
         text::fit(fits.or(forms.last()).copied().unwrap_or_default(), width).into_owned()
     }
 
-    /// What the keys do, the longest form first.
+    /// Returns the forms of the line of keys, the longest first.
     fn forms(&self, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {

@@ -1,13 +1,13 @@
-//! The question whether a call may run, and its answer.
+//! Permission questions: asks if a call may run, and reports the answer.
 //!
-//! Shows what will run: the tool, the resolved paths, the whole command with invisible characters written out, and the change
-//! by hunks. Calls are asked about one after the other, in order. The answers are a numbered list that takes the keyboard only
-//! when it is told to ([`crate::answers`]); everything else that is typed goes to the composer. A text that was begun after the
-//! question could be read, and is sent, refuses the call and becomes the reason. Whatever allows something is offered only
-//! after the end of the question has been in view.
+//! Shows what will run: the tool, the resolved paths, the whole command with invisible characters made visible, and the
+//! change by hunks. Calls are asked about one at a time, in order. The answers are a numbered list that takes the
+//! keyboard only on request ([`crate::answers`]). All other typing goes to the composer. If a text is begun after the
+//! question could be read, sending it refuses the call and gives the text as the reason. Answers that allow something
+//! are enabled only after the end of the question has been in view.
 //!
-//! Owns the queue, the steps of a question and what each answer does. `question` draws what the question is about, `foot` the
-//! answers and the line of keys below it.
+//! Owns the queue, the steps of a question and the effect of each answer. `question` draws the subject of the question,
+//! `foot` the answers and the line of keys below it.
 
 mod foot;
 mod question;
@@ -29,72 +29,72 @@ pub struct Approvals {
     queue: VecDeque<Asked>,
     list: AnswerList,
     scroll: usize,
-    /// Rows of the question, and of the window on it, when drawn last.
+    /// Rows of the question and rows of its visible part, as drawn last.
     rows: usize,
     window: usize,
     /// The end of the question has been in view.
     seen_end: bool,
     step: Step,
-    /// The hunk at the cursor comes into view with the next frame.
+    /// The next frame scrolls to the hunk at the cursor.
     follow: bool,
-    /// Hunks that are not wanted.
+    /// Indices of the hunks that the user rejected.
     rejected: BTreeSet<usize>,
-    /// The files that rules are written into: for every project, and for this one.
+    /// The files that rules are written into: for every project, and for this project.
     files: Option<(String, String)>,
 }
 
-/// A question, and whose call it is about.
+/// A question and the agent that asks.
 #[derive(Debug)]
 struct Asked {
-    /// The call that the subagent works for; `None`: the agent's own call.
+    /// The call that started the subagent; `None`: the main agent asks.
     subagent: Option<CallId>,
     request: PermissionRequest,
 }
 
-/// What the keys mean.
+/// Steps of a question. Each gives the keys another meaning.
 #[derive(Clone, Copy, Debug, Default)]
 enum Step {
     #[default]
     Asked,
-    /// Hunk by hunk; the one at the cursor.
+    /// Choosing hunks; the index of the hunk at the cursor.
     Hunks(usize),
-    /// Always: for whom?
+    /// The call shall always be allowed: choosing if in every project or in this project.
     Always,
 }
 
-/// What an answer does.
+/// Effect of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Once,
     Session,
-    /// Opens the question for whom the rule holds.
+    /// Opens the step that asks where the rule shall hold.
     Always,
     Keep(Place),
     /// Opens the list of hunks.
     Hunks,
     Refuse,
-    /// Back to the first list.
+    /// Returns to the first list of answers.
     Back,
 }
 
-/// What the composer holds while a question is open.
+/// State of the composer while a question is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
     pub drafting: bool,
-    /// Esc leaves Vim's insert mode first.
+    /// The first Esc leaves Vim's insert mode.
     pub takes_escape: bool,
 }
 
-/// What a key came to.
+/// Effect of a key press on the question.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Done(Vec<Effect>),
-    /// The key is the composer's.
+    /// The key belongs to the composer.
     Text,
 }
 
 impl Approvals {
-    /// The files that rules are written into.
+    /// Sets the files that rules are written into.
     pub fn with_files(mut self, files: Option<(String, String)>) -> Self {
         self.files = files;
         self
@@ -104,32 +104,32 @@ impl Approvals {
         !self.queue.is_empty()
     }
 
-    /// The answers have the keyboard, not the composer.
+    /// True if the answers have the keyboard, not the composer.
     pub fn is_focused(&self) -> bool {
         self.is_open() && self.list.is_focused()
     }
 
-    /// The question has been on the screen for long enough.
+    /// True if the question has been on the screen for long enough to be read.
     pub fn is_read(&self) -> bool {
         self.list.is_read()
     }
 
-    /// A text that is sent now is the reason for a refusal.
+    /// True if a text sent now becomes the reason for a refusal.
     pub fn takes_reason(&self) -> bool {
         self.is_open() && !self.asks_secrets() && self.list.takes_reply()
     }
 
-    /// The question is about the output of a call that has run, not about a call.
+    /// True if the question is about secrets in the output of a finished call, not about a call.
     fn asks_secrets(&self) -> bool {
         self.queue.front().is_some_and(|asked| asked.request.secrets.is_some())
     }
 
-    /// The placeholder of the composer while a question is open.
+    /// Returns the placeholder of the composer while a question is open.
     pub fn hint(&self) -> &'static str {
         if self.asks_secrets() { "a message leaves the question open" } else { "or say what to do instead" }
     }
 
-    /// `subagent`: the call that the subagent works for whose call this is about.
+    /// Queues a question. `subagent`: the call that started the subagent which asks.
     pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
         let text = match &request.secrets {
             Some(kinds) => format!("The output of {} holds {kinds}", request.tool),
@@ -139,7 +139,7 @@ impl Approvals {
         vec![Effect::Notify(text)]
     }
 
-    /// The call was settled elsewhere. With a call goes what its subagent asked.
+    /// Removes the questions of a call that was settled elsewhere, and those that its subagent asked.
     pub fn settled(&mut self, subagent: Option<&CallId>, call: &CallId) {
         let is = |asked: &Asked| {
             let own = asked.subagent.as_ref() == subagent && asked.request.call_id == *call;
@@ -157,13 +157,13 @@ impl Approvals {
         self.begin();
     }
 
-    /// The next question, which has to be read like the first: the composer has the keyboard.
+    /// Shows the next question. It has to be read like the first one, so the composer gets the keyboard.
     fn begin(&mut self) {
         let queue = std::mem::take(&mut self.queue);
         *self = Self { queue, ..Self::default() };
     }
 
-    /// The question was painted: its time begins.
+    /// Records that the question was drawn, which starts the time in which it is read.
     pub fn painted(&mut self, writing: Writing) -> Vec<Effect> {
         if self.queue.is_empty() {
             return Vec::new();
@@ -172,24 +172,24 @@ impl Approvals {
         wake.map(|millis| Effect::Wake(millis, Timer::Arm)).into_iter().collect()
     }
 
-    /// The time that [`Self::painted`] asked for is over.
+    /// Handles the end of the time that [`Self::painted`] asked for.
     pub fn arm(&mut self, writing: Writing) {
         if self.is_open() {
             self.list.due(writing.drafting);
         }
     }
 
-    /// Something was typed that is not for the question.
+    /// Records typing that was not meant for the question.
     pub fn disturb(&mut self) {
         self.list.disturb();
     }
 
-    /// The composer may have changed.
+    /// Records a possible change of the composer.
     pub fn wrote(&mut self, writing: Writing) {
         self.list.drafting(writing.drafting);
     }
 
-    /// A message that was taken back is in the composer.
+    /// Records that a message which was taken back is in the composer.
     pub fn text_from_before(&mut self) {
         self.list.text_from_before();
     }
@@ -198,7 +198,7 @@ impl Approvals {
         self.scroll = self.scroll.saturating_add_signed(lines);
     }
 
-    /// Up (negative) or down by windows.
+    /// Scrolls by windows: up if `pages` is negative, else down.
     pub fn scroll_pages(&mut self, pages: isize) {
         self.scroll(pages * self.window.max(1) as isize);
     }
@@ -218,7 +218,7 @@ impl Approvals {
         })
     }
 
-    /// What can be answered now.
+    /// Returns the answers of the current step with their effects.
     fn answers(&self) -> Vec<(Does, Answer)> {
         let Some(Asked { request, .. }) = self.queue.front() else { return Vec::new() };
         let mut answers = Vec::new();
@@ -234,7 +234,7 @@ impl Approvals {
             return answers;
         }
         if request.secrets.is_some() {
-            // The first answer has the cursor: it gives nothing away.
+            // The first answer has the cursor, so it must be the one that reveals nothing.
             offer(Does::Refuse, "Mask it, then go on", "mask");
             offer(Does::Once, "Send this output as it is", "send");
             offer(Does::Session, "Send all outputs as they are, for the rest of this session", "session");
@@ -275,7 +275,8 @@ impl Approvals {
         Vec::new()
     }
 
-    /// Another page of the same question. Its end has to be seen, and its list settles, before it is answered.
+    /// Changes to another step of the question. Its end must be seen, and the list must settle, before an answer
+    /// counts.
     fn go(&mut self, step: Step) {
         (self.step, self.seen_end, self.scroll) = (step, false, 0);
         self.list = AnswerList::following();
@@ -296,7 +297,7 @@ impl Approvals {
                     self.rejected.insert(at);
                 }
             }
-            // Back to the answers; the first is at the cursor.
+            // Returns to the answers, with the cursor at the first one.
             KeyCode::Enter | KeyCode::Esc | KeyCode::Tab => {
                 self.step = Step::Asked;
                 self.list = AnswerList::following();
@@ -306,7 +307,7 @@ impl Approvals {
         Outcome::Done(Vec::new())
     }
 
-    /// Something else is typed: what was marked stays.
+    /// Leaves the hunks because the user types something else. Rejected hunks stay rejected.
     fn leave_hunks(&mut self) -> Outcome {
         self.step = Step::Asked;
         self.list.unfocus();
@@ -321,7 +322,7 @@ impl Approvals {
         effects
     }
 
-    /// No, and why.
+    /// Refuses the call. `reason`: the user's reason for the model.
     pub fn refuse(&mut self, reason: Option<String>) -> Vec<Effect> {
         self.decide(Decision::Deny { reason })
     }
@@ -346,19 +347,20 @@ impl Approvals {
         question.call(request, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
     }
 
-    /// Rows it wants.
+    /// Returns the height in rows that the question needs.
     pub fn height(&self, width: u16, theme: &Theme) -> u16 {
         let foot = self.answers().len() + 1;
         (self.question(width, theme).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
-    /// Rows it takes at most, so that `room` rows hold every part of it where a row is broken at `columns`.
+    /// Returns the most rows it may take, so that all of it still fits into `room` rows after a terminal wraps its rows
+    /// at `columns`.
     pub fn rows_in(&self, width: u16, theme: &Theme, columns: u16, room: usize) -> u16 {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };
         let rows = broken(&self.question(width, theme));
-        // Both forms of the foot: which one is drawn follows from the rows that there are.
+        // Measures both forms of the foot, because the number of rows decides which form is drawn.
         let foot = |most: usize| {
             let foot = self.foot(width, most, rows.len(), Writing::default(), theme).lines;
             let keys = usize::from(width.div_ceil(columns.max(1)));
@@ -374,7 +376,7 @@ impl Approvals {
         (1..=tallest).rev().find(fits).unwrap_or(2).min(usize::from(u16::MAX)) as u16
     }
 
-    /// Draws the question; the terminal's cursor goes to the chosen answer while the answers have the keyboard.
+    /// Draws the question. While the answers have the keyboard, the terminal's cursor is at the chosen answer.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
         let question = self.question(area.width, theme);
         let foot =
@@ -388,10 +390,10 @@ impl Approvals {
         }
         self.scroll = self.scroll.min(self.rows.saturating_sub(self.window));
         self.seen_end |= self.scroll + self.window >= self.rows && area.width > 0 && self.window > 0;
-        // It says whether the end was seen, so it is made after that is known.
+        // The foot depends on the end having been seen, so it is made after that is known.
         let foot = foot(self);
         let shown = question.iter().skip(self.scroll).take(self.window);
-        // Where there is too little room for all of it, the line of keys stays.
+        // If there are too few rows for the foot, the line of keys is kept.
         let skip = foot.lines.len().saturating_sub(usize::from(area.height));
         let rows: Vec<&Line<'_>> = shown.chain(foot.lines.iter().skip(skip)).collect();
         let top = usize::from(area.height).saturating_sub(rows.len());
@@ -412,7 +414,7 @@ impl Approvals {
     }
 }
 
-/// Hunks of its preview.
+/// Returns the number of hunks in the request's preview.
 fn hunks(request: &PermissionRequest) -> usize {
     request.preview.iter().map(|file| file.hunks.len()).sum()
 }

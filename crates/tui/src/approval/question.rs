@@ -1,5 +1,5 @@
-//! What a question for permission looks like: everything that will run, line by line. Nothing is cut; what has no room is
-//! wrapped, what is invisible is written out.
+//! Body of a permission question: everything that will run, line by line. Nothing is cut: long lines are wrapped, and
+//! invisible characters are made visible.
 
 use crate::text;
 use crate::theme::Theme;
@@ -9,42 +9,42 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
 
-/// Stands before the hunk that is looked at.
+/// Marks the hunk at the cursor.
 const LOOKED_AT: &str = "❯ ";
 
-/// Lines of a question as they come to be.
+/// Builder for the lines of a question.
 pub(super) struct Question<'a> {
     width: usize,
     theme: &'a Theme,
     lines: Vec<Line<'static>>,
 }
 
-/// Lines that the change adds and removes.
+/// Returns the numbers of added and removed lines of the change.
 fn counted(files: &[FilePreview]) -> String {
     let lines = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
     let count = |sign: char| lines().filter(|line| line.starts_with(sign)).count() as u64;
     format!(": {}", changed_lines(count('+'), count('-')))
 }
 
-/// The line begins the hunk that is looked at.
+/// True if the line starts the hunk at the cursor.
 pub(super) fn is_looked_at(line: &Line<'_>) -> bool {
     line.spans.first().is_some_and(|span| span.content == LOOKED_AT)
 }
 
-/// The first lines of the old and the new text, in a header such as `@@ -3,4 +3,6 @@`.
+/// Returns the first line numbers of the old and the new text from a header such as `@@ -3,4 +3,6 @@`.
 fn first_lines(head: &str) -> Option<(usize, usize)> {
     let (old, new) = head.strip_prefix("@@ -")?.split_once(" +")?;
     let number = |side: &str| side.split([',', ' ']).next()?.parse().ok();
     Some((number(old)?, number(new)?))
 }
 
-/// The lines of a hunk, each with its number in the file: the new one, or the old one of a line that goes.
+/// Returns the lines of a hunk with their line numbers: in the new file, or in the old file for a removed line.
 fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
     let mut at = first_lines(head);
     let number = |line: &'a str| {
         let (old, new) = at.as_mut()?;
         let (in_old, in_new) = (!line.starts_with('+'), !line.starts_with('-'));
-        // `\ No newline at end of file` is no line of either.
+        // `\ No newline at end of file` is a line of neither file.
         if line.starts_with('\\') {
             return None;
         }
@@ -82,7 +82,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// May this run? `of_subagent`: it is not the agent itself that calls. `others` wait behind it; `at`: the hunk that is looked at.
+    /// Builds the question if a call may run. `of_subagent`: a subagent makes the call. `others`: questions that wait
+    /// after this one. `at`: the hunk at the cursor.
     pub(super) fn call(
         mut self,
         request: &PermissionRequest,
@@ -118,7 +119,7 @@ impl<'a> Question<'a> {
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
         }
-        // Before the change, which may be long: its end is what is read last.
+        // The reason comes before the change, which may be long: the last line is the one that is read last.
         self.say("  why ", &request.reason, theme.dim);
         if let Some(nearest) = &request.nearest {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
@@ -138,7 +139,7 @@ impl<'a> Question<'a> {
         self.lines
     }
 
-    /// A line of a change behind its number; what has no room goes on below the text.
+    /// Adds a line of a change after its line number. Text that does not fit continues below itself.
     fn change(&mut self, number: Option<usize>, digits: usize, line: &str, style: Style) {
         let number = number.map(|n| n.to_string()).unwrap_or_default();
         let lead = Span::styled(format!("  {number:>digits$} "), self.theme.dim);
@@ -178,7 +179,7 @@ impl<'a> Question<'a> {
                     };
                     let from = self.lines.len();
                     self.change(n, digits, line, style);
-                    // The background of a line is drawn to the edge.
+                    // The background colour of a changed line extends to the edge.
                     self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
                 }
                 number += 1;
@@ -186,7 +187,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// What would be allowed from now on, and where that is written.
+    /// Describes the rule that would allow such calls from now on, and the files it could be written into.
     pub(super) fn always(
         mut self,
         request: &PermissionRequest,

@@ -1,17 +1,18 @@
 //! The text being written: a string, a cursor between graphemes, undo, and chips.
 //!
-//! A chip is one character of the private use area that stands for something longer (a large paste, an image); it moves and
-//! is deleted as one. Typed or pasted text never holds such a character: it becomes a box.
+//! A chip is one character of a private use area that represents something longer: a large paste or an image. It is
+//! moved and deleted as one character. Typed or pasted text never contains such a character, because [`plain`] replaces
+//! it.
 //!
-//! Invariants: the cursor is on a grapheme border; every change can be undone. Knows no keys and no terminal.
+//! Invariants: the cursor is on a grapheme boundary, and every change can be undone. Knows no keys and no terminal.
 
 use std::ops::Range;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
-/// Characters that stand for chips; the n-th for the n-th.
+/// Characters that represent chips: the n-th character is the n-th chip.
 const CHIPS: std::ops::RangeInclusive<u32> = 0xF_0000..=0xF_FFFD;
 
-/// Steps that can be undone.
+/// Most changes that can be undone.
 const UNDO: usize = 200;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,14 +22,14 @@ pub struct Buffer {
     chips: Vec<Chip>,
     undo: Vec<(String, usize)>,
     redo: Vec<(String, usize)>,
-    /// The last change was a typed character: the next one is undone with it.
+    /// The last change was a typed character. Another typed character joins the same undo step.
     typing: bool,
-    /// What was killed last, for yanking.
+    /// Text that was cut last, for yanking.
     killed: String,
     killing: bool,
 }
 
-/// Something longer that one character of the buffer stands for.
+/// Content that one character of the buffer represents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Chip {
     Text(String),
@@ -36,7 +37,7 @@ pub enum Chip {
 }
 
 impl Chip {
-    /// What is shown in its place.
+    /// Returns the label that is shown instead of the content.
     pub fn label(&self) -> String {
         match self {
             Self::Text(text) => crate::transcript::pasted::label(text),
@@ -45,7 +46,7 @@ impl Chip {
     }
 }
 
-/// A piece of what is written.
+/// A part of the text: plain text or a chip.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece<'a> {
     Text(&'a str),
@@ -65,20 +66,20 @@ impl Buffer {
         self.text.is_empty()
     }
 
-    /// Another text, the cursor at its end; can be undone.
+    /// Replaces the whole text, with the cursor at its end. The change can be undone.
     pub fn set(&mut self, text: &str) {
         self.change();
         self.text = plain(text);
         self.cursor = self.text.len();
     }
 
-    /// Empty again, without memory of what was.
+    /// Empties the buffer and forgets its undo history. Cut text is kept.
     pub fn clear(&mut self) {
         let killed = std::mem::take(&mut self.killed);
         *self = Self { killed, ..Self::default() };
     }
 
-    /// The text with chips replaced by what they stand for; images are left out.
+    /// Returns the text with the content of its chips. Images are left out.
     pub fn expanded(&self) -> String {
         self.pieces()
             .map(|p| match p {
@@ -89,7 +90,7 @@ impl Buffer {
             .collect()
     }
 
-    /// The text cut at its chips.
+    /// Splits the text at its chips.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut rest = self.text.as_str();
         std::iter::from_fn(move || {
@@ -108,7 +109,7 @@ impl Buffer {
         })
     }
 
-    /// The chip that a character stands for.
+    /// Returns the chip that a character represents.
     pub fn chip(&self, c: char) -> Option<&Chip> {
         self.chips.get(u32::from(c).checked_sub(*CHIPS.start())? as usize)
     }
@@ -126,7 +127,7 @@ impl Buffer {
         self.settle();
     }
 
-    /// `range` becomes `text`, the cursor behind it; one step to undo.
+    /// Replaces `range` with `text` and puts the cursor after it. The change is one undo step.
     pub fn replace(&mut self, range: Range<usize>, text: &str) {
         self.change();
         self.killing = false;
@@ -136,7 +137,7 @@ impl Buffer {
         self.settle();
     }
 
-    /// Text that was taken from here, chips and all, at `at`; the cursor behind it.
+    /// Inserts text that was cut from this buffer, with its chips, at `at`. The cursor is put after it.
     pub fn put_back(&mut self, at: usize, text: &str) {
         self.change();
         self.killing = false;
@@ -189,7 +190,7 @@ impl Buffer {
         self.move_to(self.text.len());
     }
 
-    /// To the line above, the same column; false at the first line.
+    /// Moves to the same column of the line above. Returns false on the first line.
     pub fn up(&mut self) -> bool {
         let start = self.start_of_line(self.cursor);
         if start == 0 {
@@ -201,7 +202,7 @@ impl Buffer {
         true
     }
 
-    /// To the line below, the same column; false at the last line.
+    /// Moves to the same column of the line below. Returns false on the last line.
     pub fn down(&mut self) -> bool {
         let end = self.end_of_line(self.cursor);
         if end == self.text.len() {
@@ -253,7 +254,7 @@ impl Buffer {
         self.kill(self.start_of_line(self.cursor)..self.cursor, true);
     }
 
-    /// To the end of the line; at the end, the line break.
+    /// Cuts to the end of the line. At the end of a line, cuts the line break.
     pub fn kill_to_line_end(&mut self) {
         let end = self.end_of_line(self.cursor);
         let end = if end == self.cursor { self.after(end) } else { end };
@@ -316,7 +317,7 @@ impl Buffer {
         self.typing = false;
     }
 
-    /// The cursor onto a grapheme border: a combining mark may have joined what is before it.
+    /// Moves the cursor to a grapheme boundary. A combining mark may have merged with the character before it.
     fn settle(&mut self) {
         let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
         if !cursor.is_boundary(&self.text, 0).unwrap_or(true) {
@@ -342,13 +343,13 @@ impl Buffer {
             .unwrap_or(self.text.len())
     }
 
-    /// The start of the word before `at`.
+    /// Returns the start of the word before `at`.
     pub fn word_start(&self, at: usize) -> usize {
         let words = self.text[..at].split_word_bound_indices().rev();
         words.into_iter().find(|(_, w)| is_word(w)).map_or(0, |(i, _)| i)
     }
 
-    /// The end of the word behind `at`.
+    /// Returns the end of the word after `at`.
     pub fn word_end(&self, at: usize) -> usize {
         self.text[at..]
             .split_word_bound_indices()
@@ -364,7 +365,7 @@ impl Buffer {
         self.text[at..].find('\n').map_or(self.text.len(), |i| at + i)
     }
 
-    /// The offset of a column in the line that starts at `start`.
+    /// Returns the offset of a column in the line that starts at `start`.
     fn column(&self, start: usize, column: usize) -> usize {
         let line = &self.text[start..self.end_of_line(start)];
         line.grapheme_indices(true).nth(column).map_or(start + line.len(), |(i, _)| start + i)
@@ -379,7 +380,8 @@ pub fn is_chip(c: char) -> bool {
     CHIPS.contains(&u32::from(c))
 }
 
-/// Line ends as `\n`; controls but tab as their pictures; no character that means a chip.
+/// Normalizes inserted text: line ends become `\n`, control characters except tab become pictures, and chip characters
+/// are replaced.
 fn plain(text: &str) -> String {
     let picture = |c: char| match c {
         '\n' | '\t' => c,
@@ -395,7 +397,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `|` is the cursor, before and after.
+    /// `|` marks the cursor in `before` and `after`.
     fn check(before: &str, act: impl FnOnce(&mut Buffer), after: &str) {
         let at = before.find('|').unwrap();
         let mut buffer = Buffer { text: before.replace('|', ""), cursor: at, ..Buffer::default() };

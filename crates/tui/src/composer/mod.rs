@@ -1,7 +1,7 @@
-//! The composer: where people write.
+//! The composer, in which the user writes messages.
 //!
-//! Owns the text ([`buffer`]), its keys, the history of prompts, and how it is drawn. What becomes of a finished text is not
-//! its business: it says [`Outcome::Submit`]. Keys follow Emacs and readline, and Vim where that is wanted ([`vim`]).
+//! Owns the text ([`buffer`]), its keys, the history of prompts, and its drawing. A finished text is passed on as
+//! [`Outcome::Submit`] and not interpreted. Keys follow Emacs and readline, or Vim if configured ([`vim`]).
 
 pub mod buffer;
 mod search;
@@ -19,19 +19,19 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 use vim::Vim;
 
-/// A paste of more lines or characters than this is folded to a chip.
+/// A paste with more lines or characters than this becomes a chip.
 const FOLD_LINES: usize = 8;
 const FOLD_CHARS: usize = 1_000;
-/// Pastes that are remembered.
+/// Most pastes that are remembered.
 const PASTES: usize = 20;
 
 #[derive(Debug, Default)]
 pub struct Composer {
     buffer: Buffer,
     history: Vec<String>,
-    /// Pastes of this session, the newest last: an earlier prompt gets its chips back.
+    /// Pastes of this session, the newest last. A prompt recalled from the history gets its chips back from them.
     pastes: Vec<String>,
-    /// Place in the history, and what was being written before.
+    /// Position in the history, and the text that was being written before browsing began.
     browsing: Option<(usize, String)>,
     search: Option<Search>,
     vim: Option<Vim>,
@@ -39,10 +39,10 @@ pub struct Composer {
     scroll: usize,
 }
 
-/// A row of the composer: pieces of text.
+/// A row of the composer: pieces of text with their looks.
 type Row = Vec<(String, Look)>;
 
-/// How a piece is drawn.
+/// Style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Text,
@@ -50,24 +50,24 @@ enum Look {
     Selected,
 }
 
-/// What a key came to.
+/// Effect of a key press on the composer.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// The text changed, or the cursor.
+    /// The text or the cursor changed.
     Changed,
-    /// Not a key of the composer.
+    /// The key is not for the composer.
     Ignored,
-    /// The text is finished.
+    /// The user submitted the text.
     Submit(Prompt),
 }
 
-/// A finished text.
+/// A submitted text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {
     pub text: String,
     /// Media type and bytes, in order.
     pub images: Vec<(String, Vec<u8>)>,
-    /// Bytes of the text that were long pastes.
+    /// Byte ranges of the text that were long pastes.
     pub pasted: Vec<Range<usize>>,
 }
 
@@ -80,14 +80,14 @@ impl Composer {
         self.buffer.expanded()
     }
 
-    /// This text, with a chip for each paste of this session in it.
+    /// Replaces the text. Each paste of this session in it becomes a chip.
     pub fn set(&mut self, text: &str) {
         self.buffer.set("");
         let mut rest = text;
         let first = |rest: &str| {
             let found =
                 self.pastes.iter().filter_map(|paste| Some((rest.find(paste.as_str())?, paste.clone())));
-            // Of two at one place the longer one: the other is a part of it.
+            // If two pastes start at one place, the longer one wins, because it contains the other.
             found.min_by_key(|(at, paste)| (*at, std::cmp::Reverse(paste.len())))
         };
         while let Some((at, paste)) = first(rest) {
@@ -98,42 +98,42 @@ impl Composer {
         self.buffer.insert(rest);
     }
 
-    /// The text with a character for each chip.
+    /// Returns the text with one character for each chip.
     pub fn raw(&self) -> &str {
         self.buffer.text()
     }
 
-    /// Offset in [`Composer::raw`].
+    /// Returns the cursor as a byte offset in [`Composer::raw`].
     pub fn cursor(&self) -> usize {
         self.buffer.cursor()
     }
 
-    /// `range` of [`Composer::raw`] becomes `text`.
+    /// Replaces `range` of [`Composer::raw`] with `text`.
     pub fn replace(&mut self, range: Range<usize>, text: &str) {
         self.buffer.replace(range, text);
     }
 
-    /// Vim's keys, or not.
+    /// Turns Vim keys on or off.
     pub fn set_vim(&mut self, on: bool) {
         self.vim = on.then(Vim::default);
     }
 
-    /// The mode of Vim's keys, where they are on.
+    /// Returns the name of the Vim mode, `None` if Vim keys are off.
     pub fn vim(&self) -> Option<&'static str> {
         self.vim.as_ref().map(|vim| vim.mode().name())
     }
 
-    /// Esc means something here, and nothing else then.
+    /// True if Esc has a meaning in the current Vim mode. No other pane gets it then.
     pub fn takes_escape(&self) -> bool {
         self.vim.as_ref().is_some_and(Vim::takes_escape)
     }
 
-    /// There is no line above the cursor's.
+    /// True if the cursor is on the first line.
     pub fn is_at_top(&self) -> bool {
         !self.buffer.text()[..self.buffer.cursor()].contains('\n')
     }
 
-    /// An earlier prompt is shown, not what is being written.
+    /// True if an earlier prompt is shown instead of the text being written.
     pub fn is_browsing(&self) -> bool {
         self.browsing.is_some()
     }
@@ -151,12 +151,12 @@ impl Composer {
         }
     }
 
-    /// Prompts of before, oldest first.
+    /// Sets the history: previous prompts, oldest first.
     pub fn set_history(&mut self, history: Vec<String>) {
         self.history = history;
     }
 
-    /// Text at the cursor; long text becomes a chip.
+    /// Inserts pasted text at the cursor. Long text becomes a chip.
     pub fn paste(&mut self, pasted: &str) {
         let long = pasted.lines().count() > FOLD_LINES || pasted.len() > FOLD_CHARS;
         if long {
@@ -175,7 +175,7 @@ impl Composer {
         self.buffer.insert_chip(Chip::Image { media_type, bytes });
     }
 
-    /// The finished text; the composer is empty then.
+    /// Returns the finished text and empties the composer.
     pub fn take(&mut self) -> Prompt {
         let images = self
             .buffer
@@ -291,7 +291,7 @@ impl Composer {
                 search.query.push(c);
                 search.again(&self.history);
             }
-            // What is found is taken, to be changed or sent.
+            // Any other key puts the found prompt into the composer, to be changed or sent.
             _ => {
                 if let Some(text) = search.at.and_then(|at| self.history.get(at)) {
                     self.buffer.set(&text.clone());
@@ -328,7 +328,7 @@ impl Composer {
         }
     }
 
-    /// Rows it wants at this width, at least one.
+    /// Returns the height in rows that it needs at this width, at least one.
     pub fn height(&self, width: u16) -> u16 {
         if self.search.is_some() {
             return 1;
@@ -336,7 +336,8 @@ impl Composer {
         self.rows(usize::from(width)).0.len().min(usize::from(u16::MAX)) as u16
     }
 
-    /// Draws it and puts the terminal's cursor where the next character goes (input methods follow it).
+    /// Draws the composer and puts the terminal's cursor where the next character goes, because input methods follow
+    /// it.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str) {
         let width = usize::from(area.width);
         if let Some(search) = &self.search {
@@ -364,14 +365,14 @@ impl Composer {
             frame.buffer_mut().set_line(area.x, area.y + i as u16, &Line::from(spans), area.width);
         }
         let x = area.x + (2 + column).min(width.saturating_sub(1)) as u16;
-        // With no rows at all the scroll is past the cursor.
+        // With no rows at all, the scroll offset is larger than the cursor's row.
         let y = area.y + row.saturating_sub(self.scroll).min(height.saturating_sub(1)) as u16;
         if area.height > 0 && area.width > 0 {
             frame.set_cursor_position(Position::new(x, y));
         }
     }
 
-    /// The text in rows of styled pieces (text, is a chip), and the row and column of the cursor.
+    /// Lays the text out in rows of styled pieces. Also returns the row and column of the cursor.
     fn rows(&self, width: usize) -> (Vec<Row>, (usize, usize)) {
         let columns = width.saturating_sub(3).max(1);
         let mut rows: Vec<Row> = vec![Vec::new()];
@@ -420,7 +421,7 @@ impl Composer {
     }
 }
 
-/// One row: what is sought and what was found.
+/// Draws the search in one row: the searched text and the match.
 fn draw_search(search: &Search, history: &[String], frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     if area.height == 0 || area.width == 0 {
         return;

@@ -1,7 +1,8 @@
-//! Vim's keys on the composer's buffer: normal, insert and visual mode, counts, registers of one, the last change again.
+//! Vim keys for the composer's buffer: normal, insert and visual mode, counts, one register, and repeating the last
+//! change.
 //!
-//! A reducer over keys. What the keys mean is `parse`'s, where motions lead `motion`'s; the text, its undo and its chips are
-//! the buffer's. In insert mode every key but Esc is the composer's own.
+//! A reducer over keys. `parse` reads commands, `motion` computes motions; the buffer owns the text, its undo history
+//! and its chips. In insert mode the composer handles every key except Esc.
 
 mod motion;
 mod parse;
@@ -17,7 +18,7 @@ pub enum Mode {
     #[default]
     Insert,
     Normal,
-    /// From this offset; whole lines.
+    /// The selection starts at this offset. `lines`: it covers whole lines.
     Visual {
         anchor: usize,
         lines: bool,
@@ -38,13 +39,13 @@ impl Mode {
 #[derive(Clone, Debug, Default)]
 pub struct Vim {
     mode: Mode,
-    /// Keys of a command that is not finished.
+    /// Keys of an incomplete command.
     keys: String,
     register: Register,
     find: Option<(char, char)>,
-    /// The last change: its command, and what was inserted after it.
+    /// The last change: its command, and the text inserted after it.
     last: Option<(Command, String)>,
-    /// Where the insertion of the change under way began.
+    /// Offset at which the insertion of the current change began.
     inserting: Option<usize>,
 }
 
@@ -59,21 +60,21 @@ impl Vim {
         self.mode
     }
 
-    /// Insert mode, nothing pending: a new text begins.
+    /// Returns to insert mode with nothing pending, because a new text begins.
     pub fn reset(&mut self) {
         self.mode = Mode::Insert;
         self.keys.clear();
         self.inserting = None;
-        // Chips of the text that is gone stand for nothing.
+        // Chips of the previous text no longer exist.
         self.register.text.retain(|c| !is_chip(c));
     }
 
-    /// Esc does something here.
+    /// True if Esc has a meaning in the current mode.
     pub fn takes_escape(&self) -> bool {
         self.mode != Mode::Normal || !self.keys.is_empty()
     }
 
-    /// False: the key is the composer's.
+    /// Handles a key. Returns false if the composer shall handle it.
     pub fn key(&mut self, b: &mut Buffer, key: KeyEvent) -> bool {
         if key.code == KeyCode::Esc && self.takes_escape() {
             self.escape(b);
@@ -191,7 +192,7 @@ impl Vim {
         }
     }
 
-    /// What an operator works on, and whether it is whole lines.
+    /// Returns the range that an operator works on, and true if it covers whole lines.
     fn range(
         &mut self,
         b: &Buffer,
@@ -216,7 +217,7 @@ impl Vim {
                     self.find = Some((*find, *target));
                 }
                 let motion = *motion;
-                // `cw` leaves the space behind the word.
+                // `cw` leaves the space after the word.
                 if let Motion::Key(c @ ('w' | 'W')) = motion
                     && operator == Operator::Change
                     && !b.text()[from..].starts_with(char::is_whitespace)
@@ -249,7 +250,8 @@ impl Vim {
                 self.mode = Mode::Insert;
             }
             Operator::Delete if lines => {
-                // The line break goes too: the one behind, or at the end the one before.
+                // The line break is removed as well: the one after the lines, or the one before them at the end of the
+                // text.
                 let whole = if range.end < b.text().len() {
                     range.start..range.end + 1
                 } else {
@@ -381,7 +383,7 @@ impl Vim {
         }
     }
 
-    /// What is selected, in bytes of the text.
+    /// Returns the selected bytes of the text.
     pub fn selected(&self, b: &Buffer) -> Option<Range<usize>> {
         let Mode::Visual { anchor, lines } = self.mode else { return None };
         let text = Text::new(b.text());
@@ -391,7 +393,7 @@ impl Vim {
     }
 }
 
-/// In normal mode the cursor is on a character, not behind the last.
+/// Moves the cursor onto a character: in normal mode it cannot be after the last one.
 fn settle(b: &mut Buffer) {
     let text = Text::new(b.text());
     let last = text.last(b.cursor());
@@ -404,7 +406,7 @@ fn settle(b: &mut Buffer) {
 mod tests {
     use super::*;
 
-    /// Keys in normal mode: `<esc>` and `<c-r>` are those keys. `|` is the cursor.
+    /// Presses keys in normal mode; `<esc>` and `<c-r>` are those keys. `|` marks the cursor.
     fn check(before: &str, keys: &str, after: &str) {
         let mut b = Buffer::default();
         b.set(&before.replace('|', ""));

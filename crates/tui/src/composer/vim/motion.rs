@@ -1,14 +1,14 @@
-//! Where Vim's motions and text objects lead in a text. Pure: offsets in, offsets out, always on grapheme borders.
+//! Vim's motions and text objects. Pure functions from byte offsets to byte offsets, always on grapheme boundaries.
 
 use super::parse::Motion;
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// Where a motion leads, and what an operator takes on the way there.
+/// Target of a motion, and the range that an operator takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Goal {
     pub to: usize,
-    /// The character at the end belongs to it.
+    /// The character at the target belongs to the range.
     pub inclusive: bool,
     pub lines: bool,
 }
@@ -40,7 +40,7 @@ impl<'a> Text<'a> {
         Self { text, at: text.grapheme_indices(true).collect() }
     }
 
-    /// Which grapheme begins at or before this offset.
+    /// Returns the index of the first grapheme that begins at or after this offset.
     fn index(&self, offset: usize) -> usize {
         self.at.partition_point(|(at, _)| *at < offset)
     }
@@ -67,7 +67,7 @@ impl<'a> Text<'a> {
         start..end
     }
 
-    /// The last character of the line, or its start where it is empty.
+    /// Returns the offset of the line's last character, or its start if the line is empty.
     pub(super) fn last(&self, offset: usize) -> usize {
         let line = self.line(offset);
         if line.is_empty() { line.start } else { self.before(line.end).max(line.start) }
@@ -92,7 +92,7 @@ impl<'a> Text<'a> {
         }
         while i < self.at.len() && self.class(i, big) == Class::Space {
             i += 1;
-            // An empty line is a word.
+            // An empty line counts as a word.
             if self.at.get(i).is_some_and(|(_, g)| *g == "\n") && self.at[i - 1].1 == "\n" {
                 break;
             }
@@ -123,7 +123,8 @@ impl<'a> Text<'a> {
         i.min(self.at.len().saturating_sub(1))
     }
 
-    /// Behind the word at `from`, and further ones: what `cw` changes. Unlike `e` it stays on a word of one character.
+    /// Returns the offset after `count` words from `from`: the range that `cw` changes. Unlike `e`, it stays on a word
+    /// of one character.
     pub(super) fn words_end(&self, from: usize, count: usize, big: bool) -> usize {
         let mut i = self.index(from);
         let kind = self.class(i, big);
@@ -134,7 +135,7 @@ impl<'a> Text<'a> {
         self.offset(last + 1)
     }
 
-    /// Where the motion leads from `from`; `None` where it leads nowhere. `find`: the last `f F t T`.
+    /// Returns the target of the motion from `from`, `None` if it cannot move. `find`: the last `f F t T`.
     pub(super) fn goal(
         &self,
         motion: Motion,
@@ -227,7 +228,7 @@ impl<'a> Text<'a> {
         Some(Goal { to: self.offset(to), inclusive, lines: false })
     }
 
-    /// The bracket that belongs to the first one at or behind `from` on its line.
+    /// Returns the bracket that matches the first bracket at or after `from` on its line.
     fn pair(&self, from: usize) -> Option<usize> {
         const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
         let line = self.line(from);
@@ -248,7 +249,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What `iw`, `a"`, `i(` are at `from`.
+    /// Returns the range of a text object such as `iw`, `a"` or `i(` at `from`.
     pub(super) fn object(&self, around: bool, object: char, from: usize) -> Option<Range<usize>> {
         match object {
             'w' => {

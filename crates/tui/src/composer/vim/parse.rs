@@ -1,18 +1,18 @@
-//! Commands of Vim's normal mode as they are typed: a count, an operator, what it works on. Pure; knows no text.
+//! Parser for commands of Vim's normal mode: a count, an operator, and its target. Pure; knows no text.
 
-/// What the keys so far are.
+/// Result of parsing the keys pressed so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// More keys are needed.
     More,
-    /// No command.
+    /// The keys are not a command.
     Nothing,
     Command(Command),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// `None`: none was typed.
+    /// `None`: no count was typed.
     pub count: Option<usize>,
     pub what: What,
 }
@@ -21,9 +21,9 @@ pub(super) struct Command {
 pub(super) enum What {
     Move(Motion),
     Operate(Operator, Target),
-    /// A command of one key: `x`, `p`, `i`, …
+    /// A command of one key, such as `x`, `p` or `i`.
     Plain(char),
-    /// `r` and the character.
+    /// `r` and the replacement character.
     Replace(char),
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Target {
     /// `dd`
     Lines,
     Motion(Motion),
-    /// `iw`, `a"`: around, and its character.
+    /// A text object such as `iw` or `a"`: true for `a` (around), and its character.
     Object(bool, char),
 }
 
@@ -47,11 +47,11 @@ pub(super) enum Target {
 pub(super) enum Motion {
     /// `h j k l w b e W B E 0 ^ $ G % ; ,` and `g` for `gg`.
     Key(char),
-    /// `f F t T` and the character.
+    /// One of `f F t T`, and the character to find.
     Find(char, char),
 }
 
-/// Counts are no larger than this.
+/// Largest count; larger ones are reduced to it.
 const MOST: usize = 10_000;
 
 pub(super) fn parse(keys: &str) -> Parsed {
@@ -100,7 +100,7 @@ pub(super) fn parse(keys: &str) -> Parsed {
     }
 }
 
-/// A count; `0` alone is a motion.
+/// Splits off a count. A leading `0` is a motion, not a count.
 fn number(keys: &str) -> (Option<usize>, &str) {
     let end = keys.find(|c: char| !c.is_ascii_digit()).unwrap_or(keys.len());
     if end == 0 || keys.starts_with('0') {
