@@ -1,10 +1,11 @@
-//! Images as terminals take them: which protocol one speaks, and an image in the form that the protocol needs.
+//! Images in a terminal: the protocols, and an image encoded for each of them.
 //!
-//! Three protocols. Kitty's gives the terminal an image once and places it by cells that are text
-//! ([`transcript::image`](crate::transcript::image)). Sixel and iTerm2's are drawn where the cursor stands: the frame holds the
-//! same cells, and whoever paints frames leaves them blank and draws over them (`terminal::pictures`).
+//! There are three protocols. Kitty's sends an image to the terminal once and places it by cells that are text
+//! ([`transcript::image`](crate::transcript::image)). Sixel and iTerm2 draw at the cursor: the frame holds the same
+//! cells, and the painter of frames leaves them blank and draws the image over them (`terminal::pictures`).
 //!
-//! Decodes nothing and asks nobody: the host scales, the environment and the terminal's answers decide.
+//! Decodes no image and asks no terminal: the host scales images, and the environment and the terminal's answers select
+//! the protocol.
 
 pub mod sixel;
 
@@ -12,27 +13,27 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sixel::Indexed;
 
-/// What a terminal draws images by.
+/// Protocol by which a terminal draws images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Kitty's, with Unicode placeholders.
     Kitty,
-    /// `OSC 1337 ; File=` of iTerm2.
+    /// iTerm2's `OSC 1337 ; File=`.
     Iterm,
-    /// DEC's sixels, for cells of so many pixels and so many colours at once.
+    /// DEC's sixels. `cell`: width and height of a cell in pixels. `colours`: most colours in one image.
     Sixel { cell: (u16, u16), colours: u16 },
 }
 
-/// Whether images are drawn.
+/// Image support of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Graphics {
-    /// The number of the first image, where the terminal knows them by number.
+    /// The number of the first image, for terminals that know images by number.
     pub first: u32,
-    /// `None`: the terminal is asked whether it draws sixels.
+    /// `None`: the terminal is asked if it draws sixels.
     pub protocol: Option<Protocol>,
 }
 
-/// An image, scaled to be shown in so many cells.
+/// An image, scaled to fill this many cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaled {
     pub columns: u16,
@@ -40,20 +41,20 @@ pub struct Scaled {
     pub data: Data,
 }
 
-/// Its pixels, as the protocol wants them.
+/// Bytes of an image in the form that its protocol needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// For [`Protocol::Kitty`].
+    /// One PNG, for [`Protocol::Kitty`].
     Png(Vec<u8>),
-    /// For [`Protocol::Iterm`]: a PNG for each row of cells, so that a part of the image can be drawn.
+    /// One PNG for each row of cells, for [`Protocol::Iterm`], so that a part of the image can be drawn.
     Strips(Vec<Vec<u8>>),
-    /// For [`Protocol::Sixel`].
+    /// Pixels and the size of a cell in pixels, for [`Protocol::Sixel`].
     Pixels { image: Indexed, cell: (u16, u16) },
 }
 
 impl Scaled {
-    /// The bytes that draw its rows `from..from + rows` below and to the right of the cursor, a piece a row to begin in.
-    /// Never below the last of these rows.
+    /// Encodes the rows of cells `from..from + rows`, to be drawn at the cursor and to the right. Returns pieces, each
+    /// with the row in which it starts. Nothing is drawn below the last of these rows.
     pub(crate) fn draw(&self, from: u16, rows: u16) -> Vec<(u16, String)> {
         match &self.data {
             Data::Png(_) => Vec::new(),
@@ -69,7 +70,7 @@ impl Scaled {
         }
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Returns the approximate size in memory in bytes.
     pub(crate) fn weight(&self) -> usize {
         match &self.data {
             Data::Png(png) => png.len(),
@@ -79,7 +80,8 @@ impl Scaled {
     }
 }
 
-/// A PNG in one row of cells, by iTerm2's protocol. The cursor stays, where the terminal can leave it.
+/// Encodes a PNG that fills one row of cells, by iTerm2's protocol. The cursor stays in place if the terminal supports
+/// that.
 fn strip(png: &[u8], columns: u16) -> String {
     let mut out = format!(
         "\x1b]1337;File=inline=1;size={};width={columns};height=1;preserveAspectRatio=0;doNotMoveCursor=1:",

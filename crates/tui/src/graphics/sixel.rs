@@ -1,34 +1,35 @@
-//! Sixels: pixels of a palette as text, six rows at a time.
+//! Sixel encoder: pixels of a palette as text, six rows at a time.
 //!
-//! Pure. What is drawn is exactly what was asked for: whole bands of six rows, none below the last row asked for, so that
-//! nothing of an image can reach into the row of text below it; up to five rows of pixels at its end are left out instead.
+//! Pure. Draws whole bands of six rows and nothing below the last requested row, so that an image cannot cover the row
+//! of text below it. Up to five rows of pixels at the end are left out for that.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 /// Rows of pixels in a band.
 const BAND: u32 = 6;
-/// Pixels of this index are not drawn.
+/// Palette index of pixels that are not drawn.
 pub const CLEAR: u8 = u8::MAX;
-/// Repetitions that are shorter written out.
+/// Runs shorter than this take less space when written out.
 const REPEAT: usize = 4;
 
-/// Pixels by their place in a palette of at most 255 colours, row by row.
+/// An image as palette indices, row by row, with at most 255 colours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Indexed {
     pub width: u32,
     pub height: u32,
-    /// Red, green, blue.
+    /// Red, green and blue of each colour.
     pub palette: Vec<[u8; 3]>,
-    /// [`CLEAR`], and whatever is beyond the palette, is not drawn.
+    /// Palette indices. [`CLEAR`] and indices outside the palette are not drawn.
     pub pixels: Vec<u8>,
 }
 
-/// The rows of pixels `rows` as far as they are there, drawn where the cursor stands. Pixels that are clear leave what is there.
+/// Encodes the rows of pixels `rows`, as far as the image has them, to be drawn at the cursor. Transparent pixels leave
+/// the screen unchanged.
 pub fn encode(image: &Indexed, rows: Range<u32>) -> String {
     let width = image.width as usize;
     let (top, bottom) = (rows.start.min(image.height), rows.end.min(image.height));
-    // An image that ends before the rows do has clear pixels below it.
+    // Below an image that ends before `rows`, the last band is filled with transparent pixels.
     let bands = if rows.end > image.height {
         (bottom - top).div_ceil(BAND).min((rows.end - rows.start) / BAND)
     } else {
@@ -48,7 +49,7 @@ pub fn encode(image: &Indexed, rows: Range<u32>) -> String {
         }
     }
     let colours = image.palette.len().min(usize::from(CLEAR));
-    // For each colour that is in the band, its sixels.
+    // Sixels of the current band, one line for each colour.
     let mut sixels: Vec<Vec<u8>> = vec![Vec::new(); colours];
     for (at, band) in shown.chunks(width.max(1) * BAND as usize).enumerate() {
         if at > 0 {
@@ -76,7 +77,7 @@ pub fn encode(image: &Indexed, rows: Range<u32>) -> String {
     out
 }
 
-/// What sixels count colours in.
+/// Converts 0 to 255 into the percent that sixel uses.
 fn percent(part: u8) -> u32 {
     (u32::from(part) * 100 + 127) / 255
 }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a terminal makes of it: columns and rows of pixels, each a colour in percent or nothing.
+    /// Decodes as a terminal does: the width, and rows of pixels, each with its colour in percent or `None`.
     fn decode(text: &str) -> (usize, Vec<Vec<Option<[u32; 3]>>>) {
         let body = text.strip_prefix("\x1bP0;1;0q\"").and_then(|t| t.strip_suffix("\x1b\\")).unwrap();
         let numbers = |text: &str| -> (Vec<u32>, usize) {
@@ -170,7 +171,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the size and the part: what a terminal draws is what the image says, nothing beyond it, in bounded bytes.
+        /// For every size and part: a terminal draws exactly the image's pixels, nothing outside them, and the encoding
+        /// has a bounded size.
         #[test]
         fn a_terminal_draws_what_the_image_says(
             width in 1_u32..40,
@@ -197,7 +199,8 @@ mod tests {
                     prop_assert_eq!(*pixel, colour.map(|c| c.map(percent)));
                 }
             }
-            // A pixel is a sixel and a repetition at most, a colour its definition and its name in each band.
+            // A pixel takes at most one sixel and one repetition. A colour takes its definition, and its name in each
+            // band.
             let most = 64 + colours * 20 + (width * height) as usize * 6 + (height as usize).div_ceil(6) * (colours * 6 + 1);
             prop_assert!(text.len() <= most, "{} > {most}", text.len());
         }

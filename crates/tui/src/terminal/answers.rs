@@ -1,10 +1,10 @@
-//! Answers of a terminal that is asked how it reports keys and what it draws images by, and the keys that come meanwhile.
+//! Answers of the terminal to the queries about key reports and images, and the keys that arrive meanwhile.
 //!
-//! The library that reads keys takes such answers for itself and says nothing of them. So for the first moments
-//! the terminal is read here: answers are taken out, everything else is events as the library would
-//! make them, one a character; the [`decoder`](crate::decoder) puts sequences together. Nothing waits for an answer.
+//! The library that reads keys consumes such answers and does not pass them on. So the terminal is read here for the
+//! first moments. Answers are taken out, and everything else becomes the events that the library would make, one for
+//! each character. The [`decoder`](crate::decoder) joins sequences. The interface never waits for an answer.
 //!
-//! [`Answers`] is pure: bytes in, what was heard out.
+//! [`Answers`] is pure: bytes in, answers and events out.
 
 use super::sys;
 use crate::graphics::Protocol;
@@ -12,63 +12,63 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The size of a cell and the number of colours, asked before the question that every terminal answers
-/// (what terminal is this?), so that its answer is the last.
+/// Asks for the size of a cell and the number of colours. Sent before the query that every terminal answers (primary
+/// device attributes), so that its answer comes last.
 pub(super) const IMAGES: &str = "\x1b[16t\x1b[?1;1;0S";
 
 /// Asks which flags of kitty's keyboard protocol are set. Terminals without the protocol do not answer.
 /// <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>
 pub(super) const KEYBOARD: &str = "\x1b[?u";
 
-/// How long answers are waited for.
+/// Longest time in which answers are expected.
 const WITHIN: Duration = Duration::from_millis(500);
-/// How often the terminal is looked at.
+/// Interval at which the terminal is polled.
 const TICK: Duration = Duration::from_millis(4);
-/// After so long a beginning is no beginning.
+/// After this long without further bytes, a partial sequence is not continued.
 const QUIET: Duration = Duration::from_millis(50);
-/// An answer that is longer is none.
+/// Longest answer in bytes. A longer text is not an answer.
 const LONGEST: usize = 128;
-/// Colours in an image.
+/// Most colours in an image.
 const MOST_COLOURS: u32 = 255;
-/// The attribute of a terminal that draws sixels.
+/// The device attribute of terminals that draw sixels.
 const SIXEL: u32 = 4;
 
-/// One thing that came.
+/// An answer or an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     Event(Event),
-    /// What the terminal can do, by numbers (DA1).
+    /// Abilities of the terminal by their numbers (DA1).
     Attributes(Vec<u32>),
-    /// Pixels of a cell: across, down.
+    /// Width and height of a cell in pixels.
     Cell(u16, u16),
-    /// Colours that it shows at once in an image.
+    /// Number of colours that the terminal shows at once in an image.
     Colours(u32),
-    /// It has kitty's keyboard protocol.
+    /// The terminal supports kitty's keyboard protocol.
     Keyboard,
 }
 
-/// Bytes in, what was heard out.
+/// Parser from bytes to [`Heard`].
 #[derive(Debug, Default)]
 pub struct Answers {
     pending: Vec<u8>,
 }
 
-/// What stands at the beginning.
+/// Parse result for the start of the buffer.
 enum Found {
-    /// So many bytes are this.
+    /// A complete item of this many bytes.
     Whole(usize, Option<Heard>),
-    /// It may become something.
+    /// The bytes may be the start of an item.
     Part,
 }
 
 impl Answers {
-    /// What these bytes bring. The beginning of an answer is held.
+    /// Parses these bytes. The start of an incomplete item is held back.
     pub fn take(&mut self, bytes: &[u8]) -> Vec<Heard> {
         self.pending.extend_from_slice(bytes);
         self.heard(false)
     }
 
-    /// No more is coming: what is held is what it is.
+    /// Parses what was held back, because no more bytes will come.
     pub fn end(&mut self) -> Vec<Heard> {
         self.heard(true)
     }
@@ -100,7 +100,7 @@ fn found(bytes: &[u8], end: bool) -> Found {
     }
 }
 
-/// Behind `ESC [`: an answer, or a key of which the Escape is the first character.
+/// Parses the bytes after `ESC [`: an answer, or else an Escape key followed by other characters.
 fn control(rest: &[u8], end: bool) -> Found {
     let told = rest.iter().position(|b| !matches!(b, b'0'..=b'9' | b';' | b'?')).unwrap_or(rest.len());
     let numbers = |text: &[u8]| -> Vec<u32> {
@@ -126,7 +126,7 @@ fn control(rest: &[u8], end: bool) -> Found {
     Found::Whole(told + 3, Some(heard))
 }
 
-/// A character behind so many bytes.
+/// Parses a character after `before` bytes.
 fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) -> Found {
     let first = &bytes[..bytes.len().min(4)];
     let whole = match str::from_utf8(first) {
@@ -138,12 +138,12 @@ fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) ->
         None if !end && first.len() < 4 && str::from_utf8(first).is_err_and(|e| e.error_len().is_none()) => {
             Found::Part
         }
-        // A broken character.
+        // An invalid UTF-8 byte is skipped.
         None => Found::Whole(before + 1, None),
     }
 }
 
-/// The key that the library makes of a character.
+/// Returns the key event that the library makes of a character.
 fn key(length: usize, c: char, more: KeyModifiers) -> Found {
     let control = |base: u8, from: char| char::from(c as u8 - from as u8 + base);
     let (code, modifiers) = match c {
@@ -160,20 +160,21 @@ fn key(length: usize, c: char, more: KeyModifiers) -> Found {
     Found::Whole(length, Some(Heard::Event(Event::Key(KeyEvent::new(code, modifiers | more)))))
 }
 
-/// What the answers together say.
+/// Abilities of the terminal, collected from its answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// It has said what it can do.
+    /// The terminal answered the last query.
     pub answered: bool,
     pub sixel: bool,
     pub cell: Option<(u16, u16)>,
     pub colours: Option<u32>,
-    /// It has kitty's keyboard protocol.
+    /// The terminal supports kitty's keyboard protocol.
     pub keyboard: bool,
 }
 
 impl Told {
-    /// How sixels are drawn, if they are. Where the terminal does not say how large its cells are, the system may know it.
+    /// Returns the sixel protocol if the terminal draws sixels. `system`: the cell size in pixels that the system
+    /// reports, used if the terminal does not report one.
     pub fn sixels(&self, system: Option<(u16, u16)>) -> Option<Protocol> {
         let cell = self.cell.filter(|(width, height)| *width > 0 && *height > 0).or(system)?;
         let colours = self.colours.filter(|count| *count >= 2).unwrap_or(MOST_COLOURS).min(MOST_COLOURS);
@@ -181,27 +182,30 @@ impl Told {
     }
 }
 
-/// Reads the terminal until it has answered, or a moment.
+/// Reads the terminal until it has answered or the time for answers has passed.
 pub struct Listener {
     input: sys::Input,
     answers: Answers,
     told: Told,
     began: Instant,
-    /// When something came last.
+    /// Time of the last bytes.
     last: Instant,
 }
 
-/// What comes of listening.
+/// Result of [`Listener::next`].
 #[derive(Debug, PartialEq)]
 pub enum Listened {
     Events(Vec<Event>),
-    /// The last events, and what was told.
+    /// The last events, and the collected answers.
     End(Vec<Event>, Told),
 }
 
 impl Listener {
+    /// Opens the terminal for reading.
+    ///
     /// # Errors
-    /// Where there is no terminal to read.
+    ///
+    /// Fails if there is no terminal to read.
     pub fn new() -> io::Result<Self> {
         let now = Instant::now();
         Ok(Self {
@@ -213,7 +217,7 @@ impl Listener {
         })
     }
 
-    /// What comes next. May be dropped while it waits; nothing is lost then.
+    /// Waits for the next events. The future may be dropped without losing input.
     pub async fn next(&mut self) -> Listened {
         loop {
             let mut buffer = [0; 1024];
@@ -221,7 +225,7 @@ impl Listener {
             let now = Instant::now();
             match read {
                 Ok(0) if now.duration_since(self.began) < WITHIN => {
-                    // An Escape alone is a key, as a rule.
+                    // An Escape that is alone is usually a key, so it is held for a shorter time.
                     let quiet = if self.answers.pending.len() == 1 { TICK } else { QUIET };
                     if now.duration_since(self.last) >= quiet {
                         let (events, _) = self.sorted(Answers::end);
@@ -234,13 +238,13 @@ impl Listener {
                 Ok(length @ 1..) => {
                     self.last = now;
                     let (events, answered) = self.sorted(|answers| answers.take(&buffer[..length]));
-                    // Whatever comes: after the time the library reads.
+                    // Once the time has passed, the library reads, even if bytes still come.
                     if answered || now.duration_since(self.began) >= WITHIN {
                         return self.end(events);
                     }
                     return Listened::Events(events);
                 }
-                // Nothing more, or who reads keys finds out what is wrong.
+                // The time has passed, or reading failed. The reader of keys will report the failure.
                 Ok(0) | Err(_) => return self.end(Vec::new()),
             }
         }
@@ -252,7 +256,7 @@ impl Listener {
         Listened::End(events, self.told)
     }
 
-    /// The events of what is heard; whether the last answer is among it.
+    /// Sorts answers from events. Returns the events, and true if the last answer was among them.
     fn sorted(&mut self, hear: impl FnOnce(&mut Answers) -> Vec<Heard>) -> (Vec<Event>, bool) {
         let (mut events, mut answered) = (Vec::new(), false);
         for heard in hear(&mut self.answers) {
@@ -343,7 +347,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are cut: the same is heard, and everything that is no answer comes out in order.
+        /// Wherever reads end, the same answers are found, and all other input comes out in order.
         #[test]
         fn it_does_not_matter_where_reads_end(
             words in proptest::collection::vec("[a-z日é\r ]{1,5}", 1..6),
@@ -369,7 +373,7 @@ mod tests {
             prop_assert_eq!(typed, keys(&said));
         }
 
-        /// Whatever comes: no panic, and nothing is held at the end.
+        /// Any input is parsed without a panic, and nothing is held back at the end.
         #[test]
         fn anything_comes_out(bytes in proptest::collection::vec(prop_oneof![Just(0x1b_u8), Just(b'['), Just(b'?'), any::<u8>()], 0..60)) {
             let mut answers = Answers::default();

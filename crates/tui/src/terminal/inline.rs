@@ -1,7 +1,9 @@
-//! In the terminal's own scrollback: finished lines are printed above, what may still change is drawn over itself below them.
+//! Inline mode, in the terminal's own scrollback: finished lines are printed, and the region that may still change is
+//! redrawn in place below them.
 //!
-//! Knows rows relative to the one it began in, never absolute ones: what is above belongs to the terminal. Rows end where
-//! their text ends, so that terminals which wrap anew at another width have little to wrap.
+//! Uses rows relative to the start of the region, never absolute ones, because the rows above belong to the terminal.
+//! Rows are written only up to the end of their text, so a terminal that wraps them again at another width has little
+//! to wrap.
 
 use super::pen::Pen;
 use super::write_line;
@@ -11,20 +13,20 @@ use ratatui::text::Line;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Of all columns, so that it does not matter where in the row the cursor is.
+/// Erases the whole row, wherever in the row the cursor is.
 const CLEAR_ROW: &[u8] = b"\x1b[2K";
 
 #[derive(Debug, Default)]
 pub(super) struct Inline {
-    /// The region as it is shown; `None`: there is none yet.
+    /// The region as the terminal shows it; `None` before the first frame.
     shown: Option<Buffer>,
-    /// The row and the column of the region that the cursor is in.
+    /// Row and column of the cursor, relative to the region.
     row: u16,
     column: u16,
 }
 
 impl Inline {
-    /// Prints `lines` for good and shows `next` below them.
+    /// Prints `lines` permanently and shows `next` below them.
     pub(super) fn paint(
         &mut self,
         lines: &[Line<'static>],
@@ -62,7 +64,8 @@ impl Inline {
                 clear_below(before.saturating_sub(now), out);
             }
         }
-        // Where it is not shown it waits in the first column: a narrower terminal leaves it in that row.
+        // A hidden cursor waits in the first column, because a terminal that becomes narrower leaves it in its row
+        // there.
         let at = cursor.unwrap_or(Position { x: 0, y: self.row });
         self.go(at.y, out)?;
         self.column = at.x;
@@ -77,7 +80,7 @@ impl Inline {
         Ok(())
     }
 
-    /// Takes the region off the screen; the cursor is where it began.
+    /// Erases the region. The cursor ends where the region began.
     pub(super) fn end(&mut self, width: u16, out: &mut Vec<u8>) -> io::Result<()> {
         let before = self.begin(width, out)?;
         if before > 0 {
@@ -88,11 +91,11 @@ impl Inline {
         Ok(())
     }
 
-    /// To the region's first row; how many rows it takes on the terminal. Nothing is erased: some terminals move what they
-    /// are told to erase from the first row on into their scrollback.
+    /// Moves to the region's first row and returns how many rows of the terminal the region takes. Nothing is erased
+    /// here, because some terminals move rows into their scrollback if they are erased from the first row on.
     fn begin(&mut self, width: u16, out: &mut Vec<u8>) -> io::Result<usize> {
         let Some(shown) = self.shown.take() else { return Ok(0) };
-        // A narrower terminal has broken rows that were longer than it is now.
+        // A terminal that became narrower has wrapped the rows that are longer than its width.
         let taken: Vec<usize> =
             rows(&shown).map(|row| length(row).div_ceil(usize::from(width)).max(1)).collect();
         let above: usize =
@@ -117,7 +120,7 @@ impl Inline {
     }
 }
 
-/// Clears so many rows below the cursor's, which stays where it is.
+/// Clears `count` rows below the cursor, which stays where it is.
 fn clear_below(count: usize, out: &mut Vec<u8>) {
     if count == 0 {
         return;
@@ -134,7 +137,7 @@ fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
     buffer.content.chunks(usize::from(buffer.area.width).max(1))
 }
 
-/// Columns up to the last one that shows something.
+/// Returns the number of columns up to the last cell that is not blank.
 fn length(row: &[Cell]) -> usize {
     let blank = |cell: &Cell| cell.symbol() == " " && Pen::from(cell) == Pen::default();
     row.iter().rposition(|cell| !blank(cell)).map_or(0, |last| last + 1)

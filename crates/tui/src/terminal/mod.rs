@@ -1,8 +1,8 @@
-//! The terminal: its modes on and off, frames onto it, the transcript into its scrollback.
+//! The terminal: sets and restores its modes, writes frames to it and the transcript into its scrollback.
 //!
-//! Invariant: what [`Screen::enter`] turned on, [`Screen::leave`] turns off, also when it is dropped and when a thread
-//! panics: then before the message is printed, so that it can be read. Frames are written in one piece, as a synchronized update
-//! ([`surface`], `painter`). Nothing else writes to the terminal meanwhile.
+//! Invariant: [`Screen::leave`] turns off what [`Screen::enter`] turned on. Dropping the screen does the same, and so
+//! does a panic, before its message is printed, so that the message can be read. Each frame is written in one piece, as
+//! a synchronized update ([`surface`], `painter`). Nothing else writes to the terminal meanwhile.
 
 pub mod answers;
 mod inline;
@@ -34,69 +34,78 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use surface::Surface;
 
-/// Buttons, the wheel, and movement while a button is held; coordinates as numbers. Not every movement: that floods.
+/// Reports buttons, the wheel, and movement while a button is held; coordinates as numbers. Other movement is not
+/// reported, because it floods the input.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 
-/// Reports that a program before us may have asked the terminal for, off: of its colours (2031), of its size (2048).
+/// Turns off reports that an earlier program may have requested: of colours (2031) and of the size (2048).
 const REPORTS_END: &str = "\x1b[?2031l\x1b[?2048l";
 
-/// What terminal is this? The answer ends whatever report is on its way: the reader waits for the end of one, and would take
-/// what is typed for it.
+/// Asks for the primary device attributes. The answer ends any report that is incomplete: the reader waits for the end
+/// of a report, and would take typed keys for a part of it.
 const QUESTION: &str = "\x1b[c";
 
-/// How long the answer may be on its way: one that came behind our end would be typed into the shell.
+/// Longest wait for that answer. An answer that arrives after the process has exited would be typed into the shell.
 const ANSWER_WITHIN: Duration = Duration::from_millis(150);
 
-/// The process has the terminal; a panic gives it back.
+/// The process has taken the terminal over; a panic restores it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// It has a screen of its own.
+/// The alternate screen is on.
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
-/// Keys are reported by kitty's protocol; whoever turns this off pops the flags.
+/// Keys are reported by kitty's protocol. Whoever clears this must pop the flags.
 static KEYBOARD: AtomicBool = AtomicBool::new(false);
 
-/// Keys that are ambiguous otherwise (Shift-Enter, Escape) get reports of their own. Everything else is as it was.
+/// Ambiguous keys (Shift-Enter, Escape) get reports of their own. All others stay as they are.
 const FLAGS: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
 
-/// Where frames are drawn.
+/// Place where frames are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// On a screen of their own; the transcript is printed at the end.
+    /// The alternate screen; the transcript is printed at the end.
     #[default]
     Alternate,
-    /// Below what was printed, in the terminal's own scrollback.
+    /// Below the printed lines, in the terminal's own scrollback.
     Inline,
 }
 
-/// The questions to a terminal at the start.
+/// Queries that are sent to the terminal at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// For kitty's keyboard protocol.
+    /// Only the query about kitty's keyboard protocol.
     Keyboard,
-    /// The same, and what it draws images by.
+    /// That query, and the ones about images.
     KeyboardAndImages,
 }
 
-/// The terminal while becket has it.
+/// The terminal while becket uses it.
 pub struct Screen<W: Write> {
     place: Place,
     surface: Surface,
     out: W,
     entered: bool,
-    /// Asked once, when the terminal is taken over for the first time.
+    /// Queries to send when the terminal is taken over for the first time.
     asks: Option<Asks>,
-    /// The terminal has kitty's keyboard protocol.
+    /// The terminal supports kitty's keyboard protocol.
     keyboard: bool,
-    /// When [`QUESTION`] was asked last.
+    /// Time at which [`QUESTION`] was last sent.
     asked: Option<Instant>,
 }
 
 impl<W: Write> Screen<W> {
     /// Takes the terminal over.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal's modes cannot be set or it cannot be written to.
     pub fn enter(out: W, place: Place) -> io::Result<Self> {
         Self::entered(out, place, None)
     }
 
-    /// Takes the terminal over and asks what it can do; a [`Listener`](answers::Listener) hears the answer.
+    /// Takes the terminal over and asks for its abilities. A [`Listener`](answers::Listener) reads the answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Screen::enter`].
     pub fn asking(out: W, place: Place, asks: Asks) -> io::Result<Self> {
         Self::entered(out, place, Some(asks))
     }
@@ -109,34 +118,42 @@ impl<W: Write> Screen<W> {
         Ok(screen)
     }
 
-    /// Takes it over again after [`Screen::leave`].
+    /// Takes the terminal over again after [`Screen::leave`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal's modes cannot be set or it cannot be written to.
     pub fn resume(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         self.entered = true;
         TAKEN.store(true, Ordering::SeqCst);
-        // Nothing is known to be on it.
+        // Other programs may have changed the screen.
         self.surface.forget();
         ALTERNATE.store(self.place == Place::Alternate, Ordering::SeqCst);
         if self.place == Place::Alternate {
             execute!(self.out, EnterAlternateScreen, Print(MOUSE))?;
         }
         execute!(self.out, EnableBracketedPaste, EnableFocusChange, Print(REPORTS_END))?;
-        // The screens of a terminal have flags of their own, so this comes after the alternate one was entered.
+        // The alternate screen has its own flags, so they are pushed after it was entered.
         self.push_keyboard()?;
         let (keyboard, images) = match self.asks.take() {
             Some(Asks::Keyboard) => (answers::KEYBOARD, ""),
             Some(Asks::KeyboardAndImages) => (answers::KEYBOARD, answers::IMAGES),
             None => ("", ""),
         };
-        // Every terminal answers the last question, so its answer ends the others.
+        // Every terminal answers the last query, so its answer ends the others.
         execute!(self.out, Print(keyboard), Print(images), Print(QUESTION))?;
         self.asked = Some(Instant::now());
         Ok(())
     }
 
-    /// Gives it back as it was.
+    /// Restores the terminal.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to or its modes cannot be restored.
     pub fn leave(&mut self) -> io::Result<()> {
-        // Twice would put the cursor back to where it was before what a panic said.
+        // A second run would move the cursor back and overwrite the message of a panic.
         if !std::mem::replace(&mut self.entered, false) || !TAKEN.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
@@ -151,7 +168,12 @@ impl<W: Write> Screen<W> {
         restore_alternate(&mut self.out)
     }
 
-    /// The terminal has kitty's keyboard protocol: uses it from now on, until the terminal is given back.
+    /// Uses kitty's keyboard protocol from now on, until the terminal is restored. Call it if the terminal supports the
+    /// protocol.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn use_keyboard(&mut self) -> io::Result<()> {
         self.keyboard = true;
         self.push_keyboard()
@@ -164,19 +186,19 @@ impl<W: Write> Screen<W> {
         execute!(self.out, PushKeyboardEnhancementFlags(FLAGS))
     }
 
-    /// The answer to the question has been read.
+    /// Records that the answer to the query has been read.
     pub fn answered(&mut self) {
         self.asked = None;
     }
 
-    /// Reads the answer to [`QUESTION`] where it may still be on its way. What is typed meanwhile stays with the reader.
+    /// Waits for the answer to [`QUESTION`] if it may still arrive. Keys typed meanwhile stay with the reader.
     fn take_answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         while let Some(left) = ANSWER_WITHIN.checked_sub(asked.elapsed()) {
             match crossterm::event::poll(left) {
                 Ok(true) => return,
                 Ok(false) => {}
-                // A reader that was just ended wakes the next one once.
+                // A reader that has just ended wakes the next one once.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,
             }
@@ -187,12 +209,20 @@ impl<W: Write> Screen<W> {
         self.place
     }
 
-    /// Columns and rows, none of them 0.
+    /// Returns columns and rows, none of them 0.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system does not know the size.
     pub fn size(&self) -> io::Result<Size> {
         size()
     }
 
-    /// Prints `lines`, and below them a frame of so many rows.
+    /// Prints `lines`, and below them a frame of `height` rows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn draw_inline(
         &mut self,
         lines: &[Line<'static>],
@@ -211,7 +241,7 @@ impl<W: Write> Screen<W> {
         self.send(&bytes)
     }
 
-    /// What frames are drawn with.
+    /// Returns the surface on which frames are drawn.
     pub fn surface(&mut self) -> &mut Surface {
         &mut self.surface
     }
@@ -221,13 +251,21 @@ impl<W: Write> Screen<W> {
         execute!(self.out, SetTitle(title))
     }
 
-    /// Raw bytes that are no text: a bell, a notification, a clipboard sequence.
+    /// Sends bytes that are not text: a bell, a notification, a clipboard sequence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         self.out.flush()
     }
 
-    /// Lines into the scrollback. Only while the terminal is given back.
+    /// Prints lines into the scrollback. Call it only while the terminal is restored.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn print(&mut self, lines: &[Line<'static>]) -> io::Result<()> {
         for line in lines {
             write_line(&mut self.out, line)?;
@@ -236,7 +274,7 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// Pixels of a cell, where the system knows them.
+/// Returns the size of a cell in pixels, if the system knows it.
 pub fn cell() -> Option<(u16, u16)> {
     let window = crossterm::terminal::window_size().ok()?;
     let cell = (window.width.checked_div(window.columns)?, window.height.checked_div(window.rows)?);
@@ -254,7 +292,8 @@ impl<W: Write> Drop for Screen<W> {
     }
 }
 
-/// A panic of this thread gives the terminal back before its message comes. Other threads do not end the interface.
+/// Restores the terminal when this thread panics, before the message is printed. Panics of other threads do not end the
+/// interface.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -275,14 +314,18 @@ fn restore_on_panic() {
     });
 }
 
-/// Everything off that [`Screen::enter`] turns on, for a process that does not know what was on. Harmless when it is off:
-/// terminals without the keyboard protocol ignore its end.
+/// Turns off everything that [`Screen::enter`] turns on, for a process that does not know what was on. Harmless if it
+/// is off already: terminals without the keyboard protocol ignore its end.
+///
+/// # Errors
+///
+/// Fails if `out` cannot be written to.
 pub fn restore(out: &mut impl Write) -> io::Result<()> {
     execute!(out, PopKeyboardEnhancementFlags)?;
     restore_alternate(out)
 }
 
-/// Before the alternate screen is left, which has flags of its own.
+/// Pops the keyboard flags. Must run before the alternate screen is left, because that screen has its own flags.
 fn pop_keyboard(out: &mut impl Write) -> io::Result<()> {
     if KEYBOARD.swap(false, Ordering::SeqCst) { execute!(out, PopKeyboardEnhancementFlags) } else { Ok(()) }
 }

@@ -1,9 +1,10 @@
-//! From one screen to the next in as few bytes as it takes.
+//! Computes the bytes that turn one screen into the next, as few as possible.
 //!
-//! Keeps what the terminal shows. Text that only moved up or down is moved by the terminal itself, within scroll margins, so
-//! that a new line costs a line and not a screen; the ends of lines are erased rather than written over. A frame is one
-//! synchronized update; a frame in which nothing changed is no bytes at all. Clears the screen only when its size changed. Images that
-//! the terminal does not take for text are drawn over blanks (`pictures`); rows with a piece of one are never moved.
+//! Keeps a copy of what the terminal shows. Text that only moved up or down is moved by the terminal itself, within
+//! scroll margins, so that a new line costs one line and not a whole screen. The ends of lines are erased instead of
+//! overwritten. A frame is one synchronized update, and an unchanged frame is no bytes at all. The screen is cleared
+//! only when its size changed. Images that the terminal does not treat as text are drawn over blanks (`pictures`). Rows
+//! with a piece of such an image are never moved.
 
 use super::pen::Pen;
 use super::pictures::Pictures;
@@ -13,12 +14,12 @@ use std::io::{self, Write};
 use std::time::Instant;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Bytes that moving text costs; what it saves must be more.
+/// Cost in bytes of moving text. A move must save more than that.
 const MOVE_COST: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Painter {
-    /// `None`: nothing is known.
+    /// Screen content; `None` if it is unknown.
     shown: Option<Buffer>,
     cursor: Cursor,
     pub(super) pictures: Pictures,
@@ -33,12 +34,12 @@ enum Cursor {
 }
 
 impl Painter {
-    /// The terminal was cleared or used by others: the next frame clears it and draws everything.
+    /// Forgets the screen, because it was cleared or used by others. The next frame clears it and draws everything.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// The bytes that make the terminal show `next`, the cursor where it belongs.
+    /// Writes the bytes that make the terminal show `next`, with the cursor in its place.
     pub(super) fn paint(
         &mut self,
         next: &Buffer,
@@ -74,7 +75,7 @@ impl Painter {
                 continue;
             }
             if is_blank(cell) && updates.peek().is_some_and(|(nx, ny, _)| (*nx, *ny) == (x + 1, y)) {
-                // Nothing but blanks from here on: one erasure instead of many spaces.
+                // Only blanks follow in this row: one erasure is shorter than many spaces.
                 let row = row(next, y - next.area.y);
                 if row[usize::from(x - next.area.x)..].iter().all(is_blank) {
                     writer.go(x, y)?;
@@ -133,7 +134,7 @@ fn is_blank(cell: &Cell) -> bool {
     cell.symbol() == " " && Pen::from(cell) == Pen::default()
 }
 
-/// The cells of a row, counted from the top of the buffer.
+/// Returns the cells of a row, counted from the top of the buffer.
 fn row(buffer: &Buffer, y: u16) -> &[Cell] {
     let width = usize::from(buffer.area.width);
     let from = usize::from(y) * width;
@@ -144,7 +145,7 @@ struct Writer<'a> {
     out: &'a mut Vec<u8>,
     next: &'a Buffer,
     pen: Pen,
-    /// Where the terminal writes next; `None` when that is not certain.
+    /// Position at which the terminal writes next; `None` if it is not certain.
     at: Option<(u16, u16)>,
 }
 
@@ -170,7 +171,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what stands there already, where that is shorter than to go over it.
+    /// Writes the unchanged cells between two positions again, if that is shorter than moving the cursor over them.
     fn between(&mut self, from: u16, to: u16, y: u16) -> bool {
         let Rect { x: left, y: top, .. } = self.next.area;
         let cells = row(self.next, y - top).get(usize::from(from - left)..usize::from(to - left));
@@ -194,14 +195,15 @@ impl Writer<'_> {
     }
 }
 
-/// Whether all terminals agree how wide it is. They do not for emoji, clusters, private and new characters.
+/// True if all terminals agree on the character's width. They disagree on emoji, clusters, and private or new
+/// characters.
 fn is_certain(c: char) -> bool {
     matches!(c, ' '..='\u{2ff}' | '\u{370}'..='\u{52f}' | '\u{2010}'..='\u{2027}' | '\u{2190}'..='\u{2193}'
         | '\u{2400}'..='\u{2421}' | '\u{2500}'..='\u{259f}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}'
         | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
 
-/// Rows `top..bottom` move by `lines`: up where it is positive.
+/// Moves rows `top..bottom` by `lines`; up if positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shift {
     top: u16,
@@ -210,7 +212,7 @@ struct Shift {
 }
 
 impl Shift {
-    /// The move that saves most, if one does.
+    /// Returns the move that saves the most bytes, if any does.
     fn find(shown: &Buffer, next: &Buffer, pictures: &Pictures) -> Option<Self> {
         let height = next.area.height;
         let differs = |y: &u16| row(shown, *y) != row(next, *y);
@@ -252,7 +254,7 @@ impl Shift {
         (!drawn(shown) && !drawn(next)).then_some(found)
     }
 
-    /// By line feeds at the bottom margin and reverse ones at the top: what every terminal knows.
+    /// Moves by line feeds at the bottom margin and reverse line feeds at the top, which every terminal supports.
     fn write(self, out: &mut Vec<u8>) -> io::Result<()> {
         write!(out, "\x1b[{};{}r", self.top + 1, self.bottom)?;
         let count = self.lines.unsigned_abs() as usize;
@@ -283,14 +285,14 @@ impl Shift {
     }
 }
 
-/// Of what a row says, not of its colours: rows that are moved wrongly are written over.
+/// Returns a hash of a row's text without its colours. Cells with wrong colours are overwritten after a move.
 fn digest(row: &[Cell]) -> u64 {
     row.iter()
         .flat_map(|cell| cell.symbol().bytes())
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Bytes that a row costs, about.
+/// Returns the approximate cost of a row in bytes.
 fn weight(row: &[Cell]) -> usize {
     row.iter().filter(|cell| !is_blank(cell)).map(|cell| cell.symbol().len()).sum()
 }

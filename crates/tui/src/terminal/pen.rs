@@ -1,13 +1,13 @@
-//! Styles as escape sequences, the shortest that lead from one to the next.
+//! Styles as escape sequences: the shortest sequence from one style to the next.
 //!
-//! The colour of an underline is the number of a hyperlink ([`links`]), never a colour.
+//! The underline colour of a cell is the number of a hyperlink ([`links`]) and never a colour.
 
 use crate::links;
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier, Style};
 use std::io::{self, Write};
 
-/// What the terminal writes with.
+/// The style with which the terminal currently writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pen {
     fg: Color,
@@ -51,7 +51,7 @@ const MODIFIERS: [(Modifier, &str); 8] = [
 ];
 
 impl Pen {
-    /// From `self` to `to`.
+    /// Writes the sequence that changes the style from `self` to `to`.
     pub(super) fn change(&mut self, to: Self, out: &mut impl Write) -> io::Result<()> {
         if *self == to {
             return Ok(());
@@ -86,7 +86,8 @@ impl Pen {
     }
 }
 
-/// `base`: 30 for the text, 40 for what is behind it, 50 for its underline (which takes no named colours).
+/// Returns the parameters of a colour. `base`: 30 for the text, 40 for the background, 50 for the underline (which has
+/// no named colours).
 fn color(color: Color, base: u8) -> String {
     let named = match color {
         Color::Rgb(r, g, b) => return format!("{};2;{r};{g};{b}", base + 8),

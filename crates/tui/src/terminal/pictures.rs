@@ -1,13 +1,16 @@
-//! Images that are drawn over the frame, by sixels or iTerm2's protocol: which the terminal shows where, and what changes that.
+//! Images that are drawn over the frame by sixels or iTerm2's protocol: which image the terminal shows at which place,
+//! and which must be drawn again.
 //!
-//! Model: the frame says by cells which piece of which image belongs there ([`transcript::image`](crate::transcript::image)).
-//! The painter leaves those cells blank, which erases what was there; an image one of whose rows was touched is then drawn
-//! anew, all rows of it that are whole. So it is gone when its cells are, and nothing is sent while nothing moves.
+//! Model: cells of the frame say which piece of which image belongs there
+//! ([`transcript::image`](crate::transcript::image)). The painter leaves those cells blank, which erases what was
+//! there. If a row of an image was touched, all complete rows of the image are drawn again. So an image disappears with
+//! its cells, and nothing is sent while nothing moves.
 //!
 //! Invariants:
 //! - Nothing is drawn on the last row of the screen, where some terminals would scroll.
-//! - What was sent is paid for with time ([`RATE`]): an image that moves faster than that is blank meanwhile.
-//! - At most [`KEPT`] bytes of images are kept; one that is needed again is in [`Pictures::take_missing`].
+//! - The transfer rate is limited ([`RATE`]): an image that moves faster than that stays blank meanwhile.
+//! - At most [`KEPT`] bytes of images are kept. An image that was evicted and is needed again is in
+//!   [`Pictures::take_missing`].
 
 use crate::graphics::Scaled;
 use crate::transcript::image;
@@ -17,22 +20,22 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of all images that are kept.
+/// Most bytes of images that are kept.
 const KEPT: usize = 8 << 20;
-/// Bytes in a second that images take of the line.
+/// Most bytes of images that are sent to the terminal in a second.
 const RATE: usize = 2 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Pictures {
-    /// The terminal is given images this way; the number that was used last.
+    /// Counter of uses, for evicting the oldest image; `None` until the first image arrives by this protocol.
     used: Option<u64>,
     known: BTreeMap<u32, Known>,
     standing: BTreeMap<u32, Vec<Run>>,
-    /// Images with a cell that the frame has written over.
+    /// Images of which the frame has overwritten a cell.
     touched: BTreeSet<u32>,
-    /// When what was sent is paid for.
+    /// Time at which the rate limit allows the next transfer.
     free: Option<Instant>,
-    /// An image waits for that.
+    /// An image waits for that time.
     waits: bool,
     missing: BTreeSet<u32>,
 }
@@ -43,18 +46,18 @@ struct Known {
     used: u64,
 }
 
-/// Whole rows of an image, one below the other.
+/// Complete rows of an image that are consecutive on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     x: u16,
     y: u16,
-    /// The first of them in the image.
+    /// The first of these rows, counted within the image.
     from: u16,
     rows: u16,
 }
 
 impl Pictures {
-    /// An image to be drawn where the cells of this number are.
+    /// Adds an image to be drawn over the cells with this number.
     pub(super) fn give(&mut self, number: u32, image: Arc<Scaled>) {
         let used = self.tick();
         self.known.insert(number, Known { image, used });
@@ -68,13 +71,13 @@ impl Pictures {
         }
     }
 
-    /// None of them has the right size any more.
+    /// Drops all images, because the size of a cell has changed.
     pub(super) fn drop_known(&mut self) {
         self.known.clear();
         self.standing.clear();
     }
 
-    /// The screen is blank.
+    /// Records that the screen was cleared.
     pub(super) fn erased(&mut self) {
         self.standing.clear();
     }
@@ -83,27 +86,27 @@ impl Pictures {
         *self.used.insert(self.used.unwrap_or_default() + 1)
     }
 
-    /// Whether this cell is a piece of an image and no text.
+    /// True if this cell is a piece of an image and not text.
     pub(super) fn has(&self, cell: &Cell) -> bool {
         self.used.is_some() && image::is_piece(cell)
     }
 
-    /// The cell has been written as a blank.
+    /// Records that the cell was written as a blank.
     pub(super) fn touch(&mut self, cell: &Cell) {
         self.touched.extend(image::piece(cell).map(|piece| piece.number));
     }
 
-    /// Images in the frame that are not known (any more).
+    /// Returns the numbers of images in the frame that were evicted or never given.
     pub(super) fn take_missing(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.missing).into_iter().collect()
     }
 
-    /// When an image that waits may be drawn.
+    /// Returns the time at which a waiting image may be drawn.
     pub(super) fn due(&self) -> Option<Instant> {
         self.free.filter(|_| self.waits)
     }
 
-    /// The bytes that draw what is not drawn yet. The cursor is anywhere afterwards.
+    /// Writes the bytes that draw all images which are due. The position of the cursor is undefined afterwards.
     pub(super) fn paint(&mut self, next: &Buffer, now: Instant, out: &mut Vec<u8>) -> io::Result<()> {
         if self.used.is_none() {
             return Ok(());
@@ -138,7 +141,7 @@ impl Pictures {
         Ok(())
     }
 
-    /// Where rows of images are whole in the frame.
+    /// Finds the complete rows of images in the frame.
     fn runs(&mut self, next: &Buffer) -> BTreeMap<u32, Vec<Run>> {
         let mut runs: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
         let width = usize::from(next.area.width).max(1);
@@ -186,7 +189,8 @@ mod tests {
     use crate::graphics::Data;
     use ratatui::layout::Rect;
 
-    /// An image of so many rows, two columns wide, a byte a row, at these places of a screen of ten rows.
+    /// Returns a screen of ten rows with pieces of an image at these places. The image is two columns wide and has one
+    /// byte for each row.
     fn frame(pieces: &[(u16, u16, u16)], number: u32) -> Buffer {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 8, 10));
         for (x, y, row) in pieces {
@@ -205,7 +209,7 @@ mod tests {
         })
     }
 
-    /// The places that bytes go to.
+    /// Returns the screen positions that the bytes draw at.
     fn places(bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         text.split("\x1b[").filter_map(|t| t.split_once('H').map(|(at, _)| at.to_owned())).collect()
@@ -230,17 +234,17 @@ mod tests {
         assert_eq!(painted(&mut pictures, &first, at(1)), [""; 0]);
         let moved = frame(&[(1, 0, 1), (1, 1, 2)], 7);
         assert_eq!(painted(&mut pictures, &moved, at(2)), ["1;2", "2;2"]);
-        // Something stands on its second row, and goes again.
+        // Text covers the second row and then disappears.
         let mut covered = first.clone();
         covered[(2, 3)].set_symbol("x");
         assert_eq!(painted(&mut pictures, &covered, at(3)), ["3;2", "5;2"]);
         assert_eq!(painted(&mut pictures, &first, at(4)), ["3;2", "4;2", "5;2"]);
-        // A cell was written, as when the colours of its row change.
+        // A cell was overwritten, as when the colours of its row change.
         pictures.touch(&first[(1, 3)]);
         assert_eq!(painted(&mut pictures, &first, at(5)), ["3;2", "4;2", "5;2"]);
         pictures.erased();
         assert_eq!(painted(&mut pictures, &first, at(6)), ["3;2", "4;2", "5;2"]);
-        // Never on the last row.
+        // Nothing is drawn on the last row.
         assert_eq!(painted(&mut pictures, &frame(&[(0, 8, 0), (0, 9, 1)], 7), at(7)), ["9;1"]);
     }
 

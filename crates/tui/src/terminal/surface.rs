@@ -1,4 +1,4 @@
-//! Frames without a terminal: what panes draw, as cells, and as the bytes that bring them onto a terminal.
+//! Frames without a terminal: drawn by the panes, returned as cells or as the bytes that show them on a terminal.
 
 use super::inline::Inline;
 use super::painter::Painter;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What frames are drawn on. Knows what the terminal shows.
+/// Draws frames and remembers what the terminal shows.
 pub struct Surface {
     terminal: Terminal<Canvas>,
     size: Rc<Cell<Size>>,
@@ -37,7 +37,11 @@ impl Surface {
         })
     }
 
-    /// The bytes of the next frame; none when nothing changed.
+    /// Returns the bytes of the next frame; empty if nothing changed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the frame cannot be drawn.
     pub fn draw(&mut self, size: Size, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let (buffer, cursor) = Self::frame(&mut self.terminal, &self.size, &self.cursor, size, draw)?;
@@ -45,7 +49,11 @@ impl Surface {
         Ok(out)
     }
 
-    /// The bytes that print `lines` into the scrollback and show a frame of `size` below them.
+    /// Returns the bytes that print `lines` into the scrollback and show a frame of `size` below them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the frame cannot be drawn.
     pub fn draw_inline(
         &mut self,
         lines: &[Line<'static>],
@@ -58,14 +66,22 @@ impl Surface {
         Ok(out)
     }
 
-    /// The bytes that take that frame off the screen.
+    /// Returns the bytes that erase that frame.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes cannot be written.
     pub fn end_inline(&mut self, width: u16) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         self.inline.end(width, &mut out)?;
         Ok(out)
     }
 
-    /// The next frame as cells. The terminal does not see it.
+    /// Returns the next frame as cells, which are not meant for the terminal.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the frame cannot be drawn.
     pub fn cells(
         &mut self,
         size: Size,
@@ -86,33 +102,33 @@ impl Surface {
         Ok((frame.buffer, cursor.get()))
     }
 
-    /// An image that is drawn over the cells which have its number, from the next frame on.
+    /// Adds an image that is drawn over the cells with its number, from the next frame on.
     pub fn give_image(&mut self, number: u32, image: Arc<Scaled>) {
         self.painter.pictures.give(number, image);
     }
 
-    /// The images that were given have not the right size any more.
+    /// Drops the images, because their size is no longer right.
     pub fn drop_images(&mut self) {
         self.painter.pictures.drop_known();
     }
 
-    /// Images that the last frame lacks.
+    /// Returns the images that the last frame lacked.
     pub fn missing_images(&mut self) -> Vec<u32> {
         self.painter.pictures.take_missing()
     }
 
-    /// When an image that has to wait may be drawn.
+    /// Returns the time at which a waiting image may be drawn.
     pub fn due(&self) -> Option<Instant> {
         self.painter.pictures.due()
     }
 
-    /// Others wrote to the terminal, or it was cleared: the next frame is a whole one.
+    /// Forgets the screen, because others wrote to the terminal or it was cleared. The next frame is drawn whole.
     pub fn forget(&mut self) {
         self.painter.forget();
     }
 }
 
-/// Nothing behind it: what is drawn is read from the frame.
+/// A backend without output: what was drawn is read from the frame.
 struct Canvas {
     size: Rc<Cell<Size>>,
     cursor: Rc<Cell<Option<Position>>>,

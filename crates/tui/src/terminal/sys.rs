@@ -1,11 +1,11 @@
-//! The terminal's bytes, where the system says that there are some. Never waits.
+//! Reads the terminal's bytes when the system reports that there are some. Never waits.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// What keys are read from: the standard input where it is a terminal, else the process's own one.
+/// Source of keys: the standard input if it is a terminal, else the process's controlling terminal.
 pub(super) struct Input {
     own: Option<File>,
 }
@@ -23,10 +23,11 @@ impl Input {
         }
     }
 
-    /// What is there; 0 where there is nothing yet.
+    /// Reads the available bytes; 0 if there are none yet.
     ///
     /// # Errors
-    /// The terminal is gone, or the system cannot say whether it has something.
+    ///
+    /// Fails if the terminal is closed, or the system cannot tell if it has input.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
         match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
