@@ -1,7 +1,7 @@
-//! One block of the transcript: what it says, and the lines it was last laid out as.
+//! One block of the transcript: its content, and the lines of its last layout.
 //!
-//! Invariant: the lines depend on the body, the width and the theme alone; every change of the body goes through
-//! [`Block::change`], which drops them (a growing answer lays out what is new in it, see `Markdown`).
+//! Invariant: the lines depend only on the body, the width and the theme. Every change of the body goes through
+//! [`Block::change`], which drops the lines. (A growing answer lays out only its new text, see `Markdown`.)
 
 use super::compaction::Compaction;
 use super::gap::Gap;
@@ -19,19 +19,19 @@ use ratatui::text::{Line, Span};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Columns before the text of a block: marks stand in them.
+/// Columns before the text of a block, in which marks stand.
 const GUTTER: usize = 2;
-/// Columns of [`Block::headline`].
+/// Width of [`Block::headline`] in columns.
 const HEADLINE: usize = 100;
 
-/// What a block says.
+/// Content of a block.
 #[derive(Debug)]
 pub enum Body {
     User {
         text: String,
-        /// It came while the agent worked and was answered in that turn.
+        /// The message arrived while the agent worked, and was answered in that turn.
         steered: bool,
-        /// Long pastes in it, which are chips while it is closed.
+        /// Long pastes in the text, shown as chips while the message is closed.
         pasted: Vec<Range<usize>>,
         open: bool,
     },
@@ -47,16 +47,16 @@ pub enum Body {
     Tool(Box<ToolCall>),
     Image(Image),
     Compaction(Compaction),
-    /// What was said here is not in memory.
+    /// Entries of the session that are not in memory.
     Gap(Gap),
-    /// A whole page.
+    /// A page drawn from data.
     Sheet(Sheet),
-    /// A line of becket's.
+    /// A line by becket itself.
     Note {
         weight: Weight,
         text: String,
     },
-    /// A message the model sees and people do not; drawn only while revealed.
+    /// A message for the model only, drawn only while hidden messages are revealed.
     Hidden {
         kind: String,
         text: String,
@@ -74,13 +74,13 @@ pub enum Weight {
 pub struct Block {
     body: Body,
     laid_out: Option<LaidOut>,
-    /// It is told in the line of the call before it.
+    /// The block is summarized in the line of the call before it and not drawn itself.
     folded: bool,
-    /// The message of the ledger that it is of.
+    /// The session's message that the block belongs to.
     message: Option<(Seq, MessageId)>,
-    /// It is not in the ledger.
+    /// The block is not in the ledger.
     local: bool,
-    /// Columns before every row of its layout: those of the marks that other blocks have.
+    /// Empty columns before every row: as many as other blocks use for their marks.
     gutter: usize,
 }
 
@@ -88,9 +88,9 @@ pub struct Block {
 struct LaidOut {
     width: u16,
     theme: &'static str,
-    /// Without those that an answer keeps itself.
+    /// Rows of the layout, except those that an answer keeps itself.
     rows: Vec<Row>,
-    /// The empty line behind the block included.
+    /// Number of lines, including the empty line after the block.
     count: usize,
 }
 
@@ -100,7 +100,7 @@ impl Block {
         Self { body, laid_out: None, folded: false, message: None, local: false, gutter }
     }
 
-    /// The text of a page begins at the edge.
+    /// Starts the text at the left edge, as on a page.
     pub fn at_the_edge(mut self) -> Self {
         self.gutter = 0;
         self
@@ -115,7 +115,7 @@ impl Block {
         self.laid_out = None;
     }
 
-    /// Whether it is drawn at all.
+    /// True if the block is drawn with lines of its own.
     pub fn is_shown(&self, revealed: bool) -> bool {
         !self.folded && self.is_told(revealed)
     }
@@ -124,7 +124,7 @@ impl Block {
         self.message = Some((seq, id));
     }
 
-    /// It stands in the transcript alone.
+    /// Marks the block as one that is only in the transcript and not in the ledger.
     pub fn set_local(&mut self, local: bool) {
         self.local = local;
     }
@@ -133,7 +133,7 @@ impl Block {
         self.local
     }
 
-    /// Bytes of what it says, about.
+    /// Returns the approximate size of the content in bytes.
     pub fn weight(&self) -> usize {
         let said = match &self.body {
             Body::User { text, .. }
@@ -155,7 +155,7 @@ impl Block {
         self.message
     }
 
-    /// What it is, in a line.
+    /// Returns a description of the block in one line.
     pub fn headline(&self) -> String {
         let (who, text) = match &self.body {
             Body::User { text, .. } => ("you", Cow::Borrowed(text.as_str())),
@@ -173,7 +173,7 @@ impl Block {
         text::fit(&format!("{who}: {}", text::visible(line.trim())), HEADLINE).into_owned()
     }
 
-    /// Whether it is told at all, be it in the line of another one.
+    /// True if the user sees the block, in its own lines or in the line of another call.
     pub fn is_told(&self, revealed: bool) -> bool {
         revealed || !matches!(self.body, Body::Hidden { .. })
     }
@@ -186,7 +186,7 @@ impl Block {
         self.folded = folded;
     }
 
-    /// Whether more of it may come.
+    /// True if the block may still grow.
     pub fn is_live(&self) -> bool {
         match &self.body {
             Body::Thinking { done, .. } => !done,
@@ -195,7 +195,7 @@ impl Block {
         }
     }
 
-    /// What it says, open or not: what is searched and copied.
+    /// Returns the content, whether open or not. It is used for search and copy.
     pub fn source(&self) -> Cow<'_, str> {
         match &self.body {
             Body::User { text, .. }
@@ -214,7 +214,7 @@ impl Block {
         }
     }
 
-    /// Whether it is open, for blocks that open.
+    /// Returns if the block is open; `None` if it cannot be opened.
     pub fn open(&self) -> Option<bool> {
         match &self.body {
             Body::User { pasted, open, .. } => (!pasted.is_empty()).then_some(*open),
@@ -237,7 +237,7 @@ impl Block {
         });
     }
 
-    /// Lays it out if something changed; the number of its lines, an empty one behind it included.
+    /// Lays the block out if something changed. Returns its number of lines, including the empty line after it.
     pub fn lay_out(&mut self, width: u16, theme: &Theme) -> usize {
         if let Some(have) = &self.laid_out
             && have.width == width
@@ -266,7 +266,7 @@ impl Block {
         }
     }
 
-    /// A row of the last layout, in the colours that are known by now.
+    /// Returns a row of the last layout, with the colours that are known so far.
     pub fn line(&self, index: usize, theme: &Theme) -> Line<'static> {
         let mut line = self.row(index).map(|row| row.styled(theme)).unwrap_or_default();
         if self.gutter > 0 && !line.spans.is_empty() {
@@ -275,23 +275,24 @@ impl Block {
         line
     }
 
-    /// True for the rows of a message of the person's, which have a background over the full width.
+    /// True for rows of the user's messages, whose background covers the full width.
     pub fn has_band(&self, index: usize) -> bool {
         matches!(self.body, Body::User { .. }) && self.row(index).is_some()
     }
 
-    /// The text of a row, and how it hangs together with the one above.
+    /// Returns the columns before a row's text, the text, and its relation to the row above.
     pub fn text(&self, index: usize) -> (usize, String, text::Joint) {
         self.row(index)
             .map_or_else(Default::default, |row| (self.gutter + row.gutter, row.text(), row.joint.clone()))
     }
 
-    /// The code that is in a row.
+    /// Returns the code in a row.
     pub fn code(&self, index: usize) -> &[CodeSpans] {
         self.row(index).map(|row| row.code.as_slice()).unwrap_or_default()
     }
 
-    /// Pieces that stay as they are while more comes: as many at every width.
+    /// Returns the number of pieces that will not change while more text arrives. The number is the same at every
+    /// width.
     pub fn settled(&self) -> usize {
         match &self.body {
             Body::Answer { layout, .. } => layout.settled(),
@@ -299,7 +300,7 @@ impl Block {
         }
     }
 
-    /// The first row behind so many of them.
+    /// Returns the first row after this many pieces.
     pub fn row_behind(&self, pieces: usize) -> usize {
         match &self.body {
             Body::Answer { layout, .. } => layout.row_behind(pieces),
@@ -339,7 +340,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
     }
 }
 
-/// Plain text, line by line, wrapped behind a mark.
+/// Lays out plain text line by line, wrapped after a mark.
 pub(super) fn paragraph(
     text: &str,
     width: usize,
@@ -370,7 +371,7 @@ fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> 
     vec![Line::styled(text::fit(&line, width).into_owned(), style).into()]
 }
 
-/// Open thoughts: as a paragraph, and what stands between `**` in bold.
+/// Lays out open thoughts as a paragraph, with text between `**` in bold.
 fn thoughts(text: &str, width: usize, mark: Style, style: Style) -> Vec<Row> {
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -386,14 +387,14 @@ fn thoughts(text: &str, width: usize, mark: Style, style: Style) -> Vec<Row> {
     rows
 }
 
-/// The parts of a line between `**`, and whether each is bold. A mark without its partner is text.
+/// Splits a line at `**` and marks the bold parts. A `**` without its partner is text.
 fn bold_parts(line: &str) -> impl Iterator<Item = (&str, bool)> {
     let paired = line.matches("**").count().is_multiple_of(2);
     let mark = if paired { "**" } else { "\n" };
     line.split(mark).enumerate().map(|(i, part)| (part, i % 2 == 1))
 }
 
-/// `148k`, `1.2M`, `950`.
+/// Formats a number as `148k`, `1.2M` or `950`.
 pub fn thousands(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),

@@ -1,6 +1,6 @@
-//! The block of a compaction: one line that opens, and says what was put in place of what, and what was lost by it.
+//! The block of a compaction: one line that opens to show the summary, the removed messages and the loss report.
 //!
-//! Owns what of it is known: the loss is asked for when the block is open and in view, since only who looks needs it.
+//! Owns the known part of these. The loss report is requested only when the block is open and in view.
 
 use super::block::{paragraph, thousands};
 use super::row::Row;
@@ -9,39 +9,39 @@ use crate::theme::Theme;
 use becket_types::{LeftOut, Loss, Seq};
 use ratatui::text::Line;
 
-/// Lost things of one kind that are shown.
+/// Most lost items of one kind that are shown.
 const SHOWN: usize = 20;
-/// Lines that say what was taken out, at most.
+/// Most removed messages that are listed.
 const DROPPED: usize = 300;
 
 #[derive(Debug)]
 pub struct Compaction {
-    /// Its number in the ledger.
+    /// Entry number of the compaction in the ledger.
     pub entry: Seq,
     pub before: u64,
     pub after: u64,
     pub summary: String,
     pub anchor: Option<String>,
-    /// Text of the summarising model that is not in the summary.
+    /// Text of the summarising model that was not taken into the summary.
     pub left_out: Vec<LeftOut>,
-    /// The messages that are no longer in the context and people have seen: numbers, and a line for each.
+    /// Visible messages that are no longer in the context: entry numbers, and one line of each.
     pub dropped: Vec<(Seq, String)>,
-    /// These are all of them.
+    /// `dropped` is complete.
     pub whole: bool,
-    /// Where the context began before it, and where it does since.
+    /// First entry of the context's tail before the compaction and since.
     pub reach: (Seq, Seq),
     pub loss: Known,
     pub undone: bool,
     pub open: bool,
 }
 
-/// What is known of the loss.
+/// State of the loss report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     New,
     Asked,
     Loss(Box<Loss>),
-    /// It cannot be had, and why.
+    /// The report cannot be made, with the reason.
     Not(String),
 }
 
@@ -88,7 +88,8 @@ impl Compaction {
     }
 }
 
-/// The engine's blocks in a summary, and their titles for people. Those without a title are only a frame.
+/// Blocks that the engine writes into a summary, and their titles for the user. Blocks without a title only enclose
+/// others.
 const BLOCKS: [(&str, &str); 7] = [
     ("user-messages", "your messages, word for word"),
     ("verbatim_tail", "the model's last words before it"),
@@ -99,8 +100,8 @@ const BLOCKS: [(&str, &str); 7] = [
     ("analysis", ""),
 ];
 
-/// A summary in words: titles and texts. The tags around its blocks and the marks of its headings are for the model.
-/// `without_tail`: the model's last words are shown elsewhere.
+/// Splits a summary into titles and texts. The tags around its blocks and the marks of its headings are left out, since
+/// they are for the model. `without_tail`: the model's last words are shown elsewhere.
 fn sections(summary: &str, without_tail: bool) -> Vec<(String, String)> {
     let mut out = vec![("summary".to_owned(), String::new())];
     let mut skipped = false;
@@ -140,7 +141,7 @@ fn sections(summary: &str, without_tail: bool) -> Vec<(String, String)> {
     out
 }
 
-/// Text that is not in the summary, in lines: its section and the reason, then the text.
+/// Describes text that is not in the summary, in lines: its section and the reason, then the text.
 pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     let mut out = Vec::new();
     for left in left_out {
@@ -151,7 +152,7 @@ pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     out
 }
 
-/// What is lost, in lines.
+/// Describes the loss report in lines.
 pub fn lines(loss: &Loss) -> Vec<String> {
     let mut out = Vec::new();
     for (name, list) in loss.lists().into_iter().filter(|(_, list)| !list.is_empty()) {

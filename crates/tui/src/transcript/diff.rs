@@ -1,7 +1,7 @@
-//! A unified diff as lines: numbers, the words that differ, and side by side where there is room.
+//! A unified diff as lines: with line numbers and changed words, and side by side if there is room.
 //!
-//! Reads what edits report: `diff` (unified, no file headers) and `marks`, triples of a line of it and the bytes from and to
-//! that differ. Marks that do not fit the text are left out, never an error. Compares nothing itself.
+//! Takes the output of edits: `diff` (unified, without file headers) and `marks`, triples of a line index and the start
+//! and end of changed bytes. Marks that do not fit the text are ignored. Compares no texts itself.
 
 use super::row::{CodeSpans, Row};
 use crate::highlight::Code;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Columns from which on the sides stand beside each other.
+/// From this width on, the old and the new text are shown side by side.
 pub(super) const SIDE_BY_SIDE: usize = 120;
 
-/// What was and what is, as code of the file's language.
+/// The old and the new text of a diff, as code of the file's language.
 #[derive(Debug)]
 pub(super) struct Sides {
     old: Arc<Code>,
@@ -51,9 +51,9 @@ struct Change<'a> {
     old: Option<usize>,
     new: Option<usize>,
     text: &'a str,
-    /// Its place among the lines of the diff.
+    /// Index among the lines of the diff.
     index: usize,
-    /// Its place among the lines of [`Sides`]: the new one where there is one.
+    /// Index among the lines of [`Sides`]; of the new text if the line is in it.
     side: usize,
 }
 
@@ -62,20 +62,20 @@ enum Kind {
     Added,
     Removed,
     Same,
-    /// Where a hunk begins, and remarks.
+    /// A hunk header or a remark.
     Remark,
 }
 
-/// Bytes of a line that differ, by line of the diff.
+/// Changed bytes, by line of the diff.
 type Marks = HashMap<usize, Vec<(usize, usize)>>;
 
-/// Lines added and removed.
+/// Returns the numbers of added and removed lines.
 pub(super) fn counts(diff: &str) -> (usize, usize) {
     let count = |sign| diff.lines().filter(|l| l.starts_with(sign)).count();
     (count('+'), count('-'))
 }
 
-/// At most `limit` lines of the diff, and how many are left out.
+/// Lays out at most `limit` lines of the diff. Also returns how many were left out.
 pub(super) fn lines(
     diff: &str,
     marks: &Value,
@@ -86,7 +86,7 @@ pub(super) fn lines(
     side_by_side: bool,
 ) -> Vec<Row> {
     let mut rows = changes(diff);
-    // Line numbers say where a hunk is: its header is left out, and stands as a mark between two hunks.
+    // Line numbers locate a hunk, so its header is left out. Between two hunks a mark replaces it.
     if rows.first().is_some_and(|row| hunk(row.text).is_some()) {
         rows.remove(0);
     }
@@ -132,7 +132,7 @@ fn changes(diff: &str) -> Vec<Change<'_>> {
     out
 }
 
-/// The first lines of `@@ -3,4 +3,6 @@`.
+/// Returns the first line numbers from a header such as `@@ -3,4 +3,6 @@`.
 fn hunk(line: &str) -> Option<(usize, usize)> {
     let mut sides = line.strip_prefix("@@ -")?.split(" @@").next()?.split(" +");
     let mut first = || sides.next()?.split(',').next()?.parse().ok();
@@ -153,7 +153,7 @@ fn read_marks(marks: &Value) -> Marks {
 struct Painter<'a> {
     marks: Marks,
     sides: &'a Sides,
-    /// Columns of a line number.
+    /// Width of a line number in columns.
     digits: usize,
     width: usize,
     theme: &'a Theme,
@@ -177,7 +177,7 @@ impl Painter<'_> {
         Row { line, gutter: self.digits + 4, code: vec![code], ..Row::default() }
     }
 
-    /// The background of a whole line.
+    /// Returns the background of a whole line.
     fn tint(&self, kind: Kind) -> Style {
         let tint = match kind {
             Kind::Added => self.theme.tint(true),
@@ -187,7 +187,7 @@ impl Painter<'_> {
         tint.unwrap_or_default()
     }
 
-    /// Lines that were removed beside those that were added in their place.
+    /// Lays out removed lines beside the added lines that replace them.
     fn beside(&self, rows: &[Change<'_>], limit: usize) -> Vec<Row> {
         let rows = &rows[..rows.len().min(limit)];
         let half = (self.width - 5) / 2;
@@ -244,7 +244,8 @@ impl Painter<'_> {
         Row { line: Line::from(spans), gutter: self.digits + 4, code, ..Row::default() }
     }
 
-    /// Where code has colours of its own, what stands behind it says what happened to it.
+    /// Returns the style for a kind of line. If code has colours of its own, the background shows what was added or
+    /// removed.
     fn look(&self, kind: Kind) -> Look {
         let theme = self.theme;
         let tinted = |added, style: Style| theme.tint(added).map_or(style, |tint| theme.text.patch(tint));
@@ -267,7 +268,7 @@ impl Painter<'_> {
         }
     }
 
-    /// The text of a line in `room` columns, with the words that differ marked.
+    /// Appends the text of a line in `room` columns, with the changed words marked.
     fn words(&self, row: &Change<'_>, room: usize, spans: &mut Vec<Span<'static>>) -> CodeSpans {
         let Look { text: style, word: marked, .. } = self.look(row.kind);
         let first = spans.len();
@@ -283,7 +284,7 @@ impl Painter<'_> {
             spans.push(Span::styled(shown, style));
         };
         for (from, to) in self.marks.get(&row.index).unwrap_or(&none) {
-            // Bytes are counted with the sign.
+            // Marks count the sign as the first byte.
             let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
             if from < at || to <= from {
                 continue;
@@ -297,14 +298,14 @@ impl Painter<'_> {
         }
         put(&row.text[at..], style);
         let code = if row.kind == Kind::Removed { &self.sides.old } else { &self.sides.new };
-        // Colours of the sixteen say what happened; code has none of its own beside them.
+        // In a sixteen-colour theme the colour shows what changed, so code gets no colours of its own there.
         let coloured = row.kind == Kind::Same || self.theme.tint(true).is_some();
         let to = if coloured { spans.len() } else { first };
         CodeSpans { code: Arc::clone(code), line: row.side, from: 0, spans: first..to }
     }
 }
 
-/// How a line of a diff is drawn.
+/// Style of a line of a diff.
 struct Look {
     sign: &'static str,
     mark: Style,
@@ -366,7 +367,7 @@ mod tests {
             let keyword = line.spans.iter().find(|s| s.content == "let").unwrap();
             assert!(keyword.style.fg.is_some() && keyword.style.bg.is_some(), "{keyword:?}");
         }
-        // The word that differs keeps its mark under its colour.
+        // The changed word keeps its background under its colour.
         let marked = lines[2].styled(&theme);
         assert!(marked.spans.iter().any(|s| s.content == "2" && s.style.bg == theme.added_word.bg));
     }

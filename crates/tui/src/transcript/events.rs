@@ -1,4 +1,4 @@
-//! From events to blocks. The ledger's events alone give the same blocks as the live ones with their deltas.
+//! Turns events into blocks. The events of the ledger alone give the same blocks as the live events with their deltas.
 
 use super::Transcript;
 use super::block::{Block, Body, Weight};
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 impl Transcript {
-    /// Takes in one event; says whether something changed on the screen.
+    /// Applies one event. Returns true if the screen may have changed.
     pub fn event(&mut self, event: &Event) -> bool {
         self.idle = matches!(event, Event::TurnFinished(_));
         match event {
@@ -92,7 +92,7 @@ impl Transcript {
                 let files = std::mem::take(&mut self.changed_files).len();
                 return match turn_summary(result, files).filter(|_| result.end == TurnEnd::Completed) {
                     Some(text) => {
-                        // The ledger gives this line again, so the turn can leave the memory.
+                        // The ledger reproduces this line, so the turn can be evicted from memory.
                         self.push(Body::Note { weight: Weight::Quiet, text });
                         true
                     }
@@ -127,7 +127,7 @@ impl Transcript {
         true
     }
 
-    /// What happened in the session of the subagent that works for this call.
+    /// Applies an event of the subagent that works for this call.
     fn nested(&mut self, id: &CallId, event: &Event) -> bool {
         let state = match event {
             Event::PermissionAsked(_) => Some(State::Asking),
@@ -158,8 +158,8 @@ impl Transcript {
         true
     }
 
-    /// What a compaction took out of the context and people have seen, a line each; what one before it took out is not
-    /// said again.
+    /// Returns the visible messages that a compaction removed from the context, one line each. Messages that an earlier
+    /// compaction removed are not listed again. The pair is the start of the context before and after.
     fn dropped(&mut self, tail_from: Seq, kept: &[MessageId]) -> ((Seq, Seq), Vec<(Seq, String)>) {
         let before = self.compacted_to;
         self.compacted_to = before.max(tail_from);
@@ -171,7 +171,7 @@ impl Transcript {
         ((before, self.compacted_to), self.blocks.iter().filter_map(out).collect())
     }
 
-    /// A compaction was undone, or counts again.
+    /// Applies the undoing of a compaction, or the undoing of that.
     fn compaction_counts(&mut self, entry: Seq, counts: bool) {
         let mut reach = (self.compacted_to, self.compacted_to);
         self.change_compaction(entry, |compaction| {
@@ -187,7 +187,7 @@ impl Transcript {
         self.blocks.len() - 1
     }
 
-    /// A line of becket's own.
+    /// Adds a line by becket itself.
     pub fn note(&mut self, weight: Weight, text: String) {
         let at = self.push(Body::Note { weight, text });
         self.blocks[at].set_local(!self.replays);
@@ -214,7 +214,7 @@ impl Transcript {
         self.images_of(message);
     }
 
-    /// The images of a message, where the terminal draws them.
+    /// Adds the images of a message, if the terminal draws images.
     fn images_of(&mut self, message: &Message) {
         for part in &message.parts {
             if let Some(number) = self.next_image
@@ -292,7 +292,7 @@ impl Transcript {
         });
     }
 
-    /// The message is whole: its parts say what the deltas said, or say it for the first time.
+    /// Applies a complete message. Its parts repeat what the deltas said, or are new if there were no deltas.
     fn assistant(&mut self, message: &Message) {
         if !message.visibility().user {
             self.synthetic(message);
@@ -360,7 +360,7 @@ impl Transcript {
         self.images_of(message);
     }
 
-    /// Calls in a row that only look become one line, that of the first.
+    /// Joins successful read-only calls in a row into the line of the first one.
     fn group_around(&mut self, id: &CallId) {
         let Some(at) = self.calls.get(id).copied() else { return };
         let looks = |block: &Block| match block.body() {
@@ -384,13 +384,14 @@ impl Transcript {
         });
     }
 
-    /// The last call of the turn was interrupted, and its line says so.
+    /// True if the last visible block is an interrupted call, whose line already says so.
     fn says_interrupted(&self) -> bool {
         let last = self.blocks.iter().rev().find(|block| block.is_shown(false));
         last.is_some_and(|block| matches!(block.body(), Body::Tool(call) if call.state == State::Interrupted))
     }
 
-    /// A compaction that failed for the same reason was the last thing said: its line becomes that of the turn's end.
+    /// Replaces the line of a compaction that just failed for the same reason with the line of the turn's end. Returns
+    /// false if there is no such line.
     fn says_full(&mut self, reason: &str) -> bool {
         let said = not_compacted(reason);
         let is = |block: &&mut Block| matches!(block.body(), Body::Note { text, .. } if *text == said);
@@ -404,7 +405,7 @@ impl Transcript {
     fn turn_end(&mut self, end: &TurnEnd) -> bool {
         let (weight, text) = match end {
             TurnEnd::Completed => return false,
-            // The line of a call that was interrupted has said it.
+            // The interrupted call's line has already reported the interruption.
             TurnEnd::Interrupted if self.says_interrupted() => {
                 (Weight::Quiet, "say what to do instead".to_owned())
             }
@@ -432,7 +433,7 @@ impl Transcript {
     }
 }
 
-/// The line of a session that continues.
+/// Returns the line that opens a continued session.
 pub(crate) fn resumed_line(title: Option<&str>) -> String {
     match title.map(str::trim).filter(|title| !title.is_empty()) {
         Some(title) => format!("Session resumed: {title}"),
@@ -444,7 +445,8 @@ fn not_compacted(reason: &str) -> String {
     format!("the context was not compacted: {reason}")
 }
 
-/// The end of a turn in a full context. The words of a provider come without this beginning.
+/// Returns the line for a turn that ended because the context is full. becket's own breakdown says so already, a
+/// provider's message gets `begin` before it.
 pub(crate) fn full(begin: &str, breakdown: &str) -> String {
     if breakdown.starts_with("The context is full") {
         breakdown.to_owned()
@@ -453,10 +455,10 @@ pub(crate) fn full(begin: &str, breakdown: &str) -> String {
     }
 }
 
-/// Turns shorter than this end without a line, in milliseconds.
+/// Turns shorter than this get no line at their end, in milliseconds.
 const SHORT_TURN: u64 = 5_000;
 
-/// The line at the end of a turn: time, cost, files. `None` for a short turn that changed nothing.
+/// Returns the line at the end of a turn: time, cost, files. `None` for a short turn that changed nothing.
 fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
@@ -473,14 +475,14 @@ fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
-/// Live output of one call that is kept.
+/// Most bytes of a call's live output that are kept.
 const LIVE: usize = 64 * 1024;
 
 fn live(call: &mut ToolCall, chunk: &str) {
     call.output.push_str(chunk);
     if call.output.len() > 2 * LIVE {
         let from = call.output.len() - becket_types::cut_start(&call.output, LIVE).len();
-        // At the start of a line, so that each line is counted once.
+        // Cuts at the start of a line, so that each dropped line is counted once.
         let line = call.output[from..].find('\n').map_or(from, |end| from + end + 1);
         let from = if line < call.output.len() { line } else { from };
         call.lines_dropped += call.output[..from].lines().filter(|line| !line.trim().is_empty()).count();

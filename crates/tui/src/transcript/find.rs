@@ -1,7 +1,8 @@
-//! Search in the transcript: where the words stand, one hit after the other, what is closed opened.
+//! Search in the transcript: finds all matches, moves between them, and opens closed blocks that contain them.
 //!
-//! Searches what blocks say, not how they are laid out: a hit is found across wraps and in closed calls. Hidden messages are
-//! searched only while they are revealed. What is not in memory is searched by the host when the search comes to that place.
+//! Searches the content of blocks, not their layout, so a match is found across line wraps and in closed calls. Hidden
+//! messages are searched only while they are revealed. The host searches the entries that are not in memory, when the
+//! search reaches them.
 
 use super::Transcript;
 use super::gap::Gap;
@@ -13,20 +14,20 @@ use regex::{Regex, RegexBuilder};
 
 #[derive(Debug, Default)]
 pub(super) struct Find {
-    /// The words as they are looked for.
+    /// The words as a regular expression.
     pub(super) pattern: Option<Regex>,
     words: String,
     waits: Option<Wait>,
-    /// Stretches that are not here and do not say them.
+    /// Ranges of entries that are not in memory and do not contain the words.
     without: Vec<(Seq, Seq)>,
     hits: Vec<Hit>,
-    /// The current one of them.
+    /// Index of the current hit.
     at: Option<usize>,
-    /// Where it was shown.
+    /// Row in which the current hit was shown.
     pub(super) place: Option<Place>,
 }
 
-/// A gap that is looked through, or that something else is read of first.
+/// A gap that the host searches (`looked`), or of which another part must arrive first.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     from: Seq,
@@ -43,13 +44,13 @@ struct Hit {
 }
 
 impl Find {
-    /// Whether the words may be said there: it was not looked through, and can be.
+    /// True if the gap may contain the words: it can be read, and was not searched yet.
     fn may_be_in(&self, gap: &Gap) -> bool {
         let within = |(from, to): &(Seq, Seq)| *from <= gap.from && gap.to <= *to;
         gap.is_readable() && !self.without.iter().any(within)
     }
 
-    /// Blocks have other places now.
+    /// Updates the places of blocks after blocks were inserted or removed.
     pub(super) fn moved(&mut self, moved: &impl Fn(usize) -> usize) {
         self.hits.iter_mut().for_each(|hit| hit.block = moved(hit.block));
         self.place = self.place.map(|place| Place { block: moved(place.block), ..place });
@@ -57,7 +58,7 @@ impl Find {
 }
 
 impl Transcript {
-    /// Looks for `words`, lower case for any case; the newest hit that is not below the view is shown.
+    /// Searches for `words`; all in lower case means any case. Shows the newest hit that is not below the view.
     pub fn find(&mut self, words: &str, theme: &Theme) {
         self.find = Find { pattern: pattern(words), words: words.to_owned(), ..Find::default() };
         self.look();
@@ -67,7 +68,7 @@ impl Transcript {
         self.show_hit(theme);
     }
 
-    /// To the next hit, or to the one before; from the last to the first.
+    /// Moves to the next or the previous hit, and wraps around at the ends.
     pub fn find_next(&mut self, back: bool, theme: &Theme) {
         if self.find.waits.is_some() {
             return;
@@ -95,7 +96,7 @@ impl Transcript {
         }
     }
 
-    /// The first gap on the way from one hit to the next that may say the words: where it is, and what is missing in it.
+    /// Returns the first gap between two hits that may contain the words: its block and its range of entries.
     fn gap_before(&self, from: Option<Hit>, to: Option<Hit>, back: bool) -> Option<(usize, Seq, Seq)> {
         self.find.pattern.as_ref()?;
         let end = self.blocks.len();
@@ -104,12 +105,13 @@ impl Transcript {
         let open: Vec<_> = self.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
         let steps =
             |at: usize| if back { (from + end - at) % (end + 1) } else { (at + end + 1 - from) % (end + 1) };
-        // The same hit again is once round.
+        // The same hit again means a whole round.
         let far = to.map(|hit| hit.block).filter(|at| *at != from).map_or(end + 1, steps);
         open.into_iter().filter(|(at, ..)| steps(*at) < far).min_by_key(|(at, ..)| steps(*at))
     }
 
-    /// What came of looking through a gap; `part`: what of it is here now.
+    /// Handles the result of a search in a gap. `part`: the range of entries that has arrived; `None` if the gap does
+    /// not contain the words.
     pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
         if self.find.waits.is_none_or(|wait| (wait.from, wait.to) != (from, to)) {
             if part.is_some() && self.find.pattern.is_some() {
@@ -130,12 +132,13 @@ impl Transcript {
         self.find_next(back, theme);
     }
 
-    /// Whether the words are looked for in what is not here.
+    /// True while the host searches entries that are not in memory.
     pub fn is_finding(&self) -> bool {
         self.find.waits.is_some()
     }
 
-    /// Which hit of how many is shown, from 1, or 0 of 0; and whether there may be more in what is not here.
+    /// Returns the number of the current hit, counted from 1, or 0 if there is none, and the count of hits. The third
+    /// value is true if entries that are not in memory may contain more.
     pub fn found(&self) -> (usize, usize, bool) {
         let more = self.gaps().any(|(_, gap)| self.find.may_be_in(gap));
         (self.find.at.map_or(0, |at| at + 1), self.find.hits.len(), more)
@@ -171,7 +174,7 @@ impl Transcript {
         self.window.show(&mut self.blocks, place, theme, self.revealed);
     }
 
-    /// The row in which the hit stands; the last one with a hit where markup or wraps hide which.
+    /// Returns the row of a hit. If markup or wrapping hides which row that is, returns the last row with a match.
     fn matching_row(&mut self, hit: Hit, pattern: &Regex, width: u16, theme: &Theme) -> Option<usize> {
         let block = &mut self.blocks[hit.block];
         let rows = block.lay_out(width, theme);
@@ -190,7 +193,7 @@ impl Transcript {
     }
 }
 
-/// Lower case for any case.
+/// Compiles the words; all in lower case means any case.
 fn pattern(words: &str) -> Option<Regex> {
     let any_case = !words.chars().any(char::is_uppercase);
     let pattern = RegexBuilder::new(&regex::escape(words)).case_insensitive(any_case).build();
@@ -201,7 +204,7 @@ fn at_of(hits: &[Hit], hit: Option<Hit>) -> usize {
     hit.map_or(0, |hit| hits.partition_point(|other| *other < hit))
 }
 
-/// Whether people are told these words by these events.
+/// True if the blocks of these events show the user these words.
 pub fn says(events: &[Event], words: &str) -> bool {
     let Some(pattern) = pattern(words) else { return false };
     let mut transcript = Transcript::new();
@@ -211,7 +214,7 @@ pub fn says(events: &[Event], words: &str) -> bool {
     transcript.blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
 }
 
-/// What the message with this number says by these events.
+/// Returns the text of the message with this number, as these events show it.
 pub fn said_in(events: &[Event], seq: Seq) -> Option<String> {
     let mut transcript = Transcript::new();
     for event in events {

@@ -1,38 +1,39 @@
-//! What compactions took out and people have seen: for their blocks, and to be brought back.
+//! Visible messages that compactions removed from the context: listed in the compactions' blocks, and offered to be
+//! brought back.
 //!
-//! Where all that was said is here, the blocks say it. Where it is not, the host goes through the session with [`Folds`].
+//! If the whole session is in memory, the blocks answer. Otherwise the host reads the session through [`Folds`].
 
 use super::Transcript;
 use super::block::{Block, Body};
 use super::compaction::{Compaction, Known};
 use becket_types::{Event, MessageId, Seq};
 
-/// Messages that compactions folded away.
+/// Messages that compactions removed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Folded {
-    /// A line each, oldest first.
+    /// Known: entry numbers with one line of each message, oldest first.
     Here(Vec<(Seq, String)>),
-    /// It is to be asked for: of this compaction, or of all.
+    /// Unknown: the host must be asked, about this compaction or about all.
     Ask(Option<Seq>),
 }
 
 impl Transcript {
-    /// Compactions whose loss came into view since this was asked last.
+    /// Returns the compactions whose loss report is needed since the last call.
     pub fn losses(&mut self) -> Vec<Seq> {
         std::mem::take(&mut self.losses)
     }
 
-    /// Compactions that came into view and of which it is not known what they took out.
+    /// Returns the compactions that came into view since the last call and whose removed messages are unknown.
     pub fn wanted_folds(&mut self) -> Vec<Seq> {
         std::mem::take(&mut self.folds_wanted)
     }
 
-    /// What is known now of what this compaction lost.
+    /// Sets the loss report of this compaction.
     pub fn loss_is(&mut self, entry: Seq, known: Known) {
         self.change_compaction(entry, |compaction| compaction.loss = known);
     }
 
-    /// What this compaction took out.
+    /// Sets the messages that this compaction removed.
     pub fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
         self.change_compaction(entry, |compaction| {
             compaction.dropped = folded;
@@ -51,7 +52,7 @@ impl Transcript {
         }
     }
 
-    /// Compactions that are in force; of the block in focus alone, if that is one.
+    /// Returns the compactions in force; if a block has focus, only that block's.
     fn in_question(&self) -> impl Iterator<Item = &Compaction> {
         let blocks = self.focus.map_or(0..self.blocks.len(), |at| at..at + 1);
         self.blocks[blocks].iter().filter_map(|block| match block.body() {
@@ -60,12 +61,12 @@ impl Transcript {
         })
     }
 
-    /// Whether there may be messages to bring back.
+    /// True if there may be messages to bring back.
     pub fn may_bring_back(&self) -> bool {
         self.in_question().any(|compaction| !compaction.whole || !compaction.dropped.is_empty())
     }
 
-    /// Messages that compactions folded away; of the block in focus alone, if that is one.
+    /// Returns the messages that compactions removed. If a block has focus, only those of that block's compaction.
     pub fn folded(&self) -> Folded {
         let all_here = self.in_question().all(|compaction| compaction.whole);
         if self.focus.is_some() && !all_here {
@@ -78,7 +79,7 @@ impl Transcript {
     }
 }
 
-/// A thought and the answer behind it are one message.
+/// Joins a thought and the answer after it, which are one message.
 fn joined<'a>(lines: impl Iterator<Item = &'a (Seq, String)>) -> Vec<(Seq, String)> {
     let mut folded: Vec<(Seq, String)> = Vec::new();
     for (seq, line) in lines {
@@ -93,7 +94,8 @@ fn joined<'a>(lines: impl Iterator<Item = &'a (Seq, String)>) -> Vec<(Seq, Strin
     folded
 }
 
-/// What the compactions of a session took out, from its events in order, a stretch at a time: a line of each message.
+/// Collects the messages that the compactions of a session removed, one line each. Takes the session's events in order,
+/// one range at a time.
 #[derive(Debug, Default)]
 pub struct Folds {
     said: Vec<(Seq, MessageId, String)>,
@@ -110,7 +112,7 @@ struct Fold {
 }
 
 impl Folds {
-    /// The events of the next stretch.
+    /// Takes the events of the next range.
     pub fn take(&mut self, events: &[Event]) {
         let mut here = Transcript::new();
         let mut seen = 0;
@@ -152,7 +154,7 @@ impl Folds {
         self.of.push(Fold { entry, since, undone: false, dropped });
     }
 
-    /// Of this compaction, or of all that are in force.
+    /// Returns the messages removed by this compaction, or by all compactions in force.
     pub fn folded(&self, of: Option<Seq>) -> Vec<(Seq, String)> {
         let is = |fold: &&Fold| of.map_or(!fold.undone, |entry| fold.entry == entry);
         joined(self.of.iter().filter(is).flat_map(|fold| &fold.dropped))

@@ -1,10 +1,10 @@
-//! Gaps: stretches of what was said that are on disk and not in the transcript.
+//! Gaps: ranges of the session that are on disk and not in the transcript.
 //!
-//! A long session comes with its end alone, behind a gap. What comes into view next to a gap, is searched for, or is gone to is
-//! asked for and put in its place; so memory holds what was looked at, however long the session is. What nobody looks at any
-//! more becomes a gap again ([`Transcript::let_go`]).
+//! A long session opens with its end alone, after a gap. A part of a gap is requested and inserted when it comes near
+//! the view, is searched for, or is jumped to. So memory holds only what was looked at, however long the session is.
+//! Turns that are far from the view become gaps again ([`Transcript::let_go`]).
 //!
-//! Owns the gaps and the places of all that points to blocks when blocks come and go. A gap is a block of one line.
+//! Owns the gaps, and updates every index of a block when blocks are inserted or removed. A gap is a block of one line.
 
 use super::Transcript;
 use super::block::{Block, Body};
@@ -14,19 +14,20 @@ use crate::theme::Theme;
 use becket_types::Seq;
 use std::ops::Range;
 
-/// Bytes of what blocks say from which on some leave, and that stay then.
+/// High and low water mark in bytes: above `MOST`, old turns are evicted until `LEFT` bytes remain.
 const MOST: usize = 4 << 20;
 const LEFT: usize = 2 << 20;
-/// Blocks above and below the view that are to be there before they are scrolled to.
+/// Gaps within this many blocks of the view are requested before they are scrolled to.
 const NEAR: usize = 10;
-/// Such that do not leave: more, or what left would be asked for again.
+/// Blocks this close to the view are never evicted. Must exceed `NEAR`, or evicted blocks would be requested again at
+/// once.
 const KEPT: usize = 2 * NEAR;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The first entry that is missing.
+    /// The first entry of the gap.
     pub from: Seq,
-    /// The first one that is there again.
+    /// The entry after the last one of the gap.
     pub to: Seq,
     state: State,
 }
@@ -34,13 +35,13 @@ pub struct Gap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Closed,
-    /// A part of it is on its way.
+    /// A part of the gap was requested.
     Asked,
-    /// It cannot be read, and why.
+    /// The gap cannot be read, with the reason.
     Failed(String),
 }
 
-/// A part of a gap that is to be had.
+/// A part of a gap to request from the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub from: Seq,
@@ -57,7 +58,7 @@ impl Gap {
         !matches!(self.state, State::Failed(_))
     }
 
-    /// Its line.
+    /// Returns the line that is shown for the gap.
     pub(super) fn line(&self) -> String {
         match &self.state {
             State::Failed(why) => format!("⋯ what was said here cannot be read: {why}"),
@@ -67,7 +68,7 @@ impl Gap {
 }
 
 impl Transcript {
-    /// The end of what was said before.
+    /// Shows the end of an earlier session.
     pub fn show_end(&mut self, end: &Stretch) {
         if end.from > Seq(1) {
             self.push(Body::Gap(Gap::new(Seq(1), end.from)));
@@ -80,7 +81,7 @@ impl Transcript {
         self.replays = false;
     }
 
-    /// Not all that was said is here.
+    /// True if a part of the session is not in memory.
     pub fn has_gaps(&self) -> bool {
         self.gaps().next().is_some()
     }
@@ -92,15 +93,16 @@ impl Transcript {
         })
     }
 
-    /// Parts of gaps that are wanted since this was asked last.
+    /// Returns the parts of gaps that are needed since the last call.
     pub fn wanted_gaps(&mut self) -> Vec<Wanted> {
         std::mem::take(&mut self.gaps_wanted)
     }
 
-    /// A part of the gap at `at` is to be had, unless one is already on its way, or cannot be had; whether it is this one.
+    /// Requests a part of the gap at `at`. Returns false if a request is pending, the gap cannot be read, or nothing
+    /// may be inserted.
     pub(super) fn want_gap(&mut self, at: usize, want: Want) -> bool {
         let Some(Body::Gap(gap)) = self.blocks.get(at).map(Block::body) else { return false };
-        // What was printed cannot be put before anything.
+        // In inline mode, later lines are already printed, and nothing can be inserted before them.
         if self.inline || gap.state != State::Closed {
             return false;
         }
@@ -117,13 +119,13 @@ impl Transcript {
         });
     }
 
-    /// A gap that is in view, or will soon be.
+    /// Requests a part of a gap that is in view or close to it.
     pub(super) fn want_near(&mut self) {
         let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else { return };
         let (first, last) = (first.block, last.block);
         let is_gap = |at: &usize| matches!(self.blocks[*at].body(), Body::Gap(_));
         let in_view = (first..=last).rev().find(is_gap);
-        // Who follows the end has not begun to read back.
+        // While the view follows the end, the user has not begun to read back.
         let above = || (first.saturating_sub(NEAR)..first).rev().find(is_gap).filter(|_| !self.follows());
         let below = || (last + 1..self.blocks.len().min(last + 1 + NEAR)).find(is_gap);
         if let Some(at) = in_view {
@@ -139,21 +141,21 @@ impl Transcript {
         self.gaps().find(|(_, gap)| (gap.from, gap.to) == (from, to)).map(|(at, _)| at)
     }
 
-    /// The gap cannot be read.
+    /// Records that the gap cannot be read.
     pub fn gap_failed(&mut self, from: Seq, to: Seq, why: String) {
         if let Some(at) = self.gap_at(from, to) {
             self.set_gap(at, State::Failed(why));
         }
     }
 
-    /// What was looked for is not in the gap.
+    /// Records that the gap does not contain what was searched for.
     pub fn gap_stays(&mut self, from: Seq, to: Seq) {
         if let Some(at) = self.gap_at(from, to) {
             self.set_gap(at, State::Closed);
         }
     }
 
-    /// A part of the gap is there: what is in view stays where it is.
+    /// Inserts a part of the gap. The rows in view stay where they are.
     pub fn fill(&mut self, from: Seq, to: Seq, part: &Stretch, theme: &Theme) {
         let Some(at) = self.gap_at(from, to) else { return };
         let mut here = Self::new();
@@ -175,7 +177,7 @@ impl Transcript {
         let at_top = self.window.is_at(at);
         self.splice(at, 1, here.blocks);
         if at_top {
-            // A gap has two rows: as many of what is above stand there now.
+            // The gap was at the top and took two rows. The same number of rows of the part above it is shown now.
             self.window.scroll(&mut self.blocks, -1, theme, self.revealed);
         }
         for (call, block) in here.calls {
@@ -187,8 +189,8 @@ impl Transcript {
         }
     }
 
-    /// Turns that nobody looks at leave where there is too much, those farthest from the view first: they are in the ledger. What
-    /// stands nowhere else stays, with its turn.
+    /// Evicts turns if the transcript is too large, those farthest from the view first. They can be read from the
+    /// ledger again. A turn with content that is in memory only stays whole.
     pub fn let_go(&mut self) {
         let mut weight = self.weight();
         if self.inline || self.find.pattern.is_some() || weight <= MOST {
@@ -209,19 +211,19 @@ impl Transcript {
             weight -= self.blocks[turn.clone()].iter().map(Block::weight).sum::<usize>().min(weight);
             leaving.push(turn);
         }
-        // From the last to the first: those before keep their places.
+        // Evicts from the last to the first, so that the indices of earlier turns stay valid.
         leaving.sort_by_key(|turn| std::cmp::Reverse(turn.start));
         for turn in leaving {
             self.leave(turn);
         }
     }
 
-    /// Bytes of what the blocks say, about.
+    /// Returns the approximate size of all blocks in bytes.
     pub fn weight(&self) -> usize {
         self.blocks.iter().map(Block::weight).sum()
     }
 
-    /// The number of the entry that a turn or a gap begins with.
+    /// Returns the entry number with which a turn or a gap begins.
     fn seq_at(&self, at: usize) -> Option<Seq> {
         match self.blocks[at].body() {
             Body::Gap(gap) => Some(gap.from),
@@ -243,7 +245,7 @@ impl Transcript {
             && !seen.chain(held).any(near)
     }
 
-    /// A gap in place of a turn, together with those around it.
+    /// Replaces a turn and the gaps next to it by one gap.
     fn leave(&mut self, turn: Range<usize>) {
         let (Some(mut from), Some(mut to)) = (self.seq_at(turn.start), self.seq_at(turn.end)) else { return };
         let Range { mut start, mut end } = turn;
@@ -263,8 +265,8 @@ impl Transcript {
         self.splice(start, end - start, vec![Block::new(Body::Gap(Gap::new(from, to)))]);
     }
 
-    /// Blocks in place of others, and all that points behind them moved along. What pointed at the only one that goes points
-    /// at the end of what comes.
+    /// Replaces blocks and updates every index of a later block. An index of the replaced block becomes the index of
+    /// the last new block.
     fn splice(&mut self, at: usize, count: usize, blocks: Vec<Block>) {
         let (behind, more) = (at + count, blocks.len());
         let moved = |block: usize| match block {

@@ -1,10 +1,11 @@
-//! Images in the transcript, where the terminal draws them, as cells: those of kitty's graphics protocol with Unicode placeholders.
+//! Images in the transcript as cells: those of kitty's graphics protocol with Unicode placeholders.
 //!
-//! Model: every cell that shows a piece of an image is a character (U+10EEEE) with two marks that say which row and column, in a
-//! colour that is the image's number. So an image scrolls, is covered and is copied as text is, and frames know nothing of it.
-//! A terminal with kitty's protocol is given the image once, under its number, with as many columns and rows as it takes, and
-//! shows the cells itself; for others the painter draws over them ([`graphics`](crate::graphics)). The bytes come from the
-//! host, scaled to what is shown; nothing is decoded here, and nothing is kept but the size.
+//! Model: every cell that shows a piece of an image is a character (U+10EEEE) with two combining marks for its row and
+//! column. Its colour is the image's number. So an image scrolls, is covered and is copied like text, and frames need
+//! no knowledge of images. A terminal with kitty's protocol receives the image once, with its number and its size in
+//! columns and rows, and draws the cells itself. For other protocols the painter draws over the cells
+//! ([`graphics`](crate::graphics)). The bytes come from the host, scaled to their size on the screen. Nothing is
+//! decoded here, and only the size is kept.
 
 use super::row::Row;
 use crate::text;
@@ -17,13 +18,13 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use std::fmt::Write as _;
 
-/// Columns and rows of an image at most.
+/// Largest size of an image in columns and rows.
 pub const MOST: (u16, u16) = (MARKS.len() as u16, 20);
-/// Bytes of a piece of the transfer, before they are written in base64.
+/// Bytes in one piece of the transfer, before base64 encoding.
 const PIECE: usize = 3_072;
 const PLACEHOLDER: char = '\u{10eeee}';
 
-/// The marks of row and column 0, 1, … (rowcolumn-diacritics of the protocol).
+/// The combining marks for row and column 0, 1, … (rowcolumn-diacritics of the protocol).
 const MARKS: [char; 80] = [
     '\u{305}', '\u{30d}', '\u{30e}', '\u{310}', '\u{312}', '\u{33d}', '\u{33e}', '\u{33f}', '\u{346}',
     '\u{34a}', '\u{34b}', '\u{34c}', '\u{350}', '\u{351}', '\u{352}', '\u{357}', '\u{35b}', '\u{363}',
@@ -36,38 +37,38 @@ const MARKS: [char; 80] = [
     '\u{6d9}', '\u{6da}', '\u{6db}', '\u{6dc}', '\u{6df}', '\u{6e0}', '\u{6e1}', '\u{6e2}',
 ];
 
-/// One in the transcript.
+/// An image in the transcript.
 #[derive(Debug)]
 pub struct Image {
     pub name: String,
     pub blob: BlobId,
-    /// What the terminal knows it by; at most 24 bits.
+    /// Number by which the terminal knows the image; at most 24 bits.
     pub number: u32,
     pub state: State,
 }
 
-/// How far it is on its way to the terminal.
+/// State of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Nobody has looked at it yet.
+    /// The image has not been in view yet.
     #[default]
     New,
     Asked,
-    /// The terminal has it: columns and rows.
+    /// The terminal has the image in this size: columns and rows.
     Shown(u16, u16),
-    /// It cannot be shown.
+    /// The image cannot be shown.
     Broken,
 }
 
 impl Image {
-    /// That of a part, if it is one whose bytes are in the session.
+    /// Returns the image of a part, if the part is an image whose bytes are in the session.
     pub fn of(part: &Part, number: u32) -> Option<Self> {
         let Part::Image { name, source: ImageSource::Blob(blob), .. } = part else { return None };
         let name = name.clone().unwrap_or_else(|| "pasted".to_owned());
         Some(Self { name, blob: blob.clone(), number, state: State::New })
     }
 
-    /// The number of the next one.
+    /// Returns the number for the next image.
     pub(super) fn number_behind(&self) -> u32 {
         (self.number + 1) % (1 << 24)
     }
@@ -81,7 +82,7 @@ impl Image {
         rows
     }
 
-    /// A row of its cells, which are no text.
+    /// Returns a row of the image's cells, which are not text.
     fn row(&self, row: u16, columns: u16, width: usize) -> Row {
         let cells: String =
             (0..columns).take(width.saturating_sub(2)).flat_map(|column| symbol(row, column)).collect();
@@ -104,7 +105,7 @@ fn color(number: u32) -> Color {
     Color::Rgb(red, green, blue)
 }
 
-/// What a cell shows of an image.
+/// The piece of an image that a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub number: u32,
@@ -112,12 +113,12 @@ pub struct Piece {
     pub column: u16,
 }
 
-/// Whether this cell is no text but a place in an image.
+/// True if this cell is a piece of an image and not text.
 pub fn is_piece(cell: &Cell) -> bool {
     cell.symbol().starts_with(PLACEHOLDER)
 }
 
-/// Which place of which.
+/// Returns the piece of an image in this cell, if it is one.
 pub fn piece(cell: &Cell) -> Option<Piece> {
     let mut marks = cell.symbol().strip_prefix(PLACEHOLDER)?.chars();
     let mut next = || {
@@ -129,13 +130,14 @@ pub fn piece(cell: &Cell) -> Option<Piece> {
     Some(Piece { number: u32::from_be_bytes([0, red, green, blue]), row, column })
 }
 
-/// Makes a cell one.
+/// Makes the cell a piece of an image.
 #[cfg(test)]
 pub(crate) fn place(cell: &mut Cell, number: u32, row: u16, column: u16) {
     cell.set_symbol(&symbol(row, column).iter().collect::<String>()).set_fg(color(number));
 }
 
-/// The bytes that give an image of so many columns and rows to the terminal under a number. It answers nothing.
+/// Returns the bytes that send an image to the terminal under a number, for this many columns and rows. The terminal is
+/// asked not to answer.
 pub fn transfer(number: u32, (columns, rows): (u16, u16), png: &[u8]) -> String {
     let mut out = String::with_capacity(png.len() * 4 / 3 + png.len() / PIECE * 16 + 64);
     let pieces = png.chunks(PIECE);

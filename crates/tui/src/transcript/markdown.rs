@@ -1,7 +1,7 @@
 //! Markdown as lines, also while it streams in.
 //!
-//! [`Markdown`] keeps the lines of what cannot change any more and lays out only the rest: an answer costs what is new in it,
-//! not what is old. The text is laid out in pieces ([`pieces`]) that are the same however it came in.
+//! [`Markdown`] keeps the lines that cannot change and lays out only the rest, so the cost depends on the new text and
+//! not on the old. The text is laid out in pieces ([`pieces`]) that do not depend on how it arrived.
 
 mod pieces;
 mod render;
@@ -20,17 +20,17 @@ pub struct Markdown {
     width: usize,
     theme: &'static str,
     pieces: Pieces,
-    /// The lines of whole pieces, and of the rest.
+    /// Lines of the complete pieces, and lines of the rest.
     settled: Vec<Row>,
     tail: Vec<Row>,
-    /// Rows up to the end of each whole piece.
+    /// Rows up to the end of each complete piece.
     ends: Vec<usize>,
-    /// Length of the text that `tail` was made from.
+    /// Length of the text that `tail` was laid out from.
     seen: usize,
     codes: Codes,
 }
 
-/// The code blocks of a text: laid out anew, they keep what was found in them.
+/// The code blocks of a text. They keep their highlighting when the text is laid out again.
 #[derive(Debug, Default)]
 pub(super) struct Codes(Vec<Arc<Code>>);
 
@@ -39,7 +39,7 @@ impl Codes {
         if let Some(have) = self.0.iter().rev().find(|code| code.is(language, &text)) {
             return Arc::clone(have);
         }
-        // Only the last one grows.
+        // Only the last code block can grow.
         let grown = self.0.last().and_then(|last| last.grown(language, &text));
         if grown.is_some() {
             self.0.pop();
@@ -51,7 +51,8 @@ impl Codes {
 }
 
 impl Markdown {
-    /// Lays out what is new in `text`; the number of lines. `text` may only grow between calls, unless [`Markdown::reset`].
+    /// Lays out what is new in `text` and returns the number of lines. `text` may only grow between calls, unless
+    /// [`Markdown::reset`] is called.
     pub fn lay_out(&mut self, text: &str, width: usize, theme: &Theme) -> usize {
         if self.width != width || self.theme != theme.name || text.len() < self.seen {
             self.lay_out_anew();
@@ -95,18 +96,18 @@ impl Markdown {
         *self = Self { codes, ..Self::default() };
     }
 
-    /// Pieces that stay as they are, whatever comes: as many at every width.
+    /// Returns the number of pieces that can no longer change. It is the same at every width.
     pub fn settled(&self) -> usize {
         self.ends.len()
     }
 
-    /// The first row behind so many pieces.
+    /// Returns the first row after this many pieces.
     pub fn row_behind(&self, pieces: usize) -> usize {
         let last = pieces.min(self.ends.len()).checked_sub(1);
         last.and_then(|last| self.ends.get(last)).copied().unwrap_or(0)
     }
 
-    /// The text is another one.
+    /// Discards everything, for another text.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -155,7 +156,8 @@ mod tests {
         check("```\nlet x", &["  let x"]);
     }
 
-    /// What is too long for one piece: the same when it came in parts, nothing lost, and the rest stays short.
+    /// A block that is too long for one piece is cut the same however it arrived, nothing is lost, and the rest stays
+    /// short.
     #[test]
     fn long_blocks_are_cut_the_same_however_they_come() {
         let repeat = |piece: &dyn Fn(usize) -> String| (0..4_000).map(piece).collect::<String>();

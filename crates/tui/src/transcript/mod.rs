@@ -1,12 +1,13 @@
-//! The transcript: what people and the agent said and did, as blocks, newest at the bottom.
+//! The transcript: the user's and the agent's messages and actions as blocks, newest at the bottom.
 //!
-//! Owns the blocks ([`block`]), how they come from events (`events`), those that are not here (`gap`), the window on them (`window`), search (`find`), focus
-//! and selection (`select`). Drawing costs what is visible: a block is laid out when it comes into view, and keeps its rows
-//! until it, the width or the theme changes; code in view that was not read yet is a job for others.
+//! Owns the blocks ([`block`]), their derivation from events (`events`), ranges that are not in memory (`gap`), the
+//! window on them (`window`), search (`find`), focus and selection (`select`). The cost of drawing depends on what is
+//! visible: a block is laid out when it comes into view, and keeps its rows until it, the width or the theme changes.
+//! Code in view that was not parsed yet is returned as a job.
 //!
-//! Invariants: a message that is not for people becomes a hidden block, and hidden blocks are drawn only while they are
-//! revealed. Blocks are appended and changed in place; only what is on disk too leaves, and a gap stands for it. Sends nothing,
-//! reads nothing.
+//! Invariants: a message that is not for the user becomes a hidden block, and hidden blocks are drawn only while they
+//! are revealed. Blocks are appended and changed in place. Only blocks that are also on disk are evicted, and a gap
+//! replaces them. Sends nothing and reads nothing.
 
 pub mod block;
 pub mod compaction;
@@ -59,35 +60,35 @@ pub struct Transcript {
     /// Streaming parts by message and index.
     parts: HashMap<(MessageId, u32), usize>,
     window: Window,
-    /// Hidden messages are shown, marked.
+    /// Hidden messages are drawn, with a mark.
     revealed: bool,
     printed: Printed,
-    /// It is a page: its text begins at the edge.
+    /// This is a page: its text begins at the left edge.
     page: bool,
     /// Only what was not printed is drawn.
     inline: bool,
-    /// The turn is over: nothing of it will change.
+    /// The turn is over, so nothing of it will change.
     idle: bool,
-    /// Entries before this one were taken out of the context.
+    /// Entries before this one were removed from the context.
     compacted_to: Seq,
-    /// What was said before its first block was never here.
+    /// Earlier entries of the session were not loaded, or were evicted.
     partial: bool,
-    /// What comes is in the ledger, and was said before.
+    /// Events come from the ledger, not from a running agent.
     replays: bool,
-    /// Where it was drawn, and what is in each row of it.
+    /// Area of the last frame, and the place shown in each of its rows.
     area: Rect,
     seen: Vec<Place>,
-    /// Code that came into view and is to be read.
+    /// Code that came into view and needs to be parsed.
     jobs: Vec<Job>,
-    /// The number of the next image, where the terminal draws them; those that came into view and are to be had.
+    /// The number of the next image, if the terminal draws images, and the images that came into view.
     next_image: Option<u32>,
     wanted: Vec<(u32, BlobId)>,
-    /// Compactions that are open in view and whose loss is to be had; and those of which it is not known what they took out.
+    /// Compactions whose loss report is needed, and compactions whose removed messages are needed.
     losses: Vec<Seq>,
     folds_wanted: Vec<Seq>,
-    /// Parts of gaps that are to be had.
+    /// Parts of gaps to request.
     gaps_wanted: Vec<Wanted>,
-    /// The first block of all is gone to when it is there.
+    /// The view goes to the first block when that arrives.
     first_wanted: bool,
     find: Find,
     focus: Option<usize>,
@@ -103,7 +104,8 @@ impl Default for Transcript {
     }
 }
 
-/// Cells of a row that its band covers: all of them, or those behind the text of a line that has its own colours.
+/// Returns the cells of a row that its background covers: all of them, or those after the text of a line with colours
+/// of its own.
 fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
     let from = if whole { 0 } else { (line.width().min(usize::from(row.width))) as u16 };
     Rect { x: row.x + from, width: row.width - from, ..row }
@@ -141,12 +143,12 @@ impl Transcript {
         }
     }
 
-    /// A page instead of a conversation.
+    /// Creates a page instead of a conversation.
     pub fn page() -> Self {
         Self { page: true, ..Self::new() }
     }
 
-    /// A page that is data.
+    /// Creates a page that is drawn from data.
     pub fn sheet(sheet: Sheet) -> Self {
         let mut page = Self::page();
         page.push(Body::Sheet(sheet));
@@ -157,19 +159,20 @@ impl Transcript {
         self.blocks.is_empty()
     }
 
-    /// The chord that opens calls, as it is told under calls that come from now on.
+    /// Sets the chord that opens calls, as it is shown under later calls.
     pub fn set_open_key(&mut self, open_key: String) {
         self.view = Arc::new(CallView { open_key, workspace: self.view.workspace.clone() });
     }
 
-    /// Draws the part of it that `area` shows.
+    /// Draws the part of the transcript that fits into `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         self.area = area;
         let mut wanted = Vec::new();
         self.seen = if self.inline {
             let rows = self.live(area.width, theme);
             let above = rows.len().saturating_sub(usize::from(area.height));
-            // Above these, too: what is behind an image is printed after it.
+            // Images above these rows are needed as well, because lines after an image are printed only once it is
+            // there.
             wanted.extend(rows[..above].iter().map(|place| place.block));
             rows[above..].to_vec()
         } else {
@@ -180,7 +183,7 @@ impl Transcript {
             let block = &self.blocks[place.block];
             let line = block.line(place.row, theme);
             buffer.set_line(area.x, y, &line, area.width);
-            // Not in the scrollback: a terminal that becomes narrower would wrap the rest of the row.
+            // Inline mode has no background, because a terminal that becomes narrower would wrap the rest of the row.
             if !self.inline
                 && let Some(band) = if block.has_band(place.row) { theme.band() } else { Some(line.style) }
                 && band.bg.is_some()
@@ -203,7 +206,7 @@ impl Transcript {
         self.want_near();
     }
 
-    /// Over a row: the block in focus, hits, the selection.
+    /// Draws over a row: the focused block, search hits, the selection.
     fn mark(&self, buffer: &mut Buffer, row: Rect, place: Place, theme: &Theme) {
         let mut over = |from: usize, to: usize, style: Style| {
             let from = from.min(usize::from(row.width)) as u16;
@@ -230,12 +233,12 @@ impl Transcript {
         }
     }
 
-    /// Code that came into view since this was asked last.
+    /// Returns the code that came into view since the last call.
     pub fn jobs(&mut self) -> Vec<Job> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Images are drawn from now on; the first has this number on the terminal, the others those behind it.
+    /// Turns on images. `first`: the terminal's number for the first one; later ones count up from it.
     pub fn set_images(&mut self, first: Option<u32>) {
         self.next_image = first;
     }
@@ -244,12 +247,12 @@ impl Transcript {
         self.next_image
     }
 
-    /// Images that came into view since this was asked last.
+    /// Returns the images that came into view since the last call.
     pub fn images(&mut self) -> Vec<(u32, BlobId)> {
         std::mem::take(&mut self.wanted)
     }
 
-    /// Where the bytes of an image are.
+    /// Returns the blob with the bytes of an image.
     pub fn image(&self, number: u32) -> Option<BlobId> {
         self.blocks.iter().rev().find_map(|block| match block.body() {
             Body::Image(image) if image.number == number => Some(image.blob.clone()),
@@ -257,7 +260,7 @@ impl Transcript {
         })
     }
 
-    /// The block has come into view: what it lacks is asked for, once.
+    /// Requests, once, what the block lacks when it comes into view.
     fn want(&mut self, at: usize) {
         match self.blocks[at].body() {
             Body::Image(image) if image.state == ImageState::New => {
@@ -276,20 +279,20 @@ impl Transcript {
         }
     }
 
-    /// What the message with this number says, where it is here.
+    /// Returns the text of the message with this number, if it is in memory.
     pub fn said_in(&self, seq: Seq) -> Option<String> {
         let of = self.blocks.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
         let said: Vec<_> = of.map(|block| block.source()).collect();
         (!said.is_empty()).then(|| said.join("\n\n"))
     }
 
-    /// The terminal has this image, in so many columns and rows; `None`: there is nothing to show.
+    /// Records that the terminal has this image in this many columns and rows; `None`: it cannot be shown.
     pub fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
         let shown = |(columns, rows)| ImageState::Shown(columns, rows);
         self.set_numbered(number, size.map_or(ImageState::Broken, shown));
     }
 
-    /// It is asked for anew when it is in view.
+    /// Forgets an image, so that it is requested again when it comes into view.
     pub fn forget_image(&mut self, number: u32) {
         self.set_numbered(number, ImageState::New);
     }
@@ -301,7 +304,7 @@ impl Transcript {
         }
     }
 
-    /// The terminal has forgotten them.
+    /// Forgets all images, because the terminal discarded them.
     pub fn forget_images(&mut self) {
         for at in 0..self.blocks.len() {
             self.set_image(at, ImageState::New);
@@ -327,7 +330,7 @@ impl Transcript {
         }
     }
 
-    /// A block that is told in the line of another one gets its own again.
+    /// Gives a block its own lines again that was summarized in the line of another call.
     fn unfold(&mut self, at: usize) {
         if self.blocks[at].is_folded()
             && let Some(first) = (0..at).rev().find(|i| !self.blocks[*i].is_folded())
@@ -336,12 +339,12 @@ impl Transcript {
         }
     }
 
-    /// Up (negative) or down by lines.
+    /// Scrolls by lines: up if negative, else down.
     pub fn scroll(&mut self, lines: isize, theme: &Theme) {
         self.window.scroll(&mut self.blocks, lines, theme, self.revealed);
     }
 
-    /// Up (negative) or down by screens.
+    /// Scrolls by screens: up if negative, else down.
     pub fn scroll_pages(&mut self, pages: isize, theme: &Theme) {
         let page = self.window.height().saturating_sub(2).max(1);
         self.scroll(pages * page as isize, theme);
@@ -351,12 +354,12 @@ impl Transcript {
         self.window.follow();
     }
 
-    /// The newest lines are in view and stay so.
+    /// True if the newest lines are in view and stay so while more arrive.
     pub fn follows(&self) -> bool {
         self.window.follows()
     }
 
-    /// To the user message before (or after) the top of the window.
+    /// Moves to the user message before (or after) the top of the window.
     pub fn to_user_message(&mut self, back: bool) {
         let blocks = &self.blocks;
         let is = |i: usize| matches!(blocks[i].body(), Body::User { .. } | Body::Gap(_));
@@ -371,7 +374,7 @@ impl Transcript {
         self.revealed
     }
 
-    /// Opens or closes every tool call and every thought; what is asked of it is what the newest is not.
+    /// Opens or closes all tool calls and thoughts: opens them if the newest is closed, else closes them.
     pub fn toggle_open(&mut self) {
         let open = !self.blocks.iter().rev().find_map(Block::open).unwrap_or(false);
         for at in 0..self.blocks.len() {
@@ -379,7 +382,7 @@ impl Transcript {
         }
     }
 
-    /// The last answer as its source.
+    /// Returns the Markdown source of the last answer.
     pub fn last_answer(&self) -> Option<&str> {
         self.blocks.iter().rev().find_map(|b| match b.body() {
             Body::Answer { text, .. } => Some(text.as_str()),

@@ -1,7 +1,7 @@
-//! What goes into the terminal's own scrollback: every line once, when nothing can change it any more.
+//! Output into the terminal's own scrollback: every line once, when it can no longer change.
 //!
-//! Of an answer that streams in, the pieces that stay as they are go first. How far it was printed is kept in pieces, not in
-//! rows: they are the same at every width.
+//! Of an answer that streams in, the pieces that can no longer change are printed first. The progress is kept in
+//! pieces, not in rows, because pieces are the same at every width.
 
 use super::Transcript;
 use super::block::{Block, Body};
@@ -11,17 +11,17 @@ use crate::links;
 use crate::theme::Theme;
 use ratatui::text::{Line, Span};
 
-/// How far the transcript was printed.
+/// Progress of printing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Printed {
-    /// Blocks before this one, whole,
+    /// Blocks before this one are printed whole.
     block: usize,
-    /// and this many pieces of it.
+    /// This many pieces of that block are printed.
     pieces: usize,
 }
 
 impl Printed {
-    /// Blocks before `behind` are others now; where none was printed, none is.
+    /// Updates the progress after the blocks before `behind` were replaced. If none of them was printed, none is now.
     pub(super) fn moved(&mut self, behind: usize, moved: &impl Fn(usize) -> usize) {
         if self.block >= behind {
             self.block = moved(self.block);
@@ -35,7 +35,8 @@ impl Transcript {
         self.inline = true;
     }
 
-    /// Lines that were not printed yet; from now on they are. `all`: also what may still change.
+    /// Returns the lines that were not printed yet, and marks them as printed. `all`: includes lines that may still
+    /// change.
     pub fn print(&mut self, width: u16, theme: &Theme, all: bool) -> Vec<Line<'static>> {
         let mut out = Vec::new();
         while self.printed.block < self.blocks.len() {
@@ -64,7 +65,7 @@ impl Transcript {
         out
     }
 
-    /// The rows that were not printed.
+    /// Returns the rows that were not printed.
     pub(super) fn live(&mut self, width: u16, theme: &Theme) -> Vec<Place> {
         let mut out = Vec::new();
         for (i, block) in self.blocks.iter_mut().enumerate().skip(self.printed.block) {
@@ -77,7 +78,8 @@ impl Transcript {
         out
     }
 
-    /// How many of the last rows of `Transcript::live` have room in `room` rows where a row is broken at `columns`.
+    /// Returns how many of the last rows of `Transcript::live` fit into `room` rows after a terminal wraps rows at
+    /// `columns`.
     pub fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
         let live = self.live(width, theme);
         let mut taken = 0;
@@ -91,7 +93,8 @@ impl Transcript {
     fn is_final(&self, at: usize) -> bool {
         let block = &self.blocks[at];
         if let Body::Image(image) = block.body() {
-            // On a screen of becket's own it is not taken along into the scrollback.
+            // On the alternate screen images are not carried over into the scrollback, so printing does not wait for
+            // them.
             return !self.inline || matches!(image.state, State::Shown(..) | State::Broken);
         }
         if self.idle {
@@ -100,13 +103,13 @@ impl Transcript {
         if block.is_live() || self.parts.values().any(|part| *part == at) {
             return false;
         }
-        // Calls that look are told in one line while they follow one another.
+        // Read-only calls in a row share one line, so the last one may still grow.
         let looks = |block: &Block| matches!(block.body(), Body::Tool(call) if call.only_looks());
         !looks(block) || self.blocks[at + 1..].iter().any(|behind| !looks(behind))
     }
 }
 
-/// Rows that a terminal of so many columns makes of a line.
+/// Returns how many rows a terminal with this many columns makes of a line.
 pub fn broken(line: &Line<'_>, columns: u16) -> usize {
     line.width().div_ceil(columns.max(1).into()).max(1)
 }

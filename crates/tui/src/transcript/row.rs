@@ -1,4 +1,4 @@
-//! One row of a block: what is drawn, and what it is of, so that it can be coloured late and copied without its wrapping.
+//! One row of a block: its spans and their origin, so that it can be coloured later and copied without wrapping.
 
 use crate::highlight::Code;
 use crate::text::{self, Joint};
@@ -10,9 +10,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     pub line: Line<'static>,
-    /// Columns at its left that are no text: marks, numbers, indents.
+    /// Columns at the left that are not text: marks, numbers, indentation.
     pub gutter: usize,
-    /// How it hangs together with the row above.
+    /// Relation to the row above.
     pub joint: Joint,
     pub code: Vec<CodeSpans>,
 }
@@ -34,7 +34,7 @@ impl From<Line<'static>> for Row {
 }
 
 impl Row {
-    /// `spans` wrapped behind a mark; the mark is no text.
+    /// Wraps `spans` after a mark, which is not part of the text.
     pub fn wrapped(
         spans: &[Span<'_>],
         columns: usize,
@@ -49,7 +49,7 @@ impl Row {
         .collect()
     }
 
-    /// As it is drawn: code in its colours, as far as they are known.
+    /// Returns the line as it is drawn: code has its colours as far as they are known.
     pub fn styled(&self, theme: &Theme) -> Line<'static> {
         if self.code.is_empty() || theme.syntax.is_none() {
             return self.line.clone();
@@ -65,7 +65,7 @@ impl Row {
         Line { spans, ..self.line.clone() }
     }
 
-    /// Its text, without marks.
+    /// Returns the text without marks.
     pub fn text(&self) -> String {
         let mut columns = self.gutter;
         let mut out = String::new();

@@ -1,4 +1,5 @@
-//! A block in focus, and text selected with the mouse. What is copied is what was said: no wraps, no marks, no line numbers.
+//! The focused block, and text selected with the mouse. Copied text is the original text: no wraps, no marks, no line
+//! numbers.
 
 use super::Transcript;
 use super::block::Body;
@@ -7,14 +8,14 @@ use crate::input::Want;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
 
-/// A place in a row of the transcript.
+/// A column in a row of the transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
     pub place: Place,
     pub column: usize,
 }
 
-/// What is being selected with the mouse.
+/// A selection with the mouse.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
     from: Point,
@@ -23,13 +24,13 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Blocks have other places now.
+    /// Updates the places of blocks after blocks were inserted or removed.
     pub(super) fn moved(&mut self, place: &impl Fn(Place) -> Place) {
         self.from.place = place(self.from.place);
         self.to.place = place(self.to.place);
     }
 
-    /// The columns of a row that are in it.
+    /// Returns the columns of a row that are selected.
     pub(super) fn columns(&self, place: Place) -> Option<(usize, usize)> {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
         if !self.moved || place < from.place || place > to.place {
@@ -42,18 +43,19 @@ impl Selection {
 }
 
 impl Transcript {
-    /// The block in focus.
+    /// Returns the index of the focused block.
     pub fn focused(&self) -> Option<usize> {
         self.focus
     }
 
-    /// Which of how many blocks is in focus, from 1.
+    /// Returns the number of the focused block among the visible ones, counted from 1, and their count.
     pub fn focus_of(&self) -> (usize, usize) {
         let shown = |blocks: &[super::Block]| blocks.iter().filter(|b| b.is_shown(self.revealed)).count();
         (self.focus.map_or(0, |at| shown(&self.blocks[..=at])), shown(&self.blocks))
     }
 
-    /// To the block before or after; at first the last one in view. Behind the end the focus ends.
+    /// Moves the focus to the previous or the next block, at first to the last one in view. Moving past the end removes
+    /// the focus.
     pub fn move_focus(&mut self, back: bool, theme: &Theme) {
         let in_view = self.seen.iter().rev().map(|place| place.block).next();
         let shown = |i: &usize| self.blocks[*i].is_shown(self.revealed);
@@ -69,10 +71,10 @@ impl Transcript {
         }
     }
 
-    /// To the first or the last block.
+    /// Moves the focus to the first or the last block.
     pub fn focus_end(&mut self, first: bool, theme: &Theme) {
         if first && self.gaps().next().is_some_and(|(at, _)| at == 0) {
-            // The first of all is not here yet.
+            // The first block of the session is not in memory yet.
             self.first_wanted = true;
             self.want_gap(0, Want::Start);
             return;
@@ -82,7 +84,7 @@ impl Transcript {
         self.set_focus(at, theme);
     }
 
-    /// To the message of the person's before or after.
+    /// Moves the focus to the previous or the next message of the user.
     pub fn focus_user(&mut self, back: bool, theme: &Theme) {
         let is = |i: &usize| matches!(self.blocks[*i].body(), Body::User { .. } | Body::Gap(_));
         let at = self.focus.unwrap_or(self.blocks.len());
@@ -104,7 +106,7 @@ impl Transcript {
         self.focus = None;
     }
 
-    /// Opens or closes the block in focus.
+    /// Opens or closes the focused block.
     pub fn toggle_focused(&mut self) {
         if let Some(at) = self.focus
             && let Some(open) = self.blocks[at].open()
@@ -113,7 +115,7 @@ impl Transcript {
         }
     }
 
-    /// What the block in focus says.
+    /// Returns the content of the focused block.
     pub fn copy_focused(&self) -> Option<String> {
         Some(self.blocks.get(self.focus?)?.source().into_owned())
     }
@@ -126,12 +128,12 @@ impl Transcript {
         Some(Point { place, column: usize::from(column - self.area.x) })
     }
 
-    /// A button went down at a cell of the screen.
+    /// Handles a mouse button pressed on a cell of the screen.
     pub fn press(&mut self, column: u16, row: u16) {
         self.selection = self.point(column, row).map(|at| Selection { from: at, to: at, moved: false });
     }
 
-    /// It moved while it was down. At the edges the text goes on.
+    /// Handles a mouse movement with the button down. At the edges the transcript scrolls.
     pub fn drag(&mut self, column: u16, row: u16, theme: &Theme) {
         if self.selection.is_none() {
             return;
@@ -149,12 +151,13 @@ impl Transcript {
         }
     }
 
-    /// It went up: what was selected, or, where it did not move, what was pressed opens or closes.
+    /// Handles the release of the mouse button. Returns the selected text. If the mouse did not move, opens or closes
+    /// the block instead.
     pub fn release(&mut self, theme: &Theme) -> Option<String> {
         let selection = self.selection.take()?;
         if !selection.moved {
             let Place { block, row } = selection.from.place;
-            // Every row of a closed block opens it; an open one closes by its first row.
+            // Every row of a closed block opens it, but only the first row of an open block closes it.
             if let Some(open) = self.blocks.get(block)?.open()
                 && (row == 0 || !open)
             {

@@ -1,7 +1,8 @@
-//! What a subagent does, as the call that it works for tells it: while it works its last call, opened all of them.
+//! The work of a subagent, shown in the call that it works for: its last call while it works, or all its calls when the
+//! block is open.
 //!
-//! Live it comes from the subagent's events; once the call has ended from the report in its result, so that a session that
-//! is opened again shows the same.
+//! The data comes from the subagent's events while it runs. Once the call has ended, it comes from the report in the
+//! call's result, so that a session that is opened again shows the same.
 
 use super::block::paragraph;
 use super::row::Row;
@@ -12,7 +13,7 @@ use becket_types::{CallId, Event, Part, SubagentCall, SubagentReport, subject};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-/// Calls that are kept while it works.
+/// Most calls that are kept while the subagent works.
 const LIVE: usize = 200;
 
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub struct Nested {
 }
 
 impl Nested {
-    /// Takes in an event of the subagent's; says whether it changed something that is shown.
+    /// Applies an event of the subagent. Returns true if something visible changed.
     pub fn event(&mut self, event: &Event) -> bool {
         match event {
             Event::ToolStarted { call_id, name, input } => self.began(call_id, name, subject(input)),
@@ -60,7 +61,7 @@ impl Nested {
         }
     }
 
-    /// The call has ended with these details.
+    /// Applies the details of the ended call.
     pub fn ended(&mut self, details: &Value) {
         self.report = SubagentReport::of(details);
         if self.report.is_some() {
@@ -77,7 +78,7 @@ impl Nested {
         self.report.as_ref().map_or(self.left_out, |report| report.calls_left_out)
     }
 
-    /// `explore, 12 calls, $0.0123`; empty before anything is known.
+    /// Returns for example `explore, 12 calls, $0.0123`; empty before anything is known.
     pub fn came_to(&self) -> String {
         let count = self.calls().count() as u64 + self.left_out();
         let calls = match count {
@@ -92,14 +93,14 @@ impl Nested {
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// The call that it began last.
+    /// Lays out the call that the subagent began last.
     pub fn last(&self, width: usize, view: &CallView, theme: &Theme) -> Option<Row> {
         let call = self.calls().next_back()?;
         let line = format!("  {} {}", text::visible(&call.name), text::visible(view.relative(&call.subject)));
         Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim).into())
     }
 
-    /// All of them, a line each.
+    /// Lays out all calls, one line each.
     pub fn rows(&self, width: usize, view: &CallView, theme: &Theme) -> Vec<Row> {
         let mut rows = Vec::new();
         if self.left_out() > 0 {

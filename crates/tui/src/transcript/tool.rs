@@ -1,4 +1,4 @@
-//! A tool call in the transcript: one line that says what it does and how it went; opened, its input and output.
+//! A tool call in the transcript: one line with its subject and result; when open, its input and output.
 
 use super::block::paragraph;
 use super::diff;
@@ -16,16 +16,16 @@ use serde_json::Value;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// Lines of output that an open call shows.
+/// Most lines of output that an open call shows.
 const OPEN_LINES: usize = 400;
-/// Lines of a diff that a closed call shows.
+/// Most lines of a diff that a closed call shows.
 const CLOSED_LINES: usize = 12;
 const NOT_PERMITTED: &str = "not permitted";
 
-/// How calls of this session are drawn.
+/// Settings for drawing the calls of this session.
 #[derive(Debug)]
 pub struct CallView {
-    /// The directory of the session: paths in it are shown from there.
+    /// The directory of the session. Paths are shown relative to it.
     pub workspace: String,
     /// The chord that opens and closes calls.
     pub open_key: String,
@@ -38,7 +38,7 @@ impl Default for CallView {
 }
 
 impl CallView {
-    /// A path in the workspace without the part that leads to it; another subject as it is.
+    /// Shortens a path inside the workspace to its relative form. Any other subject is returned unchanged.
     pub fn relative<'a>(&self, subject: &'a str) -> &'a str {
         let inside = || subject.strip_prefix(&self.workspace)?.strip_prefix('/');
         if self.workspace.is_empty() {
@@ -57,16 +57,16 @@ pub struct ToolCall {
     /// The input as far as it has streamed in.
     pub partial: String,
     pub state: State,
-    /// Live, then the result as the model read it.
+    /// The live output, then the result as the model read it.
     pub output: String,
-    /// Lines that are no longer at the start of a live output.
+    /// Lines that were dropped from the start of a live output.
     pub lines_dropped: usize,
     pub details: Value,
     pub open: bool,
     pub view: Arc<CallView>,
-    /// The calls behind it that are told in its line: name and subject.
+    /// Calls after this one that are summarized in its line: name and subject.
     pub group: Vec<(String, String)>,
-    /// What the subagent does that works for it.
+    /// The work of the subagent that this call started.
     pub nested: Nested,
     sides: OnceCell<diff::Sides>,
 }
@@ -107,12 +107,12 @@ impl ToolCall {
         }
     }
 
-    /// Calls that only look, and went well: several in a row are one line.
+    /// True for successful read-only calls. Several of them in a row share one line.
     pub fn only_looks(&self) -> bool {
         matches!(self.state, State::Done { .. }) && matches!(self.name.as_str(), "read" | "grep" | "glob")
     }
 
-    /// The call ended.
+    /// Sets the result of the ended call.
     pub fn set_result(&mut self, output: &str, details: &Value) {
         output.clone_into(&mut self.output);
         self.lines_dropped = 0;
@@ -122,7 +122,7 @@ impl ToolCall {
         self.sides = OnceCell::new();
     }
 
-    /// What it was asked and what came of it.
+    /// Returns the call's input and output as text.
     pub fn source(&self) -> String {
         let came_of_it = changes(self).unwrap_or(&self.output);
         format!("{} {}\n{came_of_it}", self.name, self.subject())
@@ -136,17 +136,17 @@ impl ToolCall {
         })
     }
 
-    /// Bytes of what it holds, about.
+    /// Returns the approximate size in bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Self>() + self.output.len() + self.partial.len() + held(&self.input) + held(&self.details)
     }
 
-    /// What the call is about, in a line: its path, command, pattern.
+    /// Returns the subject of the call in one line: its path, command or pattern.
     pub fn subject(&self) -> String {
         self.view.relative(becket_types::subject(&self.input)).to_owned()
     }
 
-    /// `style` for a subject that is a path: it leads to the file.
+    /// Adds a link to the file to `style`, if the subject is a path.
     fn path_link(&self, style: Style) -> Style {
         let Some(path) = self.input.get("path").and_then(Value::as_str).filter(|_| self.group.is_empty())
         else {
@@ -158,13 +158,13 @@ impl ToolCall {
         links::to_path(&format!("{}/{path}", self.view.workspace), style)
     }
 
-    /// What to press to see all of it.
+    /// Returns the hint about the key that opens the call.
     pub(super) fn open_hint(&self) -> String {
         format!("{} opens", crate::keymap::pretty(&self.view.open_key))
     }
 }
 
-/// Bytes of a value, about.
+/// Returns the approximate size of a value in bytes.
 fn held(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -203,7 +203,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     let tail = tail(call);
     let needed = [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>();
     let mut rows = match &call.state {
-        // A reason is read to its end: it goes below where the line has no room for it.
+        // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
         State::Denied { reason } if needed + 4 > width && !reason.is_empty() => {
             let mut rows = vec![Row::from(head(&call.name, &subject_line, NOT_PERMITTED))];
             rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
@@ -230,7 +230,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     rows
 }
 
-/// Several calls that only looked: `read 3 files, grep 2`, and what at.
+/// Summarizes several read-only calls: `read 3 files, grep 2`, and their subjects.
 fn grouped(call: &ToolCall) -> (String, String) {
     let own = (call.name.clone(), call.subject());
     let all = || std::iter::once(&own).chain(&call.group);
@@ -252,7 +252,7 @@ fn grouped(call: &ToolCall) -> (String, String) {
     (told.join(", "), what.join(", "))
 }
 
-/// A line of output behind its indent, cut where it is too wide.
+/// Lays out a line of output after its indentation, cut if it is too wide.
 pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut room = width.saturating_sub(2);
     let mut out = vec![Span::raw("  ")];
@@ -295,13 +295,13 @@ fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     rows
 }
 
-/// A hit of a search: where it is stands out from what it says.
+/// Styles a search hit: the location is less prominent than the text.
 fn hit(call: &ToolCall, spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'static>> {
     let [only] = &spans[..] else { return spans };
     if call.name != "grep" {
         return spans;
     }
-    // `path:line:text`, or `line:text` below the path.
+    // The form is `path:line:text`, or `line:text` below a line with the path.
     let mut at = 0;
     for part in only.content.split_inclusive(':').take(3) {
         let Some(field) = part.strip_suffix(':') else { break };
@@ -317,7 +317,7 @@ fn hit(call: &ToolCall, spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'s
     spans
 }
 
-/// The list that a call of `todo` left.
+/// Returns the todo list that a call of `todo` left.
 fn todo(call: &ToolCall) -> Option<&[Value]> {
     let items = call.details.get("items").and_then(Value::as_array)?;
     (call.name == "todo").then_some(items.as_slice())
@@ -333,14 +333,14 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
     paragraph(content, width, mark, "      ", style, style)
 }
 
-/// What stands at the end of the line: what it came to, how long, how it ended.
+/// Returns the end of the call's line: its result, its duration, how it ended.
 fn tail(call: &ToolCall) -> String {
     let (came_to, ended) = (came_to(call), ended(call));
     let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
     format!("{came_to}{between}{ended}")
 }
 
-/// `added 2 lines, removed 5`.
+/// Returns for example `added 2 lines, removed 5`.
 pub(crate) fn changed_lines(added: u64, removed: u64) -> String {
     let lines = |n: u64| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
     match (added, removed) {
@@ -351,7 +351,7 @@ pub(crate) fn changed_lines(added: u64, removed: u64) -> String {
     }
 }
 
-/// Lines added and removed; things to do that are done.
+/// Returns the result in a few words: added and removed lines, or how many todo items are done.
 fn came_to(call: &ToolCall) -> String {
     if let Some(diff) = changes(call) {
         let number = |key| call.details.get(key).and_then(Value::as_u64);
@@ -396,12 +396,13 @@ fn ended(call: &ToolCall) -> String {
     }
 }
 
-/// `exit 1 · 340 ms`; the code alone for times that a session does not keep.
+/// Returns `exit 1 · 340 ms`, or the code alone for less than 10 ms: a session that is opened again does not know the
+/// duration.
 fn exit(code: i64, millis: u64) -> String {
     if millis < 10 { format!("exit {code}") } else { format!("exit {code} · {}", duration(millis)) }
 }
 
-/// `340 ms`, `12.3 s`, `4 min 5 s`.
+/// Formats a duration as `340 ms`, `12.3 s` or `4 min 5 s`.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),

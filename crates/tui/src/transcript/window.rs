@@ -1,13 +1,13 @@
-//! The window on the transcript: which block and line is at its top, or that it follows the end.
+//! The window on the transcript: the block and line at its top, or the fact that it follows the end.
 //!
-//! Every operation lays out only the blocks it passes over. A position is a block and a line in it, so what is being read
-//! stays where it is while the end grows.
+//! Every operation lays out only the blocks it passes over. A position is a block and a line in it, so the text being
+//! read stays in place while the end grows.
 
 use super::block::Block;
 use crate::theme::Theme;
 use std::ops::Range;
 
-/// A row in view: which one of which block.
+/// A row in view: an index of a block, and of a row in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub block: usize,
@@ -16,7 +16,7 @@ pub(super) struct Place {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
-    /// `None`: the end is in view.
+    /// `None`: the window follows the end.
     top: Option<Top>,
     width: u16,
     height: u16,
@@ -29,7 +29,7 @@ struct Top {
 }
 
 impl Window {
-    /// These blocks are so many others now. What is in view below them stays where it is.
+    /// Updates the position after these blocks were replaced by `more` blocks. Rows below them stay in place.
     pub(super) fn moved(&mut self, blocks: Range<usize>, more: usize) {
         let Some(top) = &mut self.top else { return };
         if top.block >= blocks.end {
@@ -39,17 +39,17 @@ impl Window {
         }
     }
 
-    /// The block at the top, where the end is not followed. It may not have been drawn yet.
+    /// Returns the block at the top, `None` if the window follows the end. The block may not have been drawn yet.
     pub(super) fn block(&self) -> Option<usize> {
         self.top.map(|top| top.block)
     }
 
-    /// Whether the first row of this block is the first in view.
+    /// True if the first row of this block is the first row in view.
     pub(super) fn is_at(&self, block: usize) -> bool {
         self.top == Some(Top { block, line: 0 })
     }
 
-    /// This block is at the top.
+    /// Moves the window so that this block is at the top.
     pub(super) fn to(&mut self, block: usize) {
         self.top = Some(Top { block, line: 0 });
     }
@@ -70,7 +70,7 @@ impl Window {
         usize::from(self.height)
     }
 
-    /// The rows in view, from the top.
+    /// Returns the rows in view, from the top.
     pub(super) fn visible(
         &mut self,
         blocks: &mut [Block],
@@ -111,7 +111,7 @@ impl Window {
         self.top = if at_end { None } else { Some(to) };
     }
 
-    /// To the nearest block before or after the top for which `is` holds.
+    /// Moves to the nearest block before or after the top for which `is` holds.
     pub(super) fn jump(&mut self, to_earlier: bool, is: impl Fn(usize) -> bool, count: usize) {
         let from = self.top.map_or(count, |t| t.block);
         let found = if to_earlier {
@@ -126,7 +126,7 @@ impl Window {
         }
     }
 
-    /// Brings a row into view, if it is not: a third from the top.
+    /// Scrolls until a row is in view. If it is not, it is placed a third below the top.
     pub(super) fn show(&mut self, blocks: &mut [Block], at: Place, theme: &Theme, revealed: bool) {
         let in_view = self.visible(blocks, self.width, self.height, theme, revealed);
         if in_view.contains(&at) {
@@ -148,7 +148,7 @@ impl Window {
     }
 }
 
-/// The top at which the last line is the last row.
+/// Returns the top at which the last line is in the last row.
 fn end(blocks: &mut [Block], width: u16, height: u16, theme: &Theme, revealed: bool) -> Top {
     let mut room = usize::from(height);
     for (i, block) in blocks.iter_mut().enumerate().rev() {

@@ -1,47 +1,48 @@
-//! Where a growing text may be cut, so that what is before the cut never has to be laid out again.
+//! Splits a growing text into pieces, so that complete pieces never have to be laid out again.
 //!
-//! A text is a sequence of pieces. Where they end depends on the text before the end alone, never on how it came in: text laid
-//! out as it grows gives the same lines as text laid out at once. A piece ends at an empty line outside of lists, quotes and
-//! fences; a block longer than [`LONG`] ([`LONG_CODE`] for fences) is cut at a line, a longer line at a space, so that the cost
-//! of a delta is bounded whatever the text is. What is cut in the middle goes on in the next piece: a fence with its opening
+//! The end of a piece depends only on the text before it, never on how the text arrived: text laid out as it grows
+//! gives the same lines as text laid out at once. A piece ends at an empty line outside of lists, quotes and fences. A
+//! block longer than [`LONG`] ([`LONG_CODE`] for fences) is cut at a line, and a longer line at a space, so that the
+//! cost of a delta is bounded for any text. A block that was cut continues in the next piece: a fence with its opening
 //! line, a table with its head.
 
 use std::ops::Range;
 
-/// Bytes of a block from which on it is cut where a line begins at the margin; four times that, at any line.
+/// Blocks longer than this many bytes are cut where a line begins at the margin; from four times this size on, at any
+/// line.
 const LONG: usize = 4 * 1024;
-/// The same within a fence.
+/// Code longer than this many bytes is cut within its fence.
 const LONG_CODE: usize = 32 * 1024;
-/// Bytes of a line from which on it is cut.
+/// Lines longer than this many bytes are cut.
 const LONG_LINE: usize = 8 * 1024;
 
-/// A part of the text that nothing can change any more.
+/// A part of the text that can no longer change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub range: Range<usize>,
     pub context: Context,
-    /// Ends the piece where it was cut within a fence.
+    /// Closes the fence at the end of a piece that was cut within it.
     pub close: String,
 }
 
-/// What a piece goes on with.
+/// State that a piece inherits from the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
-    /// Stands before the piece: the opening line of its fence, or the head of its table.
+    /// Text placed before the piece: the opening line of its fence, or the head of its table.
     pub lead: String,
-    /// It is the middle of a block: no empty line before it.
+    /// The piece continues a block, so no empty line precedes it.
     pub joined: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// Where the current piece begins, and up to where lines have been read.
+    /// Start of the current piece, and end of the lines that have been read.
     from: usize,
     at: usize,
     context: Context,
     fence: Option<Fence>,
     table: Table,
-    /// The block before an empty line may go on behind it.
+    /// The block before an empty line may continue after it.
     sticky: bool,
     blank: bool,
 }
@@ -56,7 +57,7 @@ struct Fence {
 #[derive(Debug)]
 enum Table {
     None,
-    /// This line may be its head.
+    /// The previous line may be the head of a table.
     Head(String),
     Open(String),
 }
@@ -76,7 +77,7 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// The next piece of `text` that is whole; `None` until more text comes.
+    /// Returns the next complete piece of `text`, `None` until more text comes.
     pub(super) fn next(&mut self, text: &str) -> Option<Piece> {
         while let Some((line, cut)) = line(&text[self.at..]) {
             let border = self.border(line, self.at);
@@ -92,12 +93,12 @@ impl Pieces {
         None
     }
 
-    /// The rest, which may still change, and what it goes on with.
+    /// Returns the start of the rest, which may still change, and the state that it inherits.
     pub(super) fn rest(&self) -> (usize, &Context) {
         (self.from, &self.context)
     }
 
-    /// Whether a piece ends before `line`.
+    /// Returns the piece that ends before `line`, if one does.
     fn border(&mut self, line: &str, start: usize) -> Option<Piece> {
         let long = start - self.from;
         if let Some(fence) = &self.fence {
@@ -162,8 +163,8 @@ impl Pieces {
     }
 }
 
-/// The first line of `text`, its newline included, or as much of a longer one as makes a piece (`true`). `None` while neither
-/// is there.
+/// Returns the first line of `text` with its newline, or the start of a line that is too long for one piece (`true`).
+/// Returns `None` while neither is complete.
 fn line(text: &str) -> Option<(&str, bool)> {
     let window = &text.as_bytes()[..text.len().min(LONG_LINE)];
     if let Some(newline) = window.iter().position(|b| *b == b'\n') {
@@ -177,12 +178,12 @@ fn line(text: &str) -> Option<(&str, bool)> {
     Some((&text[..cut], true))
 }
 
-/// The line between the head of a table and its rows.
+/// True for the line between the head of a table and its rows.
 fn is_rule(line: &str) -> bool {
     line.contains('-') && line.trim().bytes().all(|b| matches!(b, b'|' | b'-' | b':' | b' '))
 }
 
-/// List items, quotes, indented code, HTML and definitions go on over empty lines.
+/// True if the block may continue after an empty line: list items, quotes, indented code, HTML and definitions.
 fn is_sticky(line: &str) -> bool {
     let trimmed = line.trim_start();
     line.starts_with("    ")

@@ -1,4 +1,4 @@
-//! A piece of Markdown as lines: one walk over the parser's events with a stack of what is open.
+//! A piece of Markdown as lines: one walk over the parser's events with a stack of open elements.
 
 use super::Codes;
 use super::table::Table;
@@ -11,7 +11,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::sync::Arc;
 
-/// Lays out `source` behind `out`, with an empty line between the two unless they are `joined`.
+/// Appends the layout of `source` to `out`, after an empty line unless it is `joined` to the text before.
 pub(super) fn append(
     out: &mut Vec<Row>,
     source: &str,
@@ -51,9 +51,9 @@ struct Renderer<'a> {
     codes: &'a mut Codes,
     inline: Vec<Span<'static>>,
     styles: Vec<Style>,
-    /// What stands before every line here: quote bars and the indent of list items.
+    /// Prefix of every line: quote bars and the indentation of list items.
     prefix: Vec<Span<'static>>,
-    /// The bullet of an item whose first line is not out yet.
+    /// The bullet of an item whose first line has not been written.
     marker: Option<Span<'static>>,
     /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
@@ -63,7 +63,7 @@ struct Renderer<'a> {
     link: Option<(String, usize)>,
     /// An empty line is due before the next block.
     gap: bool,
-    /// That line: the bars of the quotes that both blocks are in.
+    /// That empty line, with the bars of the quotes that contain both blocks.
     between: Option<Line<'static>>,
 }
 
@@ -221,7 +221,7 @@ impl Renderer<'_> {
         let columns = self.width.saturating_sub(self.indent() + 2);
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
-            // Tables and lists of words, no code.
+            // Tables and lists in `text` blocks consist of words, so they are not cut like code.
             let cut = if language == "text" { text::chunks_of_words } else { text::chunks };
             let (style, tint) = if diff { self.diff_line(shown) } else { (style, Style::new()) };
             for piece in cut(shown, columns) {
@@ -241,7 +241,7 @@ impl Renderer<'_> {
         self.gap = true;
     }
 
-    /// A line of a `diff` block: the style of its text, and what is behind it.
+    /// Returns the style of a line of a `diff` block and the style of its background.
     fn diff_line(&self, line: &str) -> (Style, Style) {
         let theme = self.theme;
         let added = match line.as_bytes().first() {
@@ -255,7 +255,7 @@ impl Renderer<'_> {
         (style.patch(tint), tint)
     }
 
-    /// The address of a link whose text does not say it.
+    /// Ends a link. Adds its address if the text does not contain it.
     fn end_link(&mut self) {
         self.styles.pop();
         if let Some((url, from)) = self.link.take() {
@@ -304,10 +304,11 @@ impl Renderer<'_> {
         self.inline.push(Span::styled(shown[at..].to_owned(), style));
     }
 
-    /// A block begins: what is before it is out. The empty line between the two comes with its first line, if it has one.
+    /// Begins a block after writing out the one before. The empty line between them comes with the new block's first
+    /// line, if it has one.
     fn block(&mut self) {
         self.flush();
-        // The first block after the gap decides: a quote begins after its empty line.
+        // The first block after the gap decides its bars: a quote begins after its empty line.
         if self.gap && self.between.is_none() {
             let bars = self.prefix.iter().filter(|s| s.content.starts_with('│'));
             self.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
