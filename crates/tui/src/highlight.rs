@@ -1,10 +1,12 @@
-//! Code by what its words are: keywords, strings, names.
+//! Syntax highlighting: classifies the words of code as keywords, strings, names and so on.
 //!
-//! A piece of [`Code`] is read once, when it is looked at, beside the interface ([`Job`]); until then it is shown plain. What
-//! is found are classes, not colours: another theme reads nothing again. Code that grows goes on where its reading ended.
+//! A piece of [`Code`] is parsed once, when it comes into view, outside the interface's thread ([`Job`]). Until then it
+//! is shown plain. The result is classes, not colours, so another theme needs no new parsing. Code that grows is parsed
+//! from where parsing ended.
 //!
-//! Invariants: a run ends at a character; nothing is read for code that nobody saw; the grammars are loaded by the first
-//! job, never by the start. Long code and long lines stay plain: a wait for colours is worse than none.
+//! Invariants: a run ends on a character boundary; code that was never in view is not parsed; the first job loads the
+//! grammars, so they do not delay the start. Long code and long lines stay plain, because waiting for colours is worse
+//! than having none.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
-/// Bytes of code, and of a line of it, that are read at most.
+/// Longest code, and longest line of it, that is parsed, in bytes.
 const MOST: usize = 128 * 1024;
 const MOST_OF_LINE: usize = 1_000;
 
-/// What a word of code is.
+/// Class of a word of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Plain,
@@ -30,26 +32,26 @@ pub enum Class {
     Attribute,
 }
 
-/// Classes of a line: where each run ends, in bytes.
+/// Classes of a line, as runs: the end of each run in bytes.
 type Runs = Box<[(usize, Class)]>;
 
-/// Lines of code in a language.
+/// Lines of code in one language.
 #[derive(Debug)]
 pub struct Code {
-    /// The name or the file extension of the language.
+    /// Name or file extension of the language.
     language: String,
-    /// As it is shown, lines ended by `\n`.
+    /// The code as it is shown; every line ends with `\n`.
     text: String,
     found: OnceLock<Found>,
     asked: AtomicBool,
-    /// What it has grown out of.
+    /// The shorter code that this one extends. Its result is reused.
     base: Mutex<Option<Arc<Code>>>,
 }
 
 #[derive(Debug)]
 struct Found {
     lines: Vec<Runs>,
-    /// Behind the last line that is whole.
+    /// Parser state after the last complete line.
     state: Option<(ParseState, ScopeStack)>,
     whole: usize,
 }
@@ -73,7 +75,7 @@ impl Code {
         self.text.len() == text.len() && self.language == language && self.text == text
     }
 
-    /// `text` if it is this code and more.
+    /// Returns the longer code if `text` starts with this code, `None` otherwise.
     pub fn grown(self: &Arc<Self>, language: &str, text: &str) -> Option<Arc<Self>> {
         if self.language != language || !text.starts_with(&self.text) {
             return None;
@@ -87,7 +89,7 @@ impl Code {
         self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The classes of `range` of a line, as far as they are known: the length of each run.
+    /// Passes the runs of `range` of a line, as far as they are known, to `each`: the length in bytes and the class.
     pub fn runs(&self, line: usize, range: Range<usize>, mut each: impl FnMut(usize, Class)) {
         let mut walk = |runs: &Runs| {
             let mut from = range.start;
@@ -111,12 +113,13 @@ impl Code {
         }
     }
 
-    /// It came into view: what is to be done for it, once.
+    /// Returns the parsing job when the code comes into view, once.
     pub fn wanted(self: &Arc<Self>) -> Option<Job> {
         if self.language.is_empty() || self.found.get().is_some() || self.asked.load(Ordering::Relaxed) {
             return None;
         }
-        // What it has grown out of is being read: it is asked again when that is done.
+        // The shorter code is still being parsed. The job is given out on a later call, so that it can continue from
+        // that result.
         let waits = self.base().as_ref().is_some_and(|base| base.found.get().is_none());
         if waits || self.asked.swap(true, Ordering::Relaxed) {
             return None;
@@ -149,7 +152,7 @@ impl Code {
     }
 }
 
-/// Code to be read, beside the interface.
+/// Parsing of one piece of code, run outside the interface's thread.
 #[derive(Clone, Debug)]
 pub struct Job(Arc<Code>);
 
@@ -171,7 +174,7 @@ fn syntaxes() -> &'static SyntaxSet {
     SYNTAXES.get_or_init(two_face::syntax::extra_newlines)
 }
 
-/// Classes by scope, the first that fits; scopes that say nothing leave it to what they are in.
+/// Classes by scope; the first matching entry wins. A scope without an entry has the class of the scope around it.
 const CLASSES: [(&str, Class); 34] = [
     ("comment", Class::Comment),
     ("string.regexp", Class::Constant),

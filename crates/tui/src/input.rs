@@ -1,7 +1,7 @@
-//! What comes into the interface and what goes out of it: [`Input`] in, [`Effect`] out.
+//! Inputs and outputs of the interface: [`Input`] in, [`Effect`] out.
 //!
-//! Panes are reducers over these. Nothing here does anything: the runner reads the terminal, the agent's events and the
-//! host's answers into inputs, and carries effects out. So a whole session can be driven from a list of inputs.
+//! Panes are reducers over these types. Nothing here acts: the runner turns terminal events, agent events and the
+//! host's answers into inputs, and carries out the effects. So a list of inputs can drive a whole session.
 
 use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
@@ -14,11 +14,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One thing that happened.
+/// One event that the interface reacts to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     Key(KeyEvent),
-    /// Bracketed paste: never keys, never submits.
+    /// Bracketed paste. It is never read as keys and never submits.
     Paste(String),
     Mouse(MouseEvent),
     Resize {
@@ -27,107 +27,107 @@ pub enum Input {
     },
     /// The terminal window got or lost the keyboard.
     Focus(bool),
-    /// The terminal's own colour behind its text: red, green, blue.
+    /// The terminal's background colour: red, green, blue.
     Background(u8, u8, u8),
-    /// What the terminal draws images by, as it says itself.
+    /// Protocol by which the terminal draws images, as the terminal reported.
     Draws(Protocol),
-    /// The terminal reports Shift-Enter: it has a keyboard protocol, which is on.
+    /// The terminal reports Shift-Enter, because its keyboard protocol is on.
     Keyboard,
     Agent(Event),
     Reply(Reply),
     /// A timer that a pane asked for with [`Effect::Wake`].
     Due(Timer),
-    /// SIGTERM, SIGHUP, SIGINT: leave now.
+    /// SIGTERM, SIGHUP or SIGINT: exit now.
     Terminate,
-    /// SIGTSTP: give the terminal back and stop.
+    /// SIGTSTP: restore the terminal and stop the process.
     Suspend,
-    /// SIGCONT: something else may have had the terminal.
+    /// SIGCONT: another program may have used the terminal meanwhile.
     Continued,
 }
 
-/// Why a pane wants to be woken.
+/// Reason for which a pane wants to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Timer {
-    /// The elapsed seconds in the status line.
+    /// Updates the elapsed seconds in the status line.
     Clock,
-    /// A second Ctrl-C or Esc counts as such only until then.
+    /// Ends the time in which a second Ctrl-C or Esc counts as a repetition.
     Chord,
-    /// The approval may be answered from now on.
+    /// Allows the permission question to be answered.
     Arm,
-    /// A message in the status line goes away.
+    /// Removes the message in the status line.
     Toast,
-    /// The draft is kept.
+    /// Saves the draft.
     Draft,
-    /// The person's own status line is asked for.
+    /// Runs the user's status line program.
     StatusLine,
-    /// The commands in the background are counted again.
+    /// Counts the commands in the background again.
     Jobs,
-    /// A page that came by itself may be answered from now on.
+    /// Allows a page that opened by itself to be answered.
     Page,
 }
 
-/// What a pane asks the runner to do.
+/// An action that a pane asks the runner to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Send(Command),
     Ask(Request),
-    /// To the clipboard.
+    /// Copy to the clipboard.
     Copy(String),
-    /// Wake me, in milliseconds.
+    /// Send [`Input::Due`] with this timer after this many milliseconds.
     Wake(u64, Timer),
-    /// People are waited for and do not look: a bell or a desktop notification.
+    /// The session waits for the user, who looks elsewhere: ring the bell or show a desktop notification.
     Notify(String),
     Title(String),
-    /// The terminal is asked for [`Input::Background`]; one that does not know says nothing.
+    /// Ask the terminal for [`Input::Background`]. A terminal that does not support it sends no answer.
     AskBackground,
-    /// Code in view to be read for its colours; [`Reply::Highlighted`] when it is.
+    /// Parse code that is in view; [`Reply::Highlighted`] reports the end.
     Highlight(Vec<Job>),
-    /// Bytes that give the terminal an image.
+    /// Bytes that send an image to the terminal.
     Image(String),
-    /// An image that is drawn over the cells which have this number.
+    /// An image to be drawn over the cells that carry this number.
     Picture(u32, Arc<Scaled>),
-    /// Ctrl-Z.
+    /// Stop the process, as Ctrl-Z does.
     Suspend,
     Quit,
-    /// Leave this session for another one.
+    /// Leave this session for another.
     Switch(To),
 }
 
-/// Which session comes next.
+/// Session to open next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     New,
     Session(String),
-    /// A copy of this one.
+    /// A copy of the current session.
     Fork,
 }
 
-/// Whose settings a rule goes into. Never those that a project shares.
+/// Settings that a rule is written into. Never the ones that a project shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The person's, in every project.
+    /// The user's settings for every project.
     User,
-    /// The person's, in this project alone.
+    /// The user's settings for this project only.
     Local,
 }
 
-/// What of the interface is kept for the next session.
+/// Preferences of the interface that are kept for the next session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     Theme(String),
     Vim(bool),
 }
 
-/// A command of the person's or the project's own.
+/// A custom command of the user or the project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Custom {
     pub name: String,
-    /// What may stand behind it.
+    /// Description of the arguments that may follow its name.
     pub arguments: String,
     pub description: String,
 }
 
-/// A secret on its way to the host. It is on no screen and in no debug form.
+/// A secret on its way to the host. It is never drawn and never part of debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(pub String);
 
@@ -137,82 +137,82 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// What only the host knows or can do; it answers with a [`Reply`].
+/// Something that only the host knows or can do. The host answers with a [`Reply`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Files of the project that match, best first.
     Files {
         query: String,
     },
-    /// Text in the user's editor.
+    /// Edit this text in the user's editor.
     Edit {
         text: String,
     },
-    /// One line more for the history of prompts, across sessions.
+    /// Add a prompt to the history, which all sessions share.
     Remember {
         prompt: String,
     },
     /// The prompts of earlier sessions, newest last.
     History,
-    /// The draft of this session, kept over a crash; `None` when it was sent.
+    /// Save the draft of this session, so that a crash does not lose it. `None`: it was sent.
     Draft {
         text: Option<String>,
     },
-    /// A command of the interface that needs more than the screen: `/context`, `/sessions`, …
+    /// Carry out a command that needs more than the screen: `/context`, `/sessions`, …
     Command {
         name: String,
         arguments: String,
     },
-    /// The draft that this session was left with.
+    /// The draft left by the last run of this session.
     LastDraft,
     /// Names of models, for completion.
     Models,
-    /// Providers that take a key, for the choice of one.
+    /// Providers that take a key, for choosing one.
     Keys,
-    /// Another key for this provider.
+    /// Store a key for this provider in place of the current one.
     KeepKey {
         provider: String,
         key: Hidden,
     },
     /// The sessions of this directory, for completion.
     Sessions,
-    /// Runs a command of the person's, not of the model's.
+    /// Run a shell command of the user, not of the model.
     Shell {
         command: String,
     },
-    /// Ends the command of [`Request::Shell`] that runs.
+    /// Stop the command that [`Request::Shell`] started.
     StopShell,
-    /// One line more in the project's AGENTS.md.
+    /// Append a line to the project's AGENTS.md.
     Memorize {
         text: String,
     },
     /// An image from the clipboard.
     ClipboardImage,
-    /// An image of the transcript for a terminal that draws them so, scaled to at most so many columns and
-    /// [`MOST`](crate::transcript::image::MOST); [`Reply::Picture`].
+    /// Scale an image of the transcript to at most this many columns and [`MOST`](crate::transcript::image::MOST);
+    /// [`Reply::Picture`] returns it in the form that the protocol needs.
     Picture {
         number: u32,
         blob: BlobId,
         protocol: Protocol,
         columns: u16,
     },
-    /// A path was pasted or dropped that may be an image; as it was pasted.
+    /// Attach a pasted or dropped text that may be an image's path, exactly as it was pasted.
     Attach {
         text: String,
     },
-    /// The commands of the person and the project, for completion.
+    /// The custom commands of the user and the project, for completion.
     Customs,
-    /// One of them, or none that is known.
+    /// Expand a custom command, whose name may be unknown.
     Custom {
         name: String,
         arguments: String,
     },
-    /// This rule, allowed from now on.
+    /// Allow this rule from now on.
     Allow {
         rule: String,
         place: Place,
     },
-    /// This rule, no longer allowed in the settings where it stands.
+    /// Remove this rule from the settings that hold it.
     Disallow {
         rule: String,
         place: Place,
@@ -222,110 +222,110 @@ pub enum Request {
     Preview {
         session: String,
     },
-    /// The branch that the directory is on.
+    /// The git branch of the working directory.
     Branch,
-    /// A part of what was said before in this session, from one entry to before another.
+    /// Earlier events of this session, from one entry up to but not including another.
     Past {
         from: Seq,
         to: Seq,
         want: Want,
     },
-    /// The person's messages of the whole session.
+    /// The user's messages of the whole session.
     Said,
-    /// Messages that this compaction folded away, or all.
+    /// Messages that this compaction removed from the context, or that all compactions did.
     Folded {
         entry: Option<Seq>,
     },
-    /// What this message says.
+    /// The text of this message.
     Message {
         seq: Seq,
     },
-    /// How many commands run in the background.
+    /// The number of commands that run in the background.
     Jobs,
-    /// Sessions of this directory in which these words were said.
+    /// Sessions of this directory whose messages contain these words.
     Saying {
         words: String,
     },
     /// A page of the context inspector.
     Inspect(Inspect),
-    /// What the compaction with this entry number lost.
+    /// The loss report of the compaction with this entry number.
     Loss {
         entry: Seq,
     },
-    /// No more pages are asked for until it is opened again.
+    /// The inspector was closed: no more pages are requested until it opens again.
     InspectorClosed,
-    /// The status line of the person's own program; what it is told.
+    /// Run the user's status line program; the JSON for its standard input.
     StatusLine {
         told: Value,
     },
 }
 
-/// The answer of the host.
+/// Answer of the host to a [`Request`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Files {
         query: String,
         paths: Vec<PathBuf>,
-        /// How many were listed, where there are more: those are not offered.
+        /// The number of paths that were listed, if the project has more. The rest is not offered.
         cut: Option<usize>,
     },
     Edited(Result<String, String>),
     History(Vec<String>),
     Draft(String),
-    /// A page to show: its title and its text (Markdown), or why there is none.
+    /// A page to show, with title and Markdown text, or the reason why there is none.
     Page {
         name: String,
         result: Result<Page, String>,
     },
     Image(Result<(String, Vec<u8>), String>),
-    /// `None`: it cannot be had or is none.
+    /// `None`: the image cannot be read or decoded.
     Picture {
         number: u32,
         scaled: Option<Scaled>,
     },
-    /// Names and what is known of each, in the order in which they are offered.
+    /// Names and descriptions of models, in the order in which they are offered.
     Models(Vec<(String, String)>),
-    /// Providers and where the key of each comes from, or why no key can be kept.
+    /// Providers and the source of each one's key, or the reason why no key can be stored.
     Keys(Result<Vec<(String, String)>, String>),
-    /// A line about the key that was given for this provider.
+    /// The result of storing a key for this provider, in a line for the user.
     KeyKept {
         provider: String,
         result: Result<String, String>,
     },
-    /// Ids and what they are about, newest first.
+    /// Ids and descriptions of sessions, newest first.
     Sessions(Vec<(String, String)>),
-    /// The session that was asked for: its id, or why there is none.
+    /// The id of the session that was asked for, or the reason why there is none.
     Found(Result<String, String>),
-    /// A command of the person's ended; what it printed, and how it ended.
+    /// A shell command of the user ended: its output and its result.
     Ran {
         command: String,
         output: String,
         failed: bool,
     },
-    /// The colours of code are known.
+    /// Code was parsed and can be drawn in colours.
     Highlighted,
-    /// What was asked for is done, in a line for the person, or why not.
+    /// The result of an action in a line for the user, or the reason why it failed.
     Done(Result<String, String>),
-    /// What was pasted, and the image that it names, if any.
+    /// The pasted text, and the image at that path, if there is one.
     Attached {
         text: String,
         image: Option<(String, Vec<u8>)>,
     },
     Customs(Vec<Custom>),
-    /// What a command of the person's or the project's comes to: a prompt.
+    /// The prompt that a custom command expands to.
     Prompt(String),
     Preview {
         session: String,
         text: String,
     },
     Branch(Option<String>),
-    /// That part; `None`: nothing in it says the words.
+    /// The requested part of the session; `None`: no part contains the words.
     Past {
         from: Seq,
         to: Seq,
         result: Result<Option<Stretch>, String>,
     },
-    /// Numbers, and a line of each.
+    /// Entry numbers of removed messages, with one line of each.
     Folded {
         entry: Option<Seq>,
         folded: Vec<(Seq, String)>,
@@ -334,44 +334,44 @@ pub enum Reply {
         seq: Seq,
         text: String,
     },
-    /// Their numbers, ids and texts, in order.
+    /// Entry numbers, ids and texts of the user's messages, in order.
     Said(Vec<(Seq, MessageId, String)>),
     Jobs(usize),
-    /// Ids, the best first.
+    /// Ids of sessions that contain the words, the best match first.
     Saying {
         words: String,
         sessions: Vec<String>,
     },
-    /// A page of the context inspector, or why there is none.
+    /// A page of the context inspector, or the reason why there is none.
     Inspected {
         asked: Inspect,
         result: Result<Inspected, String>,
     },
-    /// What a compaction lost, or why that cannot be said.
+    /// The loss report of a compaction, or the reason why it is unknown.
     Loss {
         entry: Seq,
         result: Result<Loss, String>,
     },
-    /// Lines of the person's own status line, with their escapes.
+    /// Output lines of the user's status line program, with their escape sequences.
     StatusLine(Vec<String>),
 }
 
-/// A stretch of what was said before.
+/// A range of earlier entries of the session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stretch {
-    /// The first entry that it is of.
+    /// The first entry of the range.
     pub from: Seq,
-    /// The one behind its last.
+    /// The entry after the last one of the range.
     pub to: Seq,
     pub events: Vec<Event>,
 }
 
-/// Which part of what was said before is wanted.
+/// Selects a part of the earlier session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
     Start,
     End,
-    /// The nearest part in which these words are said.
+    /// The nearest part that contains these words.
     Saying {
         words: String,
         back: bool,
@@ -383,15 +383,15 @@ pub enum Want {
 pub struct Page {
     pub title: String,
     pub markdown: String,
-    /// Shown in place of the Markdown.
+    /// Shown instead of the Markdown.
     pub sheet: Option<Sheet>,
-    /// Asked at its end: yes sends this command to the host again, with these arguments.
+    /// Question at the end of the page. Yes sends this command with these arguments to the host.
     pub confirm: Option<Confirm>,
-    /// The same for panes that draw more than text.
+    /// The content of the page as JSON, for panes that draw more than text.
     pub data: Value,
 }
 
-/// A question under a page.
+/// A question at the end of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confirm {
     pub question: String,

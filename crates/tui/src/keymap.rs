@@ -1,12 +1,12 @@
-//! Keys of the whole interface: which chord does what, the person's own chords, and where they get into each other's way.
+//! Global key bindings: chords and their actions, the user's own chords, and conflicts between them.
 //!
-//! A table. Keys that belong to one pane (the letters of a question, the motions of the composer) are that pane's and cannot
-//! be changed here; a chord that the composer uses too is a conflict that is told.
+//! A table. Keys of one pane (the digits of a question, the motions of the composer) belong to that pane and cannot be
+//! changed here. A chord that the composer uses as well is reported as a conflict.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write as _;
 
-/// What a chord does, wherever the keyboard is not in a pane that takes every key.
+/// Action of a chord. Panes that take every key come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Do {
     Suspend,
@@ -23,14 +23,14 @@ pub enum Do {
     Status,
 }
 
-/// A key with what is held.
+/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chord {
     pub code: KeyCode,
     pub modifiers: KeyModifiers,
 }
 
-/// Name, what it does, its chord, in words.
+/// Name, action, default chord, and description.
 const TABLE: &[(&str, Do, &str, &str)] = &[
     ("suspend", Do::Suspend, "ctrl+z", "stops becket; `fg` goes on"),
     ("page-up", Do::PageUp, "pageup", "the transcript, a page up"),
@@ -46,7 +46,7 @@ const TABLE: &[(&str, Do, &str, &str)] = &[
     ("next-mode", Do::NextMode, "shift+tab", "the next permission mode: default, acceptEdits, plan"),
 ];
 
-/// Chords that the composer knows; one of them taken for something else is a conflict.
+/// Chords of the composer. Binding one of them to something else is a conflict.
 const COMPOSER: &[&str] = &[
     "ctrl+a",
     "ctrl+b",
@@ -79,11 +79,11 @@ const COMPOSER: &[&str] = &[
     "shift+enter",
 ];
 
-/// Which chord does what.
+/// Bindings from chords to actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keymap {
     bindings: Vec<(Chord, Do)>,
-    /// What is wrong with the person's own chords, each a sentence.
+    /// Problems with the user's own chords, one sentence each.
     conflicts: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The table with the person's own chords: names of `TABLE` and chords such as `ctrl+x`.
+    /// Returns the table with the user's own chords applied: names of `TABLE` and chords such as `ctrl+x`.
     pub fn with(own: &[(String, String)]) -> Self {
         let mut keymap = Self { bindings: Vec::new(), conflicts: Vec::new() };
         let mut named = Vec::new();
@@ -133,7 +133,7 @@ impl Keymap {
         self.bindings.iter().find(|(c, _)| *c == chord).map(|(_, action)| *action)
     }
 
-    /// The chord of an action; `None` when another action took it.
+    /// Returns the chord of an action, `None` if another action took it.
     pub fn chord(&self, action: Do) -> Option<String> {
         self.bindings.iter().find(|(_, a)| *a == action).map(|(chord, _)| chord.name())
     }
@@ -142,7 +142,7 @@ impl Keymap {
         &self.conflicts
     }
 
-    /// The page of `/keys`, in Markdown.
+    /// Returns the page of `/keys` in Markdown.
     pub fn page(&self) -> String {
         let mut out = String::from("```text\n");
         for (name, action, _, what) in TABLE {
@@ -178,7 +178,7 @@ ctrl+a e b f k u w y r, alt+b f d, ctrl+_   as in Emacs
 /  @  !  #   a command, a file, your own shell, a line for AGENTS.md
 ";
 
-/// A chord as people read it in a line: `ctrl+o` as `Ctrl-O`.
+/// Returns a chord as it is written for the user: `ctrl+o` as `Ctrl-O`.
 pub fn pretty(chord: &str) -> String {
     let capital = |part: &str| {
         let mut chars = part.chars();
@@ -192,7 +192,7 @@ impl Chord {
     pub fn of(key: KeyEvent) -> Self {
         let mut modifiers = key.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
         let code = match key.code {
-            // Shift is in the letter already.
+            // The case of the letter already contains Shift.
             KeyCode::Char(c) => {
                 modifiers.remove(KeyModifiers::SHIFT);
                 KeyCode::Char(if modifiers.is_empty() { c } else { c.to_ascii_lowercase() })
@@ -206,7 +206,7 @@ impl Chord {
         Self { code, modifiers }
     }
 
-    /// `ctrl+x`, `alt+shift+up`, `f5`. A letter alone is no chord: it is typed.
+    /// Parses a chord such as `ctrl+x`, `alt+shift+up` or `f5`. A letter alone is not a chord, because it is typed.
     pub fn parse(text: &str) -> Option<Self> {
         let lower = text.trim().to_lowercase();
         let mut parts: Vec<&str> = lower.split('+').map(str::trim).collect();
@@ -301,7 +301,7 @@ mod tests {
         let key = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
         assert_eq!(keymap.action(key('x')), Some(Do::Editor));
         assert_eq!(keymap.action(key('g')), None);
-        // A letter is typed, so `open` keeps its chord, and it was there first.
+        // A letter is typed, so `open` keeps its chord. It was also bound first.
         assert_eq!(keymap.action(key('o')), Some(Do::Open));
         let said = keymap.conflicts().join("\n");
         for part in ["\"q\" is no chord", "ctrl+k is hidden now", "ctrl+o is open and palette"] {

@@ -1,6 +1,6 @@
-//! A short list to choose from: above the composer, and in the palette.
+//! A short list of choices, above the composer and in the palette.
 //!
-//! Owns the entries and which one is chosen. Where they come from and what choosing means is not its business.
+//! Owns the entries and the chosen one. The caller provides the entries and acts on the choice.
 
 use crate::text;
 use crate::theme::Theme;
@@ -10,15 +10,15 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 
-/// Entries that are shown at once.
+/// Most entries that are shown at once.
 pub const ROWS: usize = 8;
 
 /// One entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// What is matched, shown and chosen.
+    /// The text that is matched, shown and chosen.
     pub name: String,
-    /// What it is for, in lesser weight.
+    /// A description, drawn less prominently.
     pub detail: String,
 }
 
@@ -34,7 +34,7 @@ impl Menu {
         !self.items.is_empty()
     }
 
-    /// Other entries; the first is chosen.
+    /// Replaces the entries and chooses the first.
     pub fn set(&mut self, items: Vec<Item>) {
         *self = Self { items, chosen: 0, top: 0 };
     }
@@ -47,12 +47,12 @@ impl Menu {
         &self.items
     }
 
-    /// Which one is chosen, counted from 0.
+    /// Returns the index of the chosen entry, counted from 0.
     pub fn at(&self) -> usize {
         self.chosen
     }
 
-    /// This one is chosen, or the last where there are fewer.
+    /// Chooses the entry at this index, or the last one if there are fewer.
     pub fn choose(&mut self, at: usize) {
         self.chosen = at.min(self.items.len().saturating_sub(1));
         self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
@@ -62,7 +62,7 @@ impl Menu {
         self.items.get(self.chosen)
     }
 
-    /// Up, Down, Ctrl-P, Ctrl-N; true when it was one of them. Around at both ends.
+    /// Handles Up, Down, Ctrl-P and Ctrl-N, which wrap around at both ends. Returns false for any other key.
     pub fn key(&mut self, key: KeyEvent) -> bool {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let count = self.items.len();
@@ -80,12 +80,12 @@ impl Menu {
         true
     }
 
-    /// Rows it wants.
+    /// Returns the height in rows that it needs.
     pub fn height(&self) -> u16 {
         self.items.len().min(ROWS) as u16
     }
 
-    /// Into the lowest rows of `area`, over what is there.
+    /// Draws the menu over the lowest rows of `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         let height = self.height().min(area.height);
         let shown = usize::from(height);
@@ -107,7 +107,7 @@ impl Menu {
             let style = if row == self.chosen { theme.selected } else { theme.dim };
             let line = Line::from(vec![Span::styled(line, style), Span::styled(fill, style)]);
             let place = Rect { y: y + (row - self.top) as u16, height: 1, ..area };
-            // A style says only what it changes: what stands below would lend it its colours.
+            // A style sets only what it changes, so without clearing, the colours of the cells below would show.
             Clear.render(place, frame.buffer_mut());
             frame.buffer_mut().set_line(place.x, place.y, &line, place.width);
         }

@@ -1,8 +1,8 @@
-//! Telling a person who looks elsewhere: the sequence a terminal understands.
+//! Desktop notifications: the escape sequence that the terminal understands.
 //!
-//! Pure. Which kind fits is known to whoever knows the terminal; whether anybody looks, to the app.
+//! Pure. The caller knows which kind the terminal supports, and the app knows if the user is looking.
 
-/// How a terminal is told.
+/// Kind of notification that the terminal supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notifications {
     Off,
@@ -24,7 +24,7 @@ impl Notifications {
         Self::NAMES.iter().position(|n| *n == name).map(|i| all[i])
     }
 
-    /// What is written for `text`. Nothing of the text ends the sequence.
+    /// Returns the bytes that notify with `text`. Characters that would end the sequence are removed from the text.
     pub fn sequence(self, text: &str) -> String {
         let text: String = text.chars().filter(|c| !c.is_control() && *c != ';').take(120).collect();
         match self {

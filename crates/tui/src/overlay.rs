@@ -1,7 +1,8 @@
-//! A page over the transcript: `/context`, `/diff`, … Scrolls, closes, and may ask a question at its end.
+//! A page over the transcript: `/context`, `/diff`, … It scrolls, closes, and may ask a question at its end.
 //!
-//! A page that asks shows its answers as a numbered list, by the rules of [`crate::answers`]: no letter, no Enter and no paste
-//! answers it, and what is typed goes to the composer below it. Down scrolls until the end is in view, and then goes to the list.
+//! A page that asks shows its answers as a numbered list, by the rules of [`crate::answers`]: no letter, Enter or paste
+//! answers it, and typed text goes to the composer below. Down scrolls until the end is in view, and then moves to the
+//! list.
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
@@ -16,22 +17,22 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget as _};
 
-/// Rows that the text of a page keeps; with fewer, all answers share one row.
+/// Rows kept for the text of a page. With fewer, all answers share one row.
 const PAGE_ROWS: usize = 8;
 
 pub struct Overlay {
     title: String,
-    /// The page is an answer in a transcript of its own: laid out, cached and scrolled like one.
+    /// The page as the single answer of a transcript, which lays it out, caches and scrolls it.
     page: Transcript,
-    /// What can be answered, beside no; empty for a page that only shows.
+    /// Possible answers besides no; empty for a page that asks nothing.
     choices: Vec<Choice>,
     question: String,
-    /// It was drawn, and is at its top.
+    /// The page was drawn once and scrolled to its top.
     placed: bool,
     list: AnswerList,
 }
 
-/// An answer to what a page asks.
+/// An answer to the page's question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     label: String,
@@ -45,17 +46,17 @@ impl Choice {
     }
 }
 
-/// What a key came to.
+/// Effect of a key press on the page.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Stays(Vec<Effect>),
     Closed,
-    /// The key is the composer's.
+    /// The key belongs to the composer.
     Text,
 }
 
 impl Overlay {
-    /// A page, with the question that it asks.
+    /// Creates a page, with its question if it has one.
     pub fn new(page: Page) -> Self {
         let Some(Confirm { question, name, arguments }) = page.confirm.clone() else {
             return Self::choosing(page, Vec::new());
@@ -64,7 +65,7 @@ impl Overlay {
         Self { question, ..Self::choosing(page, vec![yes]) }
     }
 
-    /// A page that asks by its choices alone. No is always the last of them.
+    /// Creates a page that asks by its choices alone. No is always added as the last choice.
     pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
         let transcript = match page.sheet {
             Some(sheet) => Transcript::sheet(sheet),
@@ -85,17 +86,17 @@ impl Overlay {
         }
     }
 
-    /// It asks something.
+    /// True if the page asks a question.
     pub fn asks(&self) -> bool {
         !self.choices.is_empty()
     }
 
-    /// A text that is sent now is a no to what it asks.
+    /// True if a text sent now answers the question with no.
     pub fn takes_reply(&self) -> bool {
         self.asks() && self.list.takes_reply()
     }
 
-    /// It was painted.
+    /// Records that the page was drawn.
     pub fn painted(&mut self, writing: Writing) -> Vec<Effect> {
         let mut effects = vec![Effect::Highlight(self.page.jobs())];
         if self.asks() {
@@ -105,17 +106,17 @@ impl Overlay {
         effects
     }
 
-    /// The time that [`Self::painted`] asked for is over.
+    /// Handles the end of the time that [`Self::painted`] asked for.
     pub fn arm(&mut self, writing: Writing) {
         self.list.due(writing.drafting);
     }
 
-    /// Something was typed that is not for the page.
+    /// Records typing that was not meant for the page.
     pub fn disturb(&mut self) {
         self.list.disturb();
     }
 
-    /// The composer may have changed.
+    /// Records a possible change of the composer.
     pub fn wrote(&mut self, writing: Writing) {
         self.list.drafting(writing.drafting);
     }
@@ -156,7 +157,7 @@ impl Overlay {
                         Outcome::Stays(vec![effect])
                     }
                     Pressed::Chosen(_) | Pressed::Refused => Outcome::Closed,
-                    // Before the page was read nothing is sent: what is written stays in the composer.
+                    // Until the page has been read nothing is sent, so the text stays in the composer.
                     Pressed::Text if read && key.code != KeyCode::Tab || writes(key) => Outcome::Text,
                     Pressed::Text | Pressed::Taken => Outcome::Stays(Vec::new()),
                 };
@@ -165,7 +166,7 @@ impl Overlay {
         Outcome::Stays(Vec::new())
     }
 
-    /// Up (negative) or down by lines.
+    /// Scrolls by lines: up if negative, else down.
     pub fn scroll(&mut self, lines: isize, theme: &Theme) {
         self.page.scroll(lines, theme);
     }
@@ -174,7 +175,7 @@ impl Overlay {
         self.page.scroll(isize::MIN / 2, theme);
     }
 
-    /// What stands under the page, and the row of the answer at the cursor.
+    /// Lays out the rows under the page. Also returns the row of the chosen answer.
     fn foot(
         &self,
         width: usize,
@@ -230,7 +231,7 @@ impl Overlay {
         };
         self.page.draw(frame, inner, theme);
         if !self.placed {
-            // Its height is known from now on.
+            // The first drawing has determined the height, so the page can be scrolled to its top now.
             self.placed = true;
             self.go_to_top(theme);
             Clear.render(inner, frame.buffer_mut());

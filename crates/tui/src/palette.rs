@@ -1,6 +1,6 @@
-//! The command palette: one line over the table of commands, whatever is in the composer.
+//! The command palette: a search line over the table of commands, independent of the composer.
 //!
-//! Owns its line and its menu. Choosing gives the command as it would have been typed.
+//! Owns its line and its menu. A choice returns the command as it would have been typed.
 
 use crate::completion::{Choice, Completion};
 use crate::composer::buffer::Buffer;
@@ -18,12 +18,12 @@ pub struct Palette {
     completion: Completion,
 }
 
-/// What a key came to.
+/// Effect of a key press on the palette.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Stays(Vec<Effect>),
     Closed,
-    /// This command, with its slash.
+    /// This command was chosen, with its slash.
     Chosen(String),
 }
 
@@ -84,7 +84,7 @@ impl Palette {
         self.completion.sessions(sessions);
     }
 
-    /// Its line in the last row of `area`, the menu above it.
+    /// Draws the line in the last row of `area` and the menu above it.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         if area.height == 0 || area.width == 0 {
             return;

@@ -1,8 +1,7 @@
-//! A full page to choose from, with a line to search and a preview: sessions, messages to go back to, messages to bring
-//! back.
+//! A full page of choices with a search line and a preview: sessions, messages to rewind to, messages to bring back.
 //!
-//! Owns its line, the rows that match (by their names, then by what was said in them) and the window on the preview. What choosing means is told by [`Kind`]; where rows and
-//! previews come from is the app's business.
+//! Owns its line, the matching rows (by their names, then by the messages they contain) and the scroll position of the
+//! preview. [`Kind`] tells what a choice means. The app provides rows and previews.
 
 use crate::composer::buffer::Buffer;
 use crate::menu::Item;
@@ -16,20 +15,20 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 use std::collections::BTreeSet;
 
-/// What is chosen here.
+/// Kind of thing that is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Session,
-    /// A message of the person's to go back to.
+    /// A message of the user to rewind to.
     Message,
-    /// Messages that a compaction folded away; several can be chosen.
+    /// Messages that a compaction removed from the context; several can be chosen.
     Folded,
 }
 
-/// Characters from which on what was said is searched, too.
+/// Fewest characters with which messages are searched, too.
 const LEAST: usize = 3;
 
-/// One row. `id` is what is chosen.
+/// One row. `id` identifies the choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub id: String,
@@ -39,22 +38,22 @@ pub struct Row {
 pub struct Picker {
     kind: Kind,
     line: Buffer,
-    /// `None`: they are on their way.
+    /// `None` until the rows have arrived.
     rows: Option<Vec<Row>>,
-    /// Rows that match, best first.
+    /// Indices of matching rows, best first.
     found: Vec<usize>,
-    /// Words that were looked for in what was said, and the rows that hold them; not yet known: `None`.
+    /// Words searched in messages, and the ids of the sessions that contain them; `None` while unknown.
     words: String,
     saying: Option<Vec<String>>,
     chosen: usize,
     top: usize,
     preview: Option<(String, String)>,
     scroll: usize,
-    /// Rows that are chosen beside the one with the mark.
+    /// Ids that are chosen in addition to the row at the cursor.
     marked: BTreeSet<String>,
 }
 
-/// What a key came to.
+/// Effect of a key press on the picker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     Stays,
@@ -110,7 +109,7 @@ impl Picker {
         (self.chosen, self.top, self.scroll) = (0, 0, 0);
     }
 
-    /// Words to look for in what was said in the sessions, when they are new.
+    /// Returns the words to search in the messages of sessions, if they are new.
     pub fn asks(&mut self) -> Option<String> {
         let words = self.line.text().trim();
         if self.kind != Kind::Session || words.chars().count() < LEAST || words == self.words {
@@ -120,7 +119,7 @@ impl Picker {
         Some(self.words.clone())
     }
 
-    /// Sessions in which these words were said: they follow those whose names match. What is chosen stays chosen.
+    /// Adds the sessions that contain these words after the ones whose names match. The chosen row stays chosen.
     pub fn said(&mut self, words: &str, sessions: &[String]) {
         if words == self.words {
             self.saying = Some(sessions.to_vec());
@@ -143,7 +142,7 @@ impl Picker {
         self.rows.as_deref()?.get(*self.found.get(self.chosen)?)
     }
 
-    /// The row whose preview is wanted and not there.
+    /// Returns the id of the row whose preview is missing.
     pub fn wants(&self) -> Option<&str> {
         let id = &self.row()?.id;
         self.preview.as_ref().is_none_or(|(shown, _)| shown != id).then_some(id.as_str())

@@ -1,7 +1,7 @@
 //! Pictures of the interface: a frame as SVG or as pixels, drawn by the panes themselves from a list of events.
 //!
-//! Owns the drawing of cells as text on rectangles; `pixels` that of cells as pixels. Reads no file. The SVG knows no font:
-//! the reader's monospaced one is taken, and every run of text is as wide as its cells.
+//! Owns the drawing of cells as text on rectangles; `pixels` draws cells as pixels. Reads no file. The SVG names no
+//! font file: the reader's monospaced font is used, and every run of text is stretched to the width of its cells.
 
 mod pixels;
 
@@ -20,16 +20,16 @@ use std::fmt::Write as _;
 use std::io;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Pixels of a cell and of the text in it, and around the whole.
+/// Size of a cell and of its text, and margin around the picture, in pixels.
 const CELL: (f32, f32) = (8.4, 18.0);
 const FONT: f32 = 14.0;
 const BASELINE: f32 = 13.5;
 const MARGIN: f32 = 12.0;
 
-/// Red, green, blue.
+/// Red, green and blue.
 pub type Rgb = (u8, u8, u8);
 
-/// What the terminal's own colours are in a picture.
+/// Colours that replace the terminal's default colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
     pub text: Rgb,
@@ -37,7 +37,7 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// The one that fits a theme.
+    /// Returns the palette that fits a theme.
     pub fn of(theme: &Theme) -> Self {
         if theme.syntax == Some(Syntax::Light) {
             Self { text: (31, 35, 40), behind: (255, 255, 255) }
@@ -46,14 +46,18 @@ impl Palette {
         }
     }
 
-    /// What a cell is written in, and on.
+    /// Returns the foreground and the background of a cell.
     pub fn cell(self, cell: &Cell) -> (Rgb, Rgb) {
         let (text, behind) = (rgb(cell.fg).unwrap_or(self.text), rgb(cell.bg).unwrap_or(self.behind));
         if cell.modifier.contains(Modifier::REVERSED) { (behind, text) } else { (text, behind) }
     }
 }
 
-/// What the interface shows after `events`, code in its colours.
+/// Draws the interface after `events`, with code in colours.
+///
+/// # Errors
+///
+/// Fails if the frame cannot be drawn.
 pub fn frame(events: impl IntoIterator<Item = Event>, size: Size, theme: Theme) -> io::Result<Buffer> {
     let mut app = App::new(theme);
     app.update(Input::Resize { columns: size.width, rows: size.height });
@@ -72,7 +76,7 @@ pub fn frame(events: impl IntoIterator<Item = Event>, size: Size, theme: Theme) 
     Ok(cells.clone())
 }
 
-/// The text of a frame, without the spaces at the ends of lines.
+/// Returns the text of a frame without the spaces at the ends of lines.
 pub fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for row in rows(buffer) {
@@ -95,7 +99,7 @@ fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
     buffer.content.chunks(usize::from(buffer.area.width).max(1))
 }
 
-/// A frame as an SVG document.
+/// Returns a frame as an SVG document.
 pub fn svg(buffer: &Buffer, palette: Palette) -> String {
     let area = buffer.area;
     let width = f32::from(area.width) * CELL.0 + 2.0 * MARGIN;
@@ -118,7 +122,7 @@ pub fn svg(buffer: &Buffer, palette: Palette) -> String {
     out
 }
 
-/// Cells that look alike.
+/// A run of cells with the same style.
 struct Run {
     end: usize,
     text: String,
@@ -140,7 +144,7 @@ impl Run {
             run.text.push_str(cell.symbol());
             run.columns += width;
             run.end += width;
-            // Boxes and other scripts stand alone, so that no font moves what is behind them.
+            // Box drawing and other scripts are placed one by one, so that no font shifts the text after them.
             let alone = |cell: &Cell| !cell.symbol().is_ascii();
             if alone(cell) || row.get(run.end).is_some_and(alone) {
                 break;
@@ -222,7 +226,7 @@ const SIXTEEN: [Rgb; 16] = [
     (240, 246, 252),
 ];
 
-/// `None`: the terminal's own.
+/// Returns `None` for the terminal's default colour.
 fn rgb(color: Color) -> Option<Rgb> {
     let index = match color {
         Color::Rgb(r, g, b) => return Some((r, g, b)),
@@ -231,7 +235,7 @@ fn rgb(color: Color) -> Option<Rgb> {
     };
     Some(match index {
         0..16 => SIXTEEN[usize::from(index)],
-        // The cube of 6 × 6 × 6, then greys, as xterm has them.
+        // A cube of 6 × 6 × 6 colours, then greys, as in xterm.
         16..232 => {
             let level = |n: u8| if n == 0 { 0 } else { 55 + 40 * n };
             let n = index - 16;

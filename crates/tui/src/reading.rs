@@ -1,6 +1,6 @@
-//! Reading the transcript with keys: search (Ctrl-F), and a block in focus (Alt-Up) to open, copy and search from.
+//! Reading the transcript with keys: search (Ctrl-F), and a focused block (Alt-Up) to open, to copy and to search from.
 //!
-//! Owns what is open of the two and what is typed into the search. The composer keeps what is in it meanwhile.
+//! Owns which of the two is open, and the search text. The composer keeps its text meanwhile.
 
 use crate::text;
 use crate::theme::Theme;
@@ -10,25 +10,25 @@ use ratatui::text::Line;
 
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// The words that are looked for, while they are typed.
+    /// The search text while it is typed.
     search: Option<String>,
-    /// What was looked for last.
+    /// The previous search text.
     last: String,
 }
 
-/// What is to be done after a key.
+/// Action that follows from a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     None,
     Copy(String),
-    /// Nothing is there to copy or to find.
+    /// Report this: there is nothing to copy or to find.
     Say(&'static str),
-    /// Messages that the compaction in focus folded away.
+    /// Bring messages back that the focused compaction removed from the context.
     BringBack,
 }
 
 impl Reading {
-    /// Keys go here.
+    /// True if keys go to the search or the focused block.
     pub fn is_open(&self, transcript: &Transcript) -> bool {
         self.search.is_some() || transcript.focused().is_some()
     }
@@ -82,7 +82,7 @@ impl Reading {
         Outcome::None
     }
 
-    /// The words stay for `n`; what was found stays in view.
+    /// Ends the search. The text is kept for `n`, and the match stays in view.
     fn end_search(&mut self, transcript: &mut Transcript) {
         if let Some(words) = self.search.take().filter(|words| !words.is_empty()) {
             self.last = words;
@@ -119,7 +119,7 @@ impl Reading {
         Outcome::None
     }
 
-    /// The wheel scrolls, the left button selects; what was selected.
+    /// Handles the mouse: the wheel scrolls, the left button selects. When it is released, the selected text is copied.
     pub fn mouse(&mut self, mouse: MouseEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
         match mouse.kind {
             MouseEventKind::ScrollUp => transcript.scroll(-3, theme),
@@ -134,7 +134,7 @@ impl Reading {
         Outcome::None
     }
 
-    /// The last line of the screen while something is open, and the column of the cursor in it.
+    /// Returns the last line of the screen while a search or a focus is open, and the column of the cursor in it.
     pub fn line(
         &self,
         transcript: &Transcript,

@@ -1,6 +1,7 @@
-//! The loop: terminal, agent, host and timers in; effects and frames out. The only part of the crate that waits.
+//! Event loop: input from the terminal, the agent, the host and timers; effects and frames as output. No other part of
+//! the crate waits.
 //!
-//! Takes all inputs that are there before it draws, so that a flood of deltas costs one frame. Knows nothing of panes.
+//! Takes all pending inputs before it draws, so that a burst of deltas costs one frame. Knows nothing of panes.
 
 use crate::app::{App, Preferences};
 use crate::decoder::{Decoded, Decoder};
@@ -21,54 +22,59 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Agent events taken in before the screen is looked at again.
+/// Most agent events that are taken before the screen is considered again.
 const BATCH: usize = 4_096;
 
-/// What the interface is made of.
+/// Parts that the interface is made of.
 pub struct Options {
     pub preferences: Preferences,
     pub notifications: Notifications,
     pub place: Place,
-    /// The end of what was said before; the host is asked for more of it ([`Request::Past`]) when somebody reads back.
+    /// The end of an earlier session. More is requested from the host ([`Request::Past`]) when the user scrolls back.
     pub end: Option<Stretch>,
-    /// What the session has used so far.
+    /// Usage of the session so far.
     pub used: Used,
-    /// The host can be asked for all that was said in it.
+    /// The whole session is on disk, so the host can read any part of it again.
     pub on_disk: bool,
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
-    /// What comes from outside the terminal: signals.
+    /// Inputs that do not come from the terminal: signals.
     pub outside: mpsc::UnboundedReceiver<Input>,
     pub host: Box<dyn Host>,
 }
 
-/// What the interface cannot know or do itself.
+/// Services of the process that contains the interface.
 pub trait Host {
-    /// Answers a request; `None` where there is nothing to say.
+    /// Answers a request; `None` if there is nothing to answer.
     fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>>;
-    /// Text for the system's clipboard, beside the terminal's own means.
+    /// Copies text to the system's clipboard. The terminal's own means is used in any case.
     fn copy(&mut self, text: &str);
-    /// Stops the process as Ctrl-Z does, until it is continued. The terminal has been given back.
+    /// Stops the process as Ctrl-Z does, until it is continued. The terminal has been restored before.
     fn stop(&mut self);
 }
 
-/// Why the loop ended.
+/// Reason for which the loop ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The person left.
+    /// The user quit.
     Quit,
-    /// To another session.
+    /// The user switches to another session.
     Switch(To),
     /// The agent's events ended.
     AgentGone,
     Terminated,
 }
 
-/// Runs until the person leaves. The transcript is in the scrollback afterwards.
+/// Runs until the user leaves. Afterwards the transcript is in the scrollback.
+///
+/// # Errors
+///
+/// Fails if the terminal cannot be read or written to. The terminal's modes are restored first if that is possible.
 pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
     let images = &mut options.preferences.images;
     if options.place == Place::Inline {
-        // What is printed there cannot be drawn over later.
+        // Lines printed into the scrollback cannot be drawn over later, so only a protocol that places images by text
+        // works there.
         *images = images.filter(|images| images.protocol == Some(Protocol::Kitty));
     }
     let asks = match images {
@@ -122,15 +128,15 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
 struct Runner<W: Write> {
     app: App,
     screen: Screen<W>,
-    /// `None` while something else reads the terminal.
+    /// `None` while another program reads the terminal.
     keys: Option<EventStream>,
-    /// Before the keys: what the terminal answers.
+    /// Reads the terminal's answers at the start, before keys are read.
     listener: Option<Listener>,
-    /// The questions that the terminal was asked.
+    /// The queries that the terminal was sent.
     asks: Asks,
-    /// What images are drawn by, where that is sixels.
+    /// The sixel protocol, if images are drawn by it.
     sixels: Option<Protocol>,
-    /// The cell as the system knows it.
+    /// Size of a cell in pixels, as the system reports it.
     cell: Option<(u16, u16)>,
     decoder: Decoder,
     scheduler: Scheduler,
@@ -240,7 +246,7 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
-    /// What the terminal said before its keys are read.
+    /// Handles the terminal's answers that come before keys are read.
     async fn listened(&mut self, listened: Listened) -> io::Result<()> {
         let (events, told) = match listened {
             Listened::Events(events) => (events, None),
@@ -252,9 +258,9 @@ impl<W: Write> Runner<W> {
         }
         let Some(told) = told else { return Ok(()) };
         self.listener = None;
-        // Something that came with the answer may have given the terminal to somebody else.
+        // An event that came with the answer may have run an editor, which opened the stream again already.
         self.keys.get_or_insert_with(EventStream::new);
-        // A window that changed its size meanwhile.
+        // The size of the window may have changed meanwhile.
         self.scheduler.soon(Instant::now());
         if told.answered {
             self.screen.answered();
@@ -274,7 +280,7 @@ impl<W: Write> Runner<W> {
         }
     }
 
-    /// Another font has other cells: images are made anew.
+    /// Requests images again if the font and so the size of a cell has changed.
     async fn cells_changed(&mut self) -> io::Result<()> {
         let now = terminal::cell();
         if now == self.cell {
@@ -304,7 +310,7 @@ impl<W: Write> Runner<W> {
         self.take(input).await
     }
 
-    /// This event and all that are behind it.
+    /// Handles this event and all that are pending.
     async fn agent(&mut self, first: Event) -> io::Result<()> {
         self.scheduler.soon(Instant::now());
         self.take(Input::Agent(first)).await?;
@@ -325,7 +331,7 @@ impl<W: Write> Runner<W> {
     async fn perform(&mut self, effect: Effect) -> io::Result<()> {
         match effect {
             Effect::Send(command) => {
-                // An agent that is gone takes no commands; its events end too.
+                // An agent that has ended takes no commands. Its events end as well, which ends the loop.
                 let _ = self.commands.send(command).await;
             }
             Effect::Ask(request @ Request::Edit { .. }) => return self.edit(request).await,
@@ -354,7 +360,7 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
-    /// The editor has the terminal until it ends.
+    /// Passes the terminal to the editor until that exits.
     async fn edit(&mut self, request: Request) -> io::Result<()> {
         self.keys = None;
         self.listener = None;
@@ -370,7 +376,7 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
-    /// Something else may have had the terminal: its modes are set again, and everything is drawn.
+    /// Sets the terminal's modes again and redraws all, because another program may have used the terminal.
     fn resume(&mut self) -> io::Result<()> {
         if self.keys.is_some() {
             self.screen.leave()?;
@@ -381,7 +387,8 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
-    /// Images are on the screen that they were given to: another one knows nothing of them.
+    /// Forgets sent images. The terminal holds them for the alternate screen only, and a new alternate screen does not
+    /// have them.
     fn images_lost(&mut self) {
         if self.screen.place() == Place::Alternate {
             self.app.forget_images();
@@ -403,10 +410,10 @@ impl<W: Write> Runner<W> {
     }
 }
 
-/// "What colour is behind your text?"
+/// Query for the terminal's background colour.
 const BACKGROUND: &[u8] = b"\x1b]11;?\x07";
 
-/// "Put this into the clipboard" for terminals that understand it.
+/// Sequence that copies text to the clipboard in terminals that support OSC 52.
 fn osc52(text: &str) -> String {
     use base64::Engine as _;
     format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text))

@@ -1,4 +1,5 @@
-//! Text on its way to cells: what is invisible is shown, what is too wide is wrapped. Graphemes stay whole.
+//! Text on its way to cells: invisible characters are shown, and lines that are too wide are wrapped. Graphemes stay
+//! whole.
 //!
 //! Owns [`visible`] (no control character and no bidirectional override of a model or a tool reaches the terminal),
 //! [`wrap`] and [`fit`]. Widths are terminal columns. Knows no theme and no block.
@@ -10,10 +11,11 @@ use std::fmt::Write as _;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Columns of a tab.
+/// Width of a tab in columns.
 const TAB: usize = 4;
 
-/// One line of text as it may be shown: tabs as spaces, controls as their pictures, overrides as `⟨U+202E⟩`.
+/// Returns one line of text as it may be shown: tabs as spaces, control characters as their pictures, overrides as
+/// `⟨U+202E⟩`.
 pub fn visible(line: &str) -> Cow<'_, str> {
     if !line.chars().any(|c| c == '\t' || is_hidden(c)) {
         return Cow::Borrowed(line);
@@ -45,12 +47,12 @@ fn is_hidden(c: char) -> bool {
             | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
 }
 
-/// Columns that `text` takes.
+/// Returns the width of `text` in columns.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The longest beginning of `text` that fits into `columns`, with an ellipsis where something is left out.
+/// Returns the longest start of `text` that fits into `columns`, with an ellipsis if text was left out.
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return Cow::Borrowed(text);
@@ -71,7 +73,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// As [`fit`], but the cut is behind a whole word, if at least half of the columns are filled then.
+/// Like [`fit`], but cuts after a whole word if at least half of the columns stay filled.
 pub fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
     let cut = match fit(text, columns) {
         Cow::Owned(cut) => cut,
@@ -87,12 +89,12 @@ pub fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
     }
 }
 
-/// `text` cut every `columns`, at least one piece.
+/// Cuts `text` every `columns`. Returns at least one piece.
 pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
     pieces(text, |rest| fits(rest, columns))
 }
 
-/// The same, but cut behind a space where a piece has one. Nothing is left out.
+/// Like [`chunks`], but cuts after a space if the piece has one. No text is left out.
 pub fn chunks_of_words(text: &str, columns: usize) -> Vec<&str> {
     pieces(text, |rest| {
         let end = fits(rest, columns);
@@ -100,7 +102,7 @@ pub fn chunks_of_words(text: &str, columns: usize) -> Vec<&str> {
         if behind.is_empty() || behind.starts_with(' ') {
             return end;
         }
-        // Not within the indentation.
+        // Spaces of the indentation are not places to cut.
         let indent = end - piece.trim_start().len();
         piece.rfind(' ').map(|at| at + 1).filter(|at| *at > indent).unwrap_or(end)
     })
@@ -118,7 +120,7 @@ fn pieces(text: &str, end: impl Fn(&str) -> usize) -> Vec<&str> {
     }
 }
 
-/// Bytes of `text` that have room in `columns`; of the first character at least.
+/// Returns how many bytes of `text` fit into `columns`; at least those of the first character.
 fn fits(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, grapheme) in text.grapheme_indices(true) {
@@ -130,17 +132,17 @@ fn fits(text: &str, columns: usize) -> usize {
     text.len()
 }
 
-/// How a line hangs together with the one above.
+/// Relation of a line to the line above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Joint {
-    /// A line of its own.
+    /// The line begins a line of the text.
     #[default]
     Hard,
-    /// It goes on; this much space was left out where it was broken.
+    /// The line continues the line above; this white space was left out at the break.
     Soft(String),
 }
 
-/// `text` without its first `columns`.
+/// Returns `text` without its first `columns`.
 pub fn skip(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, grapheme) in text.grapheme_indices(true) {
@@ -152,7 +154,7 @@ pub fn skip(text: &str, columns: usize) -> &str {
     ""
 }
 
-/// As [`wrap_joined`], without how lines hang together.
+/// Like [`wrap_joined`], without the relations between lines.
 pub fn wrap(
     spans: &[Span<'_>],
     columns: usize,
@@ -162,8 +164,8 @@ pub fn wrap(
     wrap_joined(spans, columns, first, rest).into_iter().map(|(line, _)| line).collect()
 }
 
-/// `spans` as lines of at most `columns`, broken at spaces where possible. `first` and `rest` stand before the first and the
-/// other lines; they are part of the width.
+/// Wraps `spans` into lines of at most `columns`, at spaces where possible. `first` and `rest` are prefixes of the
+/// first and of the other lines; they count towards the width.
 pub fn wrap_joined(
     spans: &[Span<'_>],
     columns: usize,
@@ -190,12 +192,12 @@ pub fn wrap_joined(
 struct Wrapper {
     columns: usize,
     lines: Vec<(Line<'static>, Joint)>,
-    /// Of the current line.
+    /// Relation of the current line to the line above.
     joint: Joint,
     rest: Span<'static>,
     current: Vec<Span<'static>>,
     used: usize,
-    /// Columns of the current line that are prefix.
+    /// Columns of the current line that the prefix takes.
     indent: usize,
     word: Vec<Span<'static>>,
     word_width: usize,
@@ -208,7 +210,7 @@ impl Wrapper {
                 self.flush_word();
                 let room = self.columns.saturating_sub(self.used);
                 if piece.width() > room {
-                    // A space at the edge is where the line breaks; it is not carried over.
+                    // A space at the edge becomes the line break and is not carried over.
                     self.break_line(piece);
                 } else {
                     push(&mut self.current, piece, style);
@@ -264,7 +266,7 @@ impl Wrapper {
     }
 }
 
-/// Without empty spans; ratatui draws them, and they cost.
+/// Removes empty spans, because ratatui draws them, which takes time.
 fn trimmed(spans: Vec<Span<'static>>) -> Vec<Span<'static>> {
     spans.into_iter().filter(|s| !s.content.is_empty()).collect()
 }

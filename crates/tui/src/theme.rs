@@ -1,7 +1,7 @@
-//! Colours and marks by what they mean. No pane names a colour.
+//! Colours and marks, named by their meaning. No pane names a colour.
 //!
-//! A theme is data. [`Theme::plain`] has no colour at all (`NO_COLOR`): everything that colour says is also said by a mark or
-//! a word, so that it can be told without.
+//! A theme is data. [`Theme::plain`] has no colour at all (`NO_COLOR`): everything that a colour expresses is also
+//! expressed by a mark or a word.
 
 use crate::highlight::Class;
 use ratatui::style::{Color, Modifier, Style};
@@ -11,9 +11,9 @@ use ratatui::style::{Color, Modifier, Style};
 pub struct Theme {
     pub name: &'static str,
     pub text: Style,
-    /// Of lesser weight: times, counts, hints.
+    /// Less important text: times, counts, hints.
     pub dim: Style,
-    /// What the eye should find: the prompt, headings, the chosen entry.
+    /// Text to be noticed first: the prompt, headings, the chosen entry.
     pub accent: Style,
     pub user: Style,
     pub code: Style,
@@ -28,16 +28,16 @@ pub struct Theme {
     pub removed_word: Style,
     pub border: Style,
     pub selected: Style,
-    /// Colours of code: by the background, or the terminal's own; none without colours.
+    /// Colours of code; `None` for a theme without colours.
     pub syntax: Option<Syntax>,
 }
 
-/// Which highlighting fits the background.
+/// Palette for code, chosen by the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     Dark,
     Light,
-    /// The terminal's sixteen colours.
+    /// The terminal's own sixteen colours.
     Ansi,
 }
 
@@ -76,12 +76,13 @@ fn fg(color: Color) -> Style {
 }
 
 impl Theme {
-    /// How a word of code is shown, over what it stands on.
+    /// Returns the style of a word of code, applied over the style of its line.
     pub fn class(&self, class: Class) -> Style {
         self.syntax.and_then(|syntax| syntax.colour(class)).map_or_else(Style::new, fg)
     }
 
-    /// Behind the person's messages, over the full width; `None` where the mark before them must do.
+    /// Returns the background of the user's messages over the full width; `None` if only the mark before them shows the
+    /// author.
     pub fn band(&self) -> Option<Style> {
         let (r, g, b) = match self.syntax? {
             Syntax::Ansi => return None,
@@ -91,7 +92,7 @@ impl Theme {
         Some(Style::new().bg(Color::Rgb(r, g, b)))
     }
 
-    /// A line of code that was added or removed; `None` where text itself must say it.
+    /// Returns the background of an added or removed line of code; `None` if the text's own colour must show it.
     pub fn tint(&self, added: bool) -> Option<Style> {
         let tint = match (self.syntax?, self.name) {
             (Syntax::Ansi, _) => return None,
@@ -120,7 +121,7 @@ impl Theme {
         Some(Style::new().bg(Color::Rgb(tint.0, tint.1, tint.2)))
     }
 
-    /// All themes by name, the default first.
+    /// Names of all themes, the default first.
     pub const NAMES: [&'static str; 7] =
         ["dark", "light", "system", "high-contrast", "colour-blind", "ansi", "plain"];
 
@@ -137,15 +138,16 @@ impl Theme {
         }
     }
 
-    /// The same for a terminal with this colour behind its text: light or dark. `system` takes all colours of the one that fits.
+    /// Returns the variant of this theme for a terminal with this background colour, light or dark. `system` takes all
+    /// colours of the matching theme.
     #[must_use]
     pub fn on(&self, (r, g, b): (u8, u8, u8)) -> Self {
-        // Weights of the eye, Rec. 709.
+        // Weights of perceived brightness, Rec. 709.
         let bright = (u32::from(r) * 2126 + u32::from(g) * 7152 + u32::from(b) * 722) / 10_000 > 127;
         match (self.name, bright) {
             ("dark", true) => Self::light(),
             ("light", false) => Self::dark(),
-            // Names of their own: what is laid out is kept by the name of its theme.
+            // Each variant has its own name, because layouts are cached by the name of their theme.
             ("system" | "system-light" | "system-dark", true) => {
                 Self { name: "system-light", ..Self::light() }
             }
@@ -156,8 +158,12 @@ impl Theme {
         }
     }
 
-    /// A theme of a person's own: `base`, and colours by what they mean, as `#rrggbb` or by name. `Err` says what is wrong.
-    /// Its name lives as long as the process: there are few of them.
+    /// Returns a theme that the user wrote: `base`, and colours by meaning, as `#rrggbb` or by name. The name is kept
+    /// in memory as long as the process runs, which is fine because there are few.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the user if a key or a colour is unknown.
     pub fn own<'a>(name: &str, colours: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let colours: Vec<(&str, &str)> = colours.collect();
         let base = colours.iter().find(|(key, _)| *key == "base").map_or("dark", |(_, base)| base);
@@ -233,7 +239,7 @@ impl Theme {
         }
     }
 
-    /// The sixteen colours that the terminal's own palette decides.
+    /// Uses the sixteen colours that the terminal's own palette defines.
     pub fn ansi() -> Self {
         Self {
             name: "ansi",
@@ -279,7 +285,7 @@ impl Theme {
         }
     }
 
-    /// Blue and orange instead of green and red.
+    /// Uses blue and orange instead of green and red.
     pub fn colour_blind() -> Self {
         let blue = Color::Rgb(86, 180, 233);
         let orange = Color::Rgb(230, 159, 0);
@@ -296,7 +302,7 @@ impl Theme {
         }
     }
 
-    /// No colour: bold, underline and reverse only.
+    /// Uses no colour: only bold, underline and reverse.
     pub fn plain() -> Self {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let none = Style::new();

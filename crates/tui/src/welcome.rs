@@ -1,15 +1,16 @@
-//! A page before there is a session: it asks one thing, from a list. Which model to begin with; whether a directory is
-//! trusted.
+//! A page before a session begins: it asks one question with a list of answers, such as the model to begin with, or if
+//! a directory is trusted.
 //!
-//! Owns the page, the choice and a line that is never shown (a key that is pasted). What an answer means, and where entries
-//! that come later (servers that were found) come from, is the caller's business.
+//! Owns the page, the choice and an input line that is never shown (for a pasted key). The caller acts on the answer,
+//! and provides entries that arrive later (servers that were found).
 //!
 //! Invariants:
-//! - Nothing is chosen by keys that were pressed before the page was seen: it is armed [`ARMED`] after a frame, and every key
-//!   before that puts it off. A paste never chooses.
-//! - Letters choose nothing, and a number only after an arrow was pressed. Whoever types a sentence puts the page off again and
-//!   sends the cursor back to the first entry, so the caller's first entry must be the harmless one.
-//! - A secret is on no frame: bullets stand for it. It is in no history, kill ring or clipboard, and `Debug` does not show it.
+//! - Keys pressed before the page was seen choose nothing. The page is armed [`ARMED`] after a frame, and every key
+//!   before that restarts this time. A paste never chooses.
+//! - Letters choose nothing, and a number chooses only after an arrow was pressed. Typing a sentence disarms the page
+//!   and returns the cursor to the first entry, so the caller's first entry must be harmless.
+//! - A secret is never drawn: bullets replace it. It enters no history, kill ring or clipboard, and `Debug` does not
+//!   show it.
 
 use crate::decoder::{Decoded, Decoder};
 use crate::input::{Effect, Timer};
@@ -31,20 +32,20 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How long the page must have been seen, without a key, before one counts.
+/// Time without a key, after the page was drawn, before a key counts.
 pub const ARMED: Duration = Duration::from_millis(300);
-/// What a line that is asked for may hold.
+/// Most bytes of an input line.
 const SECRET_BYTES: usize = 4_096;
 
-/// One answer.
+/// A possible answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What is told to the caller.
+    /// Id that is returned to the caller.
     pub id: String,
     pub item: Item,
-    /// It asks for a line that must not be seen.
+    /// The entry asks for a line that must not be seen.
     pub secret: bool,
-    /// It asks for the address of a server.
+    /// The entry asks for the address of a server.
     pub address: bool,
 }
 
@@ -65,14 +66,14 @@ impl Entry {
     }
 }
 
-/// How it ended.
+/// Result of the page.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The entry with this id.
+    /// The entry with this id was chosen.
     Chosen(String),
-    /// The entry with this id, and what was written for it.
+    /// The entry with this id, and the line that was written for it.
     Written(String, String),
-    /// Esc: none.
+    /// Esc was pressed: no answer.
     None,
 }
 
@@ -86,31 +87,31 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// What is wrong with a line that was written, or what it is: shown beside it while it is written.
+/// Judges an input line: `Ok` describes it, `Err` says what is wrong. Shown beside the line while it is written.
 pub type Judge = fn(&str) -> Result<String, String>;
 
-/// The page.
+/// State of the page.
 pub struct Welcome {
     title: String,
-    /// What is said above the list, wrapped.
+    /// Text above the list, to be wrapped.
     text: Vec<String>,
     entries: Vec<Entry>,
     menu: Menu,
-    /// What is under way (servers that are looked for), below the list.
+    /// Current activity (a search for servers), shown below the list.
     note: String,
     judge: Judge,
-    /// The same for an address.
+    /// Judges the address of a server.
     judge_address: Judge,
-    /// The entry that asks, and what was written so far.
+    /// Id of the entry that asks for a line, and the text written so far.
     writing: Option<(String, String)>,
     said: String,
     top: usize,
     armed: bool,
-    /// An arrow was pressed since the page was armed: numbers count.
+    /// An arrow was pressed since the page was armed, so numbers count.
     focused: bool,
-    /// A timer that arms it is under way, where a session has the page.
+    /// Within a session: the timer that arms the page is running.
     waits: bool,
-    /// Name of the effect of Esc.
+    /// Description of what Esc does.
     leaves: &'static str,
 }
 
@@ -136,7 +137,7 @@ impl Welcome {
         page
     }
 
-    /// A line about the search that is under way.
+    /// Sets the line about a running search.
     #[must_use]
     pub fn noting(self, note: &str) -> Self {
         Self { note: note.to_owned(), ..self }
@@ -148,13 +149,14 @@ impl Welcome {
         Self { leaves: "closes", ..self }
     }
 
-    /// A key within a session. One that comes before the page was read puts it off.
+    /// Handles a key within a session. A key that comes before the page was read restarts the time until it counts as
+    /// read.
     pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer> {
         self.waits &= self.armed;
         self.key(key)
     }
 
-    /// The page was painted within a session: after some time without a key it is armed.
+    /// Records that the page was drawn within a session. It is armed after some time without a key.
     pub fn painted(&mut self) -> Vec<Effect> {
         if self.armed || std::mem::replace(&mut self.waits, true) {
             return Vec::new();
@@ -180,8 +182,8 @@ impl Welcome {
         self.menu.set(self.entries.iter().enumerate().map(numbered).collect());
     }
 
-    /// Entries that came later, above the last `before`. What the person has moved to stays chosen; else the cursor is on the
-    /// first entry. `note`: what is under way now.
+    /// Inserts entries that arrived later, above the last `before` ones. The entry that the user moved to stays chosen.
+    /// Otherwise the cursor stays on the first entry. `note`: the current activity.
     pub fn more(&mut self, entries: Vec<Entry>, before: usize, note: &str) {
         note.clone_into(&mut self.note);
         let chosen = self.menu.at();
@@ -192,12 +194,12 @@ impl Welcome {
         self.menu.choose(moved);
     }
 
-    /// It has been on the screen for long enough.
+    /// Arms the page after it has been on the screen for long enough.
     pub fn arm(&mut self) {
         self.armed = true;
     }
 
-    /// `Some`: it is answered.
+    /// Handles a key. Returns the answer when the page is finished.
     pub fn key(&mut self, key: KeyEvent) -> Option<Answer> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && key.code == KeyCode::Char('c') {
@@ -238,7 +240,7 @@ impl Welcome {
         }
     }
 
-    /// Somebody types: nothing counts until they pause.
+    /// Disarms the page, because the user is typing.
     fn put_off(&mut self) {
         (self.armed, self.focused) = (false, false);
         self.menu.choose(0);
@@ -252,7 +254,7 @@ impl Welcome {
         Some(Answer::Chosen(entry.id.clone()))
     }
 
-    /// True if what is written is an address, which may be seen.
+    /// True if the line is an address, which may be shown.
     fn writes_address(&self) -> bool {
         let id = self.writing.as_ref().map(|(id, _)| id);
         self.entries.iter().any(|entry| entry.address && Some(&entry.id) == id)
@@ -269,7 +271,7 @@ impl Welcome {
                 Err(why) => {
                     self.said = why;
                     if !is_address {
-                        // The line is on no screen, so nobody could correct it.
+                        // The line is never shown, so it cannot be corrected and is cleared.
                         line.clear();
                     }
                 }
@@ -282,7 +284,7 @@ impl Welcome {
         None
     }
 
-    /// One event of the terminal. `Some`: it is answered.
+    /// Handles an event of the terminal. Returns the answer when the page is finished.
     pub fn event(&mut self, event: TerminalEvent) -> Option<Answer> {
         match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => return self.key(key),
@@ -297,7 +299,7 @@ impl Welcome {
         None
     }
 
-    /// Into the line that is asked for; to nothing else.
+    /// Pastes into the input line, and nowhere else.
     pub fn paste(&mut self, pasted: &str) {
         let Some((_, line)) = &mut self.writing else { return };
         let pasted: String = pasted.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
@@ -308,7 +310,7 @@ impl Welcome {
         }
     }
 
-    /// The wheel.
+    /// Scrolls the text, as the mouse wheel does.
     pub fn scroll(&mut self, lines: isize) {
         self.top = self.top.saturating_add_signed(lines);
     }
@@ -321,7 +323,7 @@ impl Welcome {
         }
         let width = usize::from(area.width);
         let foot = self.foot(width, theme);
-        // The list and what it is chosen by stay; what is said above gives way, and scrolls.
+        // The list and the keys stay. If there is too little room, the text above scrolls.
         let rows = self.menu.height() + 1;
         let [head, list, note] = [
             area.height.saturating_sub(rows + foot.len() as u16).min(area.height),
@@ -375,7 +377,7 @@ impl Welcome {
         lines
     }
 
-    /// The line that is written, what is wrong with it, what is under way, the keys.
+    /// Returns the input line with its judgement, the current activity, and the keys.
     fn foot(&self, width: usize, theme: &Theme) -> Vec<Line<'static>> {
         let fit = |text: &str| text::fit(text, width).into_owned();
         let mut lines = Vec::new();
@@ -410,14 +412,18 @@ impl Welcome {
     }
 }
 
-/// What comes while the page is shown: entries, above the last so many, and what is under way now.
+/// News while the page is shown: entries to insert above the last `before` ones, and the current activity.
 pub struct News {
     pub entries: Vec<Entry>,
     pub before: usize,
     pub note: String,
 }
 
-/// Shows the page until it is answered. The terminal is as before then, and nothing of the page is left on it.
+/// Shows the page until it is answered. The terminal is restored afterwards, and nothing of the page is left on it.
+///
+/// # Errors
+///
+/// Fails if the terminal cannot be read or written to.
 pub async fn run<W: Write>(
     out: W,
     theme: &Theme,

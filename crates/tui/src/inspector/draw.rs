@@ -1,4 +1,4 @@
-//! The pages of the inspector on the screen.
+//! Drawing of the inspector's pages.
 
 use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
 use crate::answers::Answer;
@@ -11,12 +11,12 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget as _};
 
-/// From this width on, days and words instead of times and letters.
+/// From this width on, columns show dates and words instead of times and letters.
 const WIDE: usize = 70;
-/// From this height on, what is chosen is told in lines of their own.
+/// From this height on, the chosen row is described in lines of its own.
 const TALL: u16 = 16;
 
-/// Text cut at the edge of the screen, every character of it shown.
+/// Text wrapped at the edge of the screen, with every character made visible.
 pub(super) struct Wrapped {
     text: String,
     width: usize,
@@ -46,7 +46,7 @@ impl Wrapped {
         &self.lines[self.top..(self.top + shown).min(self.lines.len())]
     }
 
-    /// How far down it is, where not all of it is in view.
+    /// Describes the scroll position if not all of the text fits.
     fn place(&self, shown: usize) -> String {
         match self.lines.len().checked_sub(shown) {
             Some(rest @ 1..) => format!("{} % · ", 100 * self.top.min(rest) / rest),
@@ -83,7 +83,7 @@ impl Inspector {
             put(y, &line, if chosen { theme.selected } else { theme.text });
             y += 1;
         }
-        // How far down a text is, is known when it is wrapped.
+        // The scroll position in these lines is known only now that the page was laid out.
         let below = self.below(width, area.height);
         let asking = self.asking.is_some();
         for (n, line) in below.iter().enumerate() {
@@ -99,7 +99,7 @@ impl Inspector {
         }
     }
 
-    /// The title, and the names of the columns.
+    /// Returns the title and the names of the columns.
     fn head(&self, width: usize) -> (String, Option<String>) {
         match self.levels.last() {
             Some(Level::Spans { request, page }) => {
@@ -141,7 +141,7 @@ impl Inspector {
         }
     }
 
-    /// What stands under the page: the question, or what is chosen, what was said, and the keys.
+    /// Returns the lines under the page: the question or the chosen row, the last message, and the keys.
     fn below(&self, width: usize, height: u16) -> Vec<String> {
         let wrapped = |line: &str| -> Vec<String> {
             let line = text::visible(line).into_owned();
@@ -154,7 +154,7 @@ impl Inspector {
             out.push("─".repeat(width));
             let told = |line: &&str| height >= TALL || !line.starts_with("Items: ");
             out.extend(plan.to_string().lines().filter(told).flat_map(wrapped));
-            // The end of it says what it costs; a page that is too small for all of it shows that.
+            // The last lines of the plan state the cost, so a small screen shows the end.
             let rows_of_answers = if height < TALL { 2 } else { ANSWERS.len() + 1 };
             let most = usize::from(height).saturating_sub(2 + rows_of_answers);
             let skip = out.len().saturating_sub(most);
@@ -247,7 +247,7 @@ fn span(row: &SpanRow, chosen: bool, width: usize) -> String {
     format!("{mark}{seq:>6} {tokens:>7}  {sent:<6} {cache:<7}  {what}{applied}: {preview}")
 }
 
-/// Where the chosen span is from.
+/// Describes the source of the chosen span.
 fn about(row: &SpanRow) -> String {
     let mut parts =
         vec![row.source.clone().map_or_else(|| row.label.clone(), |source| format!("from {source}"))];

@@ -1,9 +1,9 @@
-//! The context inspector: every request as it was sent, what it is made of, the exact bytes, what differs from the request
-//! before; and what the model would see next, with items to drop, collapse and pin.
+//! Context inspector: every request as it was sent, its spans, their exact bytes, and the differences to the previous
+//! request. It also shows the request that would be sent next, whose items can be dropped, collapsed and pinned.
 //!
-//! Owns which page is open and what is chosen on it. Pages come from the host, changes from the agent: each is shown with
-//! what it does to the cache, and asked about once. This is the one pane that shows what is for the model only: a person
-//! opened it to see exactly that. Nothing of it outlives the pane.
+//! Owns the open page and the chosen row on it. Pages come from the host and changes from the agent. Each change is
+//! shown with its effect on the cache, and confirmed once. This is the only pane that shows content meant for the model
+//! alone, because the user opens it to see exactly that. Nothing is kept when the pane closes.
 
 mod draw;
 mod list;
@@ -15,25 +15,25 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use draw::Wrapped;
 use list::List;
 
-/// What the host is asked for. Request 0 is what would be sent now.
+/// Page to request from the host. Request 0 is the one that would be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspect {
     Requests,
     Spans {
         request: usize,
     },
-    /// The bytes of the span with this place in [`Inspected::Spans`].
+    /// The bytes of the span with this index in [`Inspected::Spans`].
     Bytes {
         request: usize,
         span: usize,
     },
-    /// What differs from the request before.
+    /// The differences to the previous request.
     Diff {
         request: usize,
     },
 }
 
-/// The host's answer.
+/// A page as the host returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inspected {
     Requests(Vec<SentRow>),
@@ -41,16 +41,17 @@ pub enum Inspected {
     Text { title: String, text: String },
 }
 
-/// A request that was sent. Sizes are as the provider reported them.
+/// A request that was sent. Sizes are in tokens, as the provider reported them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentRow {
-    /// From 1; 0: it was not sent yet.
+    /// Number of the request, counted from 1; 0 for one that was not sent yet.
     pub number: usize,
-    /// Day and time of day.
+    /// Date and time of day.
     pub time: String,
     pub tokens: Option<u64>,
     pub cached: Option<u64>,
-    /// What it was for, where that is no step of a turn; what changed before it that the cache had; why the cache missed.
+    /// Purpose of the request if it is not a step of a turn, changes before it to content that was cached, and the
+    /// reason for a cache miss.
     pub notes: Vec<String>,
 }
 
@@ -59,28 +60,28 @@ pub struct SentRow {
 pub struct SpanRow {
     pub seq: Option<u64>,
     pub kind: String,
-    /// Rules file, tool, role.
+    /// Name of a rules file or tool, or the role of a message.
     pub label: String,
-    /// File, call, compaction or model that it is from.
+    /// The file, call, compaction or model that it comes from.
     pub source: Option<String>,
     pub tokens: u64,
-    /// `read`, `written`, `fresh`; empty where nothing is known.
+    /// `read`, `written` or `fresh`; empty if unknown.
     pub cache: String,
-    /// Whether the request before had these bytes at this place.
+    /// True if the previous request had these bytes at this place.
     pub sent_before: Option<bool>,
-    /// Where it stands in the bytes.
+    /// Start and end in the bytes of the request.
     pub bytes: Option<(usize, usize)>,
-    /// What was done to it: `pruned`, `escaped`, …
+    /// Changes applied to the span: `pruned`, `escaped`, …
     pub applied: Vec<String>,
     pub preview: String,
-    /// People do not see it anywhere else.
+    /// The user sees this content nowhere else.
     pub hidden: bool,
 }
 
-/// The answers to a change, long and short.
+/// Answers to a change, in long and short form.
 const ANSWERS: [(&str, &str); 2] = [("Yes, change it", "yes"), ("No, leave it", "no")];
 
-/// One page; what it was opened from lies below it.
+/// A page, stacked on the page that it was opened from.
 enum Level {
     Requests(Option<List<SentRow>>),
     Spans { request: usize, page: Option<(String, List<SpanRow>)> },
@@ -89,20 +90,20 @@ enum Level {
 
 pub struct Inspector {
     levels: Vec<Level>,
-    /// What the host was asked last; anything else that comes is late.
+    /// The request that the host answers next. Answers to any other request are late and dropped.
     awaited: Option<Inspect>,
-    /// What a change would do, and the answers to that.
+    /// The plan of a change, and the answers to it.
     asking: Option<(ContextPlan, AnswerList)>,
-    /// What came of the last key, in a line.
+    /// The result of the last key, in one line.
     said: String,
-    /// The list of requests is of before a change.
+    /// A change has made the list of requests out of date.
     stale: bool,
     /// Rows of the page on the last frame.
     rows: usize,
 }
 
 impl Inspector {
-    /// At the list of requests, or at the spans of one.
+    /// Opens the list of requests, or the spans of one request.
     pub fn open(request: Option<usize>) -> (Self, Vec<Effect>) {
         let mut inspector = Self {
             levels: Vec::new(),
@@ -129,7 +130,7 @@ impl Inspector {
         vec![Effect::Ask(Request::Inspect(asked))]
     }
 
-    /// The host's answer; one to a page that was left is dropped.
+    /// Handles the host's answer. An answer for a page that was closed is dropped.
     pub fn answered(&mut self, asked: Inspect, result: Result<Inspected, String>) -> Vec<Effect> {
         if self.awaited != Some(asked) {
             return Vec::new();
@@ -163,26 +164,26 @@ impl Inspector {
         Vec::new()
     }
 
-    /// What a change would do: it can be answered once it has been read.
+    /// Shows the plan of a change. It can be answered once it has been read.
     pub fn planned(&mut self, plan: ContextPlan) {
         self.said.clear();
         self.asking = Some((plan, AnswerList::default()));
     }
 
-    /// It was painted.
+    /// Records that the page was drawn.
     pub fn painted(&mut self) -> Vec<Effect> {
         let wake = self.asking.as_mut().and_then(|(_, list)| list.painted(false));
         wake.map(|millis| Effect::Wake(millis, Timer::Page)).into_iter().collect()
     }
 
-    /// The time that [`Self::painted`] asked for is over.
+    /// Handles the end of the time that [`Self::painted`] asked for.
     pub fn arm(&mut self) {
         if let Some((_, list)) = &mut self.asking {
             list.due(false);
         }
     }
 
-    /// The context is another one: the pages are asked for anew.
+    /// Requests the pages again after the context changed.
     pub fn changed(&mut self, what: &str) -> Vec<Effect> {
         self.asking = None;
         what.clone_into(&mut self.said);
@@ -197,17 +198,17 @@ impl Inspector {
         }
     }
 
-    /// What the agent or the host has to say while the pane hides where it would stand.
+    /// Shows a line from the agent or the host, because the pane hides the transcript.
     pub fn say(&mut self, what: &str) {
         what.clone_into(&mut self.said);
     }
 
-    /// Whether it waits for an answer.
+    /// True while a plan waits for an answer.
     pub fn is_asking(&self) -> bool {
         self.asking.is_some()
     }
 
-    /// `None`: it closes.
+    /// Handles a key; `None`: the pane closes.
     pub fn key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && matches!(key.code, KeyCode::Char('c')) {
@@ -241,7 +242,8 @@ impl Inspector {
         Some(Vec::new())
     }
 
-    /// Yes is the first answer, no the second. There is nothing to write here: other keys do nothing.
+    /// Handles a key while a plan is shown: yes is the first answer, no the second. Other keys do nothing, because the
+    /// inspector has no text field.
     fn asked_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let Some((plan, list)) = &mut self.asking else { return Vec::new() };
         let plan = plan.plan;
@@ -262,7 +264,7 @@ impl Inspector {
         Vec::new()
     }
 
-    /// Up (negative) or down by rows.
+    /// Scrolls by rows: up if negative, else down.
     pub fn go(&mut self, by: isize) {
         match self.levels.last_mut() {
             Some(Level::Requests(Some(list))) => list.go(by),
@@ -278,7 +280,8 @@ impl Inspector {
         if self.levels.is_empty() { None } else { Some(self.uncovered()) }
     }
 
-    /// What lay below is on top again: the list is asked for where it was never there or is of before a change.
+    /// Shows the page below the closed one. The list of requests is requested again if it never arrived or is out of
+    /// date.
     fn uncovered(&mut self) -> Vec<Effect> {
         match self.levels.last() {
             Some(Level::Requests(rows)) if rows.is_none() || self.stale => {
@@ -318,7 +321,7 @@ impl Inspector {
         self.ask(asked)
     }
 
-    /// The chosen span's message, left out, made a stub or pinned: the agent says what that would do.
+    /// Asks the agent what it would mean to drop, collapse or pin the chosen span's message.
     fn change_item(&mut self, key: char) -> Vec<Effect> {
         let Some(Level::Spans { page: Some((_, list)), .. }) = self.levels.last() else { return Vec::new() };
         let Some(seq) = list.row().and_then(|row| row.seq).filter(|seq| *seq > 0) else {

@@ -1,7 +1,8 @@
-//! A frame as pixels, for a PNG: Spleen's bitmap font (12 × 24, BSD-2-Clause, from the crate `spleen-font`).
+//! A frame as pixels, for a PNG, in Spleen's bitmap font (12 × 24, BSD-2-Clause, from the crate `spleen-font`).
 //!
-//! Owns the signs that the font lacks and the interface draws: blocks by their eighths, arrows and marks by strokes. Any other
-//! character that it lacks is a box as wide as the character. Bold is drawn twice, one pixel apart; italic is not told.
+//! Owns the characters that the interface draws and the font lacks: blocks by eighths of a cell, arrows and marks by
+//! strokes. Any other missing character becomes a box of the character's width. Bold is drawn twice, one pixel apart.
+//! Italic is not shown.
 
 use super::{Palette, Rgb, rows};
 use ratatui::buffer::{Buffer, Cell};
@@ -10,11 +11,11 @@ use spleen_font::FONT_12X24;
 use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Pixels of a cell, and around the whole.
+/// Size of a cell and margin around the picture, in pixels.
 const CELL: (usize, usize) = (12, 24);
 const MARGIN: usize = 16;
 
-/// Rows of pixels, three bytes each: red, green, blue.
+/// An image: rows of pixels with three bytes each (red, green, blue).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pixels {
     pub width: usize,
@@ -22,7 +23,7 @@ pub struct Pixels {
     pub rgb: Vec<u8>,
 }
 
-/// A frame as pixels.
+/// Draws a frame as pixels.
 pub fn pixels(buffer: &Buffer, palette: Palette) -> Pixels {
     let font = Font::new(FONT_12X24);
     let width = usize::from(buffer.area.width) * CELL.0 + 2 * MARGIN;
@@ -44,17 +45,17 @@ pub fn pixels(buffer: &Buffer, palette: Palette) -> Pixels {
     canvas.pixels
 }
 
-/// A font in the format PSF 2: a head of 32 bytes, bitmaps, and for each of them the characters that it stands for in UTF-8,
-/// up to a byte 255 (behind a byte 254 sequences of several, which are left out).
+/// A font in the format PSF 2: a header of 32 bytes, then bitmaps. For each bitmap follow the characters it represents
+/// in UTF-8, ended by a byte 255. After a byte 254 come sequences of several characters, which are ignored.
 struct Font {
     bitmaps: &'static [u8],
-    /// Which bitmap.
+    /// Index of the bitmap for each character.
     at: HashMap<char, usize>,
 }
 
 impl Font {
     const HEAD: usize = 32;
-    /// Bytes of a row of pixels, and of a bitmap.
+    /// Bytes of one row of pixels, and of one bitmap.
     const ROW: usize = CELL.0.div_ceil(8);
     const BITMAP: usize = Self::ROW * CELL.1;
 
@@ -79,7 +80,7 @@ impl Font {
     }
 }
 
-/// What is drawn on, and the cell that is drawn.
+/// The image, and the position of the current cell.
 struct Canvas {
     pixels: Pixels,
     left: usize,
@@ -141,7 +142,7 @@ impl Canvas {
         }
     }
 
-    /// Parts of a cell, in eighths.
+    /// Draws a block character by eighths of the cell. Returns false if `c` is none.
     fn block(&mut self, c: char) -> bool {
         let (width, height) = CELL;
         match c {
@@ -176,7 +177,7 @@ impl Canvas {
         !strokes.is_empty()
     }
 
-    /// A line of two pixels.
+    /// Draws a line that is two pixels wide.
     fn line(&mut self, (x, y): (i32, i32), (to_x, to_y): (i32, i32)) {
         let steps = (to_x - x).abs().max((to_y - y).abs()).max(1);
         for step in 0..=steps {
@@ -187,10 +188,10 @@ impl Canvas {
     }
 }
 
-/// From here to there.
+/// Start and end of a stroke, in pixels of a cell.
 type Stroke = ((i32, i32), (i32, i32));
 
-/// Signs that the interface draws and the font lacks.
+/// Returns the strokes of a character that the interface draws and the font lacks.
 fn strokes(c: char) -> &'static [Stroke] {
     match c {
         '→' => &[((1, 12), (9, 12)), ((5, 8), (9, 12)), ((5, 16), (9, 12))],
@@ -234,7 +235,7 @@ mod tests {
     use ratatui::layout::Rect;
     use std::collections::HashSet;
 
-    /// The pixels of one cell that are written.
+    /// Returns the pixels that are set in one cell.
     fn drawn(symbol: &str) -> HashSet<(usize, usize)> {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 2, 1));
         buffer.set_string(0, 0, symbol, ratatui::style::Style::new());

@@ -1,13 +1,15 @@
-//! How full the context is and what fills it: a stacked bar with the compaction threshold marked, and its legend.
+//! Context meter: how full the context is and what fills it, as a stacked bar with the compaction threshold marked, and
+//! its legend.
 //!
-//! Each part has a mark of its own, so that it can be told without colours. Knows only the figures of the last request.
+//! Each part has its own character, so that it is recognizable without colours. Knows only the figures of the last
+//! request, in tokens.
 
 use crate::theme::Theme;
 use becket_types::{SpanKind, Tokens};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// What people tell apart.
+/// Part of the context, as the user is shown it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     System,
@@ -58,14 +60,14 @@ impl Part {
     }
 }
 
-/// The figures of the last request.
+/// The figures of the last request, in tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meter {
     pub used: u64,
     pub usable: u64,
     pub window: u64,
     threshold: u64,
-    /// Estimates, one for each of [`Part::ALL`].
+    /// Estimated tokens, one for each of [`Part::ALL`].
     parts: [u64; 5],
 }
 
@@ -88,18 +90,18 @@ impl Meter {
         if self.usable == 0 { 0 } else { (self.used * 100).div_ceil(self.usable).min(999) }
     }
 
-    /// Nearer to the threshold than a tenth of it.
+    /// True if less than a tenth of the threshold is left before it.
     pub fn is_tight(&self) -> bool {
         self.threshold > 0 && self.used >= self.threshold - self.threshold / 10
     }
 
-    /// The bar: parts in proportion to what was measured, then what is free; `┃` where a compaction is owed.
+    /// Returns the bar: parts in proportion to their tokens, then free space, with `┃` at the compaction threshold.
     pub fn bar(&self, cells: usize, theme: &Theme) -> Vec<Span<'static>> {
         if self.usable == 0 || cells == 0 {
             return Vec::new();
         }
         let sum: u64 = self.parts.iter().sum();
-        // Estimates are scaled to what the provider counted.
+        // Estimates are scaled so that their sum is the number that the provider counted.
         let scaled = |tokens: u64| {
             if sum == 0 { 0 } else { (tokens as f64 / sum as f64 * self.used as f64) as u64 }
         };
@@ -113,7 +115,7 @@ impl Meter {
     }
 }
 
-/// A bar of so many cells: `parts` of `of` one behind the other, then dots, and `┃` at `mark`.
+/// Returns a bar of `cells` cells: `parts` in proportion to `of`, then dots, and `┃` at `mark`.
 pub fn stacked(
     parts: &[(Part, u64)],
     of: u64,

@@ -1,8 +1,8 @@
-//! The status line, and the line above the composer that says what is going on.
+//! The status line, and the line above the composer that shows the current activity.
 //!
-//! Everything shown is derived from events and the host's answers; it says "working" only while a turn runs. Wakes once a
-//! second during a turn for the elapsed time, every five while commands run in the background, never otherwise. How the context is drawn is [`meter`]'s, the person's own
-//! line [`script`]'s.
+//! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
+//! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
+//! otherwise. [`meter`] draws the context, [`script`] the output of the user's status line program.
 
 pub mod meter;
 pub mod script;
@@ -20,17 +20,17 @@ use ratatui::text::{Line, Span};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Rows that there must be for the header.
+/// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
-/// Columns without which a title says nothing.
+/// Fewest columns of a title. A shorter one would say nothing.
 const TITLE: usize = 12;
-/// Columns from which on the line says of what the context is a part.
+/// Columns from which on the line adds the word "usable" to the size of the context.
 const NAMED: usize = 60;
-/// Cells of the bar, where there is room.
+/// Cells of the bar, if they fit.
 const BAR: usize = 20;
-/// While commands run in the background, they are counted this often, in milliseconds.
+/// Interval in milliseconds at which commands in the background are counted.
 const JOBS: u64 = 5_000;
-/// From a change to the person's own status line being asked for, in milliseconds.
+/// Delay in milliseconds between a change and the next run of the user's status line program.
 const DEBOUNCE: u64 = 300;
 
 #[derive(Debug, Default)]
@@ -44,36 +44,36 @@ pub struct Status {
     meter: Meter,
     usage: Usage,
     cost: Cost,
-    /// What this turn, or the last one, cost.
+    /// Cost of the current turn, or of the last one.
     turn_cost: Cost,
     api_millis: u64,
     millis: u64,
     turn: Option<Turn>,
-    /// A message that goes away.
+    /// A message that disappears by itself.
     toast: Option<String>,
-    /// A command of the person's that runs.
+    /// The user's shell command that is running.
     command: Option<String>,
-    /// All that is known is shown, not the most important facts alone; the key that changes this.
+    /// Everything known is shown, not only the most important facts. `key` toggles this.
     whole: bool,
     key: Option<String>,
-    /// There is a program for the status line; what it printed last.
+    /// The user has a program for the status line; `script` is its last output.
     scripted: bool,
     script: Vec<String>,
     waiting: bool,
-    /// Commands that run in the background.
+    /// The number of commands that run in the background.
     jobs: usize,
-    /// A summary is made in the background: it is not there yet, or it is.
+    /// A summary is being prepared in the background, or is ready.
     summary: Option<PreparationState>,
 }
 
-/// Seconds since the turn began, and what is being done.
+/// Seconds since the turn began, and the current activity.
 #[derive(Debug, Default)]
 struct Turn {
     seconds: u64,
     doing: String,
-    /// A request failed and is repeated; `doing` is its error.
+    /// A request failed and will be repeated; `doing` is the error.
     retry: Option<Retry>,
-    /// No turn: the context is compacted because the person asked for it.
+    /// No turn runs: the user requested a compaction.
     compacting: bool,
 }
 
@@ -81,24 +81,24 @@ struct Turn {
 struct Retry {
     attempt: u32,
     max: u32,
-    /// Seconds until the request goes out again.
+    /// Seconds until the request is sent again.
     seconds: u64,
 }
 
 impl Status {
-    /// The person has a program of their own for the line.
+    /// Sets if the user has a program for the line.
     pub fn scripted(mut self, scripted: bool) -> Self {
         self.scripted = scripted;
         self
     }
 
-    /// The key that shows the whole line.
+    /// Sets the key that shows the whole line.
     pub fn with_key(mut self, key: Option<String>) -> Self {
         self.key = key;
         self
     }
 
-    /// Shows everything, or the most important facts again.
+    /// Switches between all facts and the most important ones.
     pub fn toggle_whole(&mut self) {
         self.whole = !self.whole;
     }
@@ -164,7 +164,7 @@ impl Status {
                     Event::PermissionAsked(_) => self.doing("waiting for you"),
                     Event::ToolStarted { name, .. } => self.doing(&format!("subagent: running {name}")),
                     Event::StepStarted { .. } => self.doing("subagent: waiting for the model"),
-                    // What it uses counts as it comes.
+                    // The usage of a subagent counts while it works.
                     Event::AssistantMessage { .. } => self.event(what),
                     _ => Vec::new(),
                 };
@@ -186,13 +186,13 @@ impl Status {
         Vec::new()
     }
 
-    /// What the session had used before this process was running.
+    /// Adds the usage of the session before this process started.
     pub fn begin_with(&mut self, used: Used) {
         self.usage += used.usage;
         self.cost += used.cost;
     }
 
-    /// What an event adds.
+    /// Adds the usage that an event reports.
     fn used(&mut self, event: &Event) {
         if let Event::AssistantMessage { usage, cost, api_time, .. } = event {
             self.usage += *usage;
@@ -201,7 +201,7 @@ impl Status {
         }
     }
 
-    /// The person's own line is made anew, but not for every change.
+    /// Schedules a run of the user's status line program. Further changes before that run are covered by it.
     fn changed(&mut self) -> Vec<Effect> {
         if !self.scripted || std::mem::replace(&mut self.waiting, true) {
             return Vec::new();
@@ -209,7 +209,7 @@ impl Status {
         vec![Effect::Wake(DEBOUNCE, Timer::StatusLine)]
     }
 
-    /// The time has come.
+    /// Runs the user's status line program after the delay.
     pub fn script_due(&mut self, vim: Option<&str>) -> Vec<Effect> {
         self.waiting = false;
         vec![Effect::Ask(Request::StatusLine { told: self.told(vim) })]
@@ -223,7 +223,8 @@ impl Status {
         self.branch = branch;
     }
 
-    /// How many commands run in the background. While any does, it is looked again: they end by themselves.
+    /// Sets the number of commands in the background. While there are any, they are counted again, because they end by
+    /// themselves.
     pub fn set_jobs(&mut self, jobs: usize) -> Vec<Effect> {
         self.jobs = jobs;
         if jobs > 0 { vec![Effect::Wake(JOBS, Timer::Jobs)] } else { Vec::new() }
@@ -237,7 +238,7 @@ impl Status {
         &self.model
     }
 
-    /// The models to choose from, the one in use before all others.
+    /// Returns the models to choose from, the current one first.
     pub fn model_first(&self, mut models: Vec<(String, String)>) -> Vec<Item> {
         let at = models.iter().position(|(name, _)| *name == self.model);
         let detail = at.map(|at| models.remove(at).1).filter(|detail| !detail.is_empty());
@@ -246,7 +247,7 @@ impl Status {
         own.into_iter().chain(models).map(|(name, detail)| Item { name, detail }).collect()
     }
 
-    /// The session and its folder, for the title of the terminal's window.
+    /// Returns the session and its folder, for the title of the terminal's window.
     pub fn title(&self) -> String {
         let name = self.title.as_deref().unwrap_or("becket");
         match self.cwd.file_name() {
@@ -255,18 +256,19 @@ impl Status {
         }
     }
 
-    /// The title of the session, as far as it fits into so many columns.
+    /// Returns the title of the session, shortened to this many columns.
     pub fn session_title(&self, columns: usize) -> Option<String> {
         let title = self.title.as_deref().map(str::trim).filter(|title| !title.is_empty())?;
         (columns >= TITLE).then(|| text::fit(&text::visible(title), columns).into_owned())
     }
 
-    /// The model's window and what of it can be used, as the agent last said; 0 before it did.
+    /// Returns the model's context window and its usable part in tokens, as the agent last reported them; 0 before
+    /// that.
     pub fn window(&self) -> (u64, u64) {
         (self.meter.window, self.meter.usable)
     }
 
-    /// The session goes on under this mode, as was asked.
+    /// Sets the permission mode that the user chose.
     pub fn set_mode(&mut self, mode: &str) -> Vec<Effect> {
         mode.clone_into(&mut self.mode);
         self.changed()
@@ -277,7 +279,7 @@ impl Status {
         self.changed()
     }
 
-    /// What a status line program reads; the shape that such programs know.
+    /// Returns the JSON for a status line program, in the shape that such programs expect.
     fn told(&self, vim: Option<&str>) -> Value {
         let name = self.model.rsplit('/').next().unwrap_or_default();
         let percent = self.meter.percent().min(100);
@@ -323,12 +325,12 @@ impl Status {
         }
     }
 
-    /// A prompt was sent: the turn begins for the person who sent it.
+    /// Shows that a turn begins when the user sends a prompt.
     pub fn sent(&mut self) -> Vec<Effect> {
         self.doing("sending")
     }
 
-    /// A second has passed.
+    /// Handles the passing of a second.
     pub fn tick(&mut self) -> Vec<Effect> {
         match &mut self.turn {
             Some(turn) => {
@@ -345,7 +347,7 @@ impl Status {
         vec![Effect::Wake(3_000, Timer::Toast)]
     }
 
-    /// The passing message, as a line above the composer.
+    /// Returns the temporary message as a line above the composer.
     pub fn note(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
         let toast = text::visible(self.toast.as_ref()?);
         Some(Line::styled(text::fit_words(&toast, usize::from(width)).into_owned(), theme.accent))
@@ -355,7 +357,7 @@ impl Status {
         self.toast = None;
     }
 
-    /// A command of the person's that runs; `None` when it ended.
+    /// Sets the user's running shell command; `None` when it ended.
     pub fn set_command(&mut self, command: Option<String>) {
         self.command = command;
     }
@@ -364,7 +366,8 @@ impl Status {
         self.command.as_deref()
     }
 
-    /// What is going on; empty while idle. `stop`: the key that interrupts now, if one does.
+    /// Returns the line of the current activity, `None` while idle. `stop`: the key that interrupts now, if there is
+    /// one.
     pub fn activity(&self, width: u16, theme: &Theme, stop: Option<&str>) -> Option<Line<'static>> {
         let Some(turn) = &self.turn else {
             let end = stop.map(|key| format!(" · {key} stops it")).unwrap_or_default();
@@ -390,20 +393,20 @@ impl Status {
                 seconds => format!("in {seconds} s"),
             };
             end = format!(" · try {} of {} {when}{end}", retry.attempt, retry.max);
-            // The reason is read before the time of the turn.
+            // The reason of a retry is more important than the time of the turn.
             if text::width(&doing) + text::width(&shorter) + text::width(&end) <= width {
                 end = format!("{shorter}{end}");
             }
         } else {
             end = format!("{shorter}{end}");
         }
-        // What is being done gives way, never the key.
+        // If the line is too long, the activity is shortened and never the key.
         let room = width.saturating_sub(text::width(&end));
         let line = format!("{}{end}", text::fit_words(&doing, room));
         Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim))
     }
 
-    /// What stands on the screen before anything was said: version, model, mode, folder, and where to begin.
+    /// Returns the header that is shown before the first message: version, model, mode, folder, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
         const TIPS: [&str; 2] = [
             "/help lists commands and keys · @ names a file · ! runs a command of yours",
@@ -425,12 +428,12 @@ impl Status {
         lines
     }
 
-    /// Rows it wants.
+    /// Returns the height in rows that it needs.
     pub fn height(&self) -> u16 {
         self.script.len().clamp(1, script::ROWS) as u16
     }
 
-    /// The status line; `vim`: the mode of the composer, where it has one.
+    /// Returns the status line; `vim`: the mode of the composer, if Vim keys are on.
     pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
         let width = usize::from(width);
         if !self.script.is_empty() {
@@ -439,8 +442,8 @@ impl Status {
         vec![self.own(width, theme, vim)]
     }
 
-    /// becket's own line: model, mode, and how full the context is, or all of it. What has no room is left out, the least
-    /// important first; never half of it.
+    /// Returns the built-in line: model, mode and fill of the context, or all facts. Parts that do not fit are left out
+    /// whole, the least important first.
     fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Line<'static> {
         let mut parts: Vec<(u8, Vec<Span<'static>>)> = Vec::new();
         let mut put = |weight: u8, text: String, style: Style| {

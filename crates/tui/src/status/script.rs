@@ -1,17 +1,17 @@
-//! The person's own status line: what their program is told, and what it printed as styled text.
+//! Output of the user's status line program as styled text.
 //!
-//! Colours and weights of the output are kept, every other sequence is dropped (links keep their text), and what is left is
-//! made visible: nothing of it reaches the terminal as an escape.
+//! Colours and weights of the output are kept. Every other escape sequence is dropped (links keep their text), and
+//! remaining control characters are made visible, so no escape sequence reaches the terminal.
 
 use crate::ansi::Ansi;
 use crate::text;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// Rows that are shown at most.
+/// Most rows that are shown.
 pub const ROWS: usize = 3;
 
-/// One line of output.
+/// Styles one line of output, cut to `width` columns.
 pub fn line(output: &str, width: usize) -> Line<'static> {
     let mut room = width;
     let mut fitting = |span: Span<'static>| {
