@@ -1,12 +1,14 @@
-//! What an answer costs on its way to the screen, and how long a key waits for its frame while one streams in.
+//! Measures the cost of drawing an answer, and the delay between a key and its frame while an answer streams in.
 //!
-//! An answer of 500 kB in 5,000 deltas, a frame for every sixteen of them (sixty a second at a thousand deltas a second), 120
-//! columns by 40 rows: mixed Markdown, and as the worst cases one paragraph, one line, one code fence, one list, one table.
-//! Then keys into a session of 10,000 messages while deltas stream: from the key to the bytes of the frame.
+//! An answer of 500 kB arrives in 5,000 deltas. A frame is drawn for every sixteen of them (sixty frames a second at a
+//! thousand deltas a second), on 120 columns by 40 rows. The content is mixed Markdown and, as the worst cases, one
+//! paragraph, one line, one code fence, one list and one table. Then keys are pressed in a session of 10,000 messages
+//! while deltas stream, measured from the key to the bytes of the frame.
 //!
-//! Goals: the mixed answer in 0.2 s of CPU; a key in 5 ms (p99). No terminal: bytes are counted and thrown away.
+//! Goals: the mixed answer takes 0.2 s of CPU; a key takes 5 ms (p99). No terminal is used: bytes are counted and
+//! discarded.
 //!
-//! `cargo bench -p becket-tui --bench draw`. CPU time is read from `/proc` (Linux), elsewhere it is the time that passed.
+//! `cargo bench -p becket-tui --bench draw`. CPU time is read from `/proc` on Linux; other systems report elapsed time.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -33,7 +35,7 @@ const SIZE: Size = Size::new(120, 40);
 struct Stage {
     app: App,
     surface: Surface,
-    /// Bytes.
+    /// Bytes written so far.
     written: usize,
 }
 
@@ -54,7 +56,7 @@ impl Stage {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu(since: Instant) -> Duration {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()
@@ -147,7 +149,7 @@ fn keys() {
     let id = MessageId::new();
     let (mut waits, mut used) = (Vec::new(), Vec::new());
     for i in 0..2_000 {
-        // What comes between two keys of a fast writer at 5,000 deltas a second, all in one go.
+        // The deltas that arrive between two keys of a fast typist at 5,000 deltas a second, all at once.
         for j in 0..16 {
             stage.event(Event::TextDelta { message: id, index: 0, text: words(i + j) });
         }

@@ -1,4 +1,5 @@
-//! An answer of the terminal that is on its way when it is given back: read, so that nobody takes it for typing.
+//! An answer of the terminal that is under way when the terminal is restored. It is read, so that the shell does not
+//! take it for typing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::terminal::{Place, Screen};
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 const ANSWER: &[u8] = b"\x1b[?62;22c";
 
-/// A terminal that answers at once, and whose answer has arrived when the question has been written.
+/// A terminal that answers at once: its answer has arrived as soon as the query is written.
 struct Answering {
     pty: Pty,
-    /// What a person types just before.
+    /// Keys that the user types just before.
     typed: &'static [u8],
 }
 
@@ -35,26 +36,26 @@ impl Write for Answering {
     }
 }
 
-/// Bytes that the next reader of the terminal would get.
+/// Returns the number of bytes that the next reader of the terminal would get.
 fn waiting() -> usize {
     rustix::io::ioctl_fionread(rustix::stdio::stdin()).unwrap() as usize
 }
 
-/// One test: the library has one reader a process.
+/// One test per process, because the library has one reader per process.
 #[test]
 fn an_answer_on_its_way_is_not_left_for_the_shell_and_typing_is_kept() {
     let (pty, slave) = open().unwrap();
     pty.resize(pty_process::Size::new(24, 80)).unwrap();
-    // The library reads on until nothing is there.
+    // The library reads until nothing is left, so the terminal must not block.
     rustix::io::ioctl_fionbio(&slave, true).unwrap();
     rustix::stdio::dup2_stdin(&slave).unwrap();
-    // The size is asked of the output.
+    // The library asks the standard output for the size.
     let output = rustix::io::dup(rustix::stdio::stdout()).unwrap();
     rustix::stdio::dup2_stdout(&slave).unwrap();
     let screen = Screen::enter(Answering { pty, typed: b"x" }, Place::Alternate);
     rustix::stdio::dup2_stdout(&output).unwrap();
     let mut screen = screen.unwrap();
-    // On a busy machine the time that an answer is waited for may be over before it is looked for: then once more.
+    // On a busy machine the wait for the answer may be over before the answer is read. The test then tries again.
     let mut times = 1;
     loop {
         screen.leave().unwrap();

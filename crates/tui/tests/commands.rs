@@ -1,5 +1,5 @@
-//! Commands, completion, pages, drafts and the history by keystrokes: keys and answers of the host in, the screen and what is
-//! asked of host and agent out.
+//! Commands, completion, pages, drafts and history by keystrokes. Input: keys and answers of the host. Checked: the
+//! screen, and the requests to the host and the agent.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -16,7 +16,7 @@ fn stage() -> Stage {
     stage
 }
 
-/// What is sent to the agent and asked of the host; without timers and titles.
+/// Returns the commands for the agent and the requests for the host, without timers and titles.
 fn asked(effects: Vec<Effect>) -> Vec<Effect> {
     effects
         .into_iter()
@@ -28,7 +28,7 @@ fn host(name: &str, arguments: &str) -> Effect {
     Effect::Ask(Request::Command { name: name.into(), arguments: arguments.into() })
 }
 
-/// The rows of the menu and the composer's line.
+/// Returns the rows of the menu and the composer's line.
 fn menu(stage: &mut Stage) -> Vec<String> {
     let screen = stage.screen();
     let rows: Vec<&str> = screen.lines().collect();
@@ -46,11 +46,11 @@ fn a_command_is_found_while_it_is_typed() {
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
     assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "0 0")]);
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
-    // What matches somewhere only comes behind what begins so.
+    // Matches inside a name come after matches at its start.
     stage.type_text("/co");
     let rows = menu(&mut stage);
     assert!(rows[0].starts_with("❯ /co") && rows[1].starts_with("  /co"), "{rows:?}");
-    // A path is no command, and an unknown one is said.
+    // A path is not a command, and an unknown command is reported.
     for _ in 0..3 {
         stage.key(KeyCode::Backspace);
     }
@@ -72,7 +72,7 @@ fn arrows_choose_tab_inserts_escape_closes() {
     stage.key(KeyCode::Down);
     assert!(menu(&mut stage)[0].starts_with("❯ /mode NAME"));
     stage.key(KeyCode::Tab);
-    // Its argument follows.
+    // The menu of the command's arguments follows.
     assert_eq!(menu(&mut stage)[0], "❯ default");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /mode");
     stage.type_text("pl");
@@ -99,7 +99,7 @@ fn enter_on_a_command_that_needs_an_argument_asks_for_it() {
     assert!(menu(&mut stage).contains(&"❯ plain".to_owned()), "around: {:?}", menu(&mut stage));
     stage.key(KeyCode::Enter);
     assert!(stage.screen().contains("› Describe a task"));
-    // Models are the host's.
+    // The host lists the models.
     stage.type_text("/model");
     let effects = asked(stage.update(Input::Key(support::key(' '))));
     assert_eq!(effects, [Effect::Ask(Request::Models)]);
@@ -138,7 +138,7 @@ fn the_palette_finds_commands_by_name_and_purpose() {
     stage.ctrl('p');
     stage.type_text("cost");
     assert_eq!(asked(stage.key(KeyCode::Enter)), [host("cost", "")]);
-    // What was being written is still there.
+    // The unfinished text is still there.
     assert!(stage.screen().contains("› half a thought"), "{}", stage.screen());
     stage.ctrl('p');
     stage.type_text("mode");
@@ -166,7 +166,7 @@ fn files_are_asked_for_and_only_the_answer_to_the_last_question_is_shown() {
     stage.update(files("", &["Cargo.toml", "src/lib.rs"]));
     assert_eq!(menu(&mut stage), ["❯ Cargo.toml", "  src/lib.rs", "› look at @"]);
     assert_eq!(asked(stage.update(Input::Key(support::key('l')))), [query("l")]);
-    // Before the answer: what of the last one fits.
+    // Until the answer arrives, earlier files that match are shown.
     assert!(menu(&mut stage).iter().all(|r| !r.contains("zzz")));
     stage.type_text("i");
     stage.update(files("l", &["zzz-late"]));

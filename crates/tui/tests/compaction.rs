@@ -1,4 +1,5 @@
-//! A compaction in the open: looked at before it applies, its summary edited, what it lost, undone, its messages brought back.
+//! A compaction that the user previews: applying it, editing its summary, its loss report, undoing it, bringing
+//! messages back.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -62,7 +63,7 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
     }
 }
 
-/// A stage of a tall terminal on which a plan came.
+/// Returns a stage that shows the plan of a compaction.
 fn looked_at(size: (u16, u16)) -> Stage {
     let mut stage = Stage::new(size.0, size.1);
     stage.event(started());
@@ -100,7 +101,7 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
     assert!(!stage.screen().contains("ACME-4711"), "the page is gone");
 }
 
-/// It comes seconds after it was asked for: who writes meanwhile neither applies nor loses it.
+/// The plan arrives seconds after it was requested. Typing meanwhile neither applies nor discards it.
 #[test]
 fn keys_typed_ahead_answer_nothing() {
     let mut stage = looked_at((80, 24));
@@ -123,7 +124,7 @@ fn its_summary_is_edited_and_shown_again() {
     let mut stage = looked_at((80, 50));
     let edit = stage.answer('2');
     assert_eq!(edit, [Effect::Ask(Request::Edit { text: "## Goal\n- fix the parser".into() })]);
-    // The editor was left without a change: the page is there as it was, and no draft was written.
+    // The editor was left without a change: the page is shown again, and no draft was written.
     assert_eq!(stage.update(Input::Reply(Reply::Edited(Ok("## Goal\n- fix the parser\n".into())))), []);
     assert!(stage.screen().contains("1 Apply it"), "{}", stage.screen());
     stage.answer('2');
@@ -137,12 +138,12 @@ fn its_summary_is_edited_and_shown_again() {
     stage.event(Event::CompactionPlanned(Box::new(plan(2, &summary))));
     assert!(stage.screen().contains("- by hand"), "{}", stage.screen());
     assert_eq!(stage.answer('1'), [Effect::Send(Command::CarryOut { plan: 2, force: false })]);
-    // From now on the editor is the composer's again.
+    // From now on text from the editor goes to the composer again.
     stage.update(Input::Reply(Reply::Edited(Ok("a task".into()))));
     assert!(stage.screen().contains("a task"));
 }
 
-/// Two messages of the person's, and a compaction that takes them out.
+/// Returns a stage with two messages of the user and a compaction that removed them from the context.
 fn compacted() -> Stage {
     let mut stage = Stage::new(70, 26);
     stage.event(started());
@@ -186,7 +187,7 @@ fn an_open_compaction_says_what_was_lost() {
     assert!(stage.screen().contains("it cannot be said: the disk is gone"));
 }
 
-/// An older one is asked about by its own number, and its answer stands in its own block.
+/// An older compaction is asked about by its own entry number, and the answer is shown in its own block.
 #[test]
 fn an_old_compaction_says_what_it_lost_too() {
     let mut stage = compacted();
@@ -211,7 +212,7 @@ fn an_old_compaction_says_what_it_lost_too() {
             _ => None,
         }));
     };
-    // The older one alone is opened.
+    // Only the older compaction is opened.
     stage.screen();
     for _ in 0..3 {
         stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
@@ -253,7 +254,7 @@ fn messages_are_brought_back() {
     stage.key(KeyCode::Down);
     assert_eq!(stage.key(KeyCode::Enter), restore(&["5"]));
 
-    // From the compaction in focus, two at once.
+    // Two messages are brought back at once from the focused compaction.
     stage.screen();
     stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
     assert!(stage.screen().contains("b brings back"), "{}", stage.screen());
@@ -263,14 +264,14 @@ fn messages_are_brought_back() {
     assert!(stage.screen().contains("✓ you: first words"), "{}", stage.screen());
     assert_eq!(stage.key(KeyCode::Enter), restore(&["3", "5"]));
 
-    // What was undone has folded nothing away.
+    // A compaction that was undone has removed nothing.
     stage.event(Event::CompactionReverted { entry: Seq(9), counts: false });
     stage.type_text("/folded");
     stage.key(KeyCode::Enter);
     assert!(stage.screen().contains("no message was folded away"), "{}", stage.screen());
 }
 
-/// Every size of terminal shows how to answer and how to leave.
+/// At every size of the terminal, the page shows how to answer and how to leave.
 #[test]
 fn the_page_can_be_answered_at_any_size() {
     for size in [(80, 24), (120, 40), (200, 60), (40, 10)] {

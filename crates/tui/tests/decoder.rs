@@ -1,7 +1,8 @@
-//! Bytes from a terminal, through the library's reader and ours, to the panes: cut anywhere, mixed with typing, or nonsense.
+//! Bytes from a terminal, through the library's reader and the decoder, to the panes: split anywhere, mixed with
+//! typing, or nonsense.
 //!
-//! One test, since the library has one reader a process: it takes a pseudo-terminal for its standard input. The property runs
-//! 300 cases (`PROPTEST_CASES` sets more).
+//! One test per process: it uses a pseudo-terminal as its standard input, and the library has one reader per process.
+//! The property runs 300 cases (`PROPTEST_CASES` sets more).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "support/terminal.rs"]
@@ -14,7 +15,7 @@ use proptest::test_runner::{Config, TestRunner};
 use std::cell::RefCell;
 use terminal::{CLOSED, LAST, Line, shown};
 
-/// What a terminal sends without anybody typing.
+/// Bytes that a terminal sends without any key being pressed.
 const REPORTS: [&str; 13] = [
     "\x1b[<35;10;10M",
     "\x1b[<0;1;1m",
@@ -27,12 +28,12 @@ const REPORTS: [&str; 13] = [
     "\x1b]11;rgb:1e1e/1e1e/2e2e\x07",
     "\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\",
     "\x1b]10;rgb:ffff/ffff/ffff\x07",
-    // Answers to what another program asked, which the library does not know, with the one that ends them.
+    // Answers to another program's queries, which the library does not know, followed by an answer that ends them.
     "\x1b[?2026;2$y\x1b[?62;4;22c",
     "\x1b[?997;1n\x1b[?6c",
 ];
 
-/// What was typed and pasted, without the last key.
+/// Returns the typed and pasted text without the last key.
 fn text(decoded: &[Decoded]) -> String {
     let shown = decoded.iter().map(|one| match one {
         Decoded::Event(Event::Key(key)) => format!("{:?} ", key.code),

@@ -1,7 +1,8 @@
-//! Flows by keystrokes: questions by hunk and for good, messages that wait, going back, sessions to choose, modes, keys.
+//! Flows by keystrokes: questions about hunks and rules, queued messages, rewind, choice of sessions, modes, keys.
 //!
-//! The property is run 2,000 times (`PROPTEST_CASES` sets more): whatever comes in, in whatever order, nothing panics, nothing
-//! that is not for people is on a frame (of characters that all emulators know), and no question is answered with yes by keys typed ahead.
+//! The property runs 2,000 cases (`PROPTEST_CASES` sets more). For any inputs in any order: nothing panics, nothing
+//! that is for the model only is on a frame (of characters that all emulators know), and keys typed ahead answer no
+//! question with yes.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -44,7 +45,7 @@ fn question(hunks: usize) -> PermissionRequest {
     }
 }
 
-/// A question that has been read.
+/// Shows a question and lets the time pass until it counts as read.
 fn asked(stage: &mut Stage, request: PermissionRequest) {
     stage.event(Event::PermissionAsked(Box::new(request)));
     stage.read_question();
@@ -73,7 +74,7 @@ fn a_change_is_taken_by_hunks() {
     stage.key(KeyCode::Char(' '));
     assert!(stage.screen().contains("❯ [ ] hunk 2 of 3"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
-    // Part of it is never allowed for longer.
+    // A part of a change is never allowed for longer than once.
     assert!(
         stage.screen().contains("❯ 1 Yes, without 1 of 3 hunks\n  2 Choose hunks\n  3 No"),
         "{}",
@@ -82,7 +83,7 @@ fn a_change_is_taken_by_hunks() {
     assert_eq!(stage.key(KeyCode::Enter), [], "the key that was held to leave the hunks answers nothing");
     stage.read_question();
     assert_eq!(stage.key(KeyCode::Enter), decided(Decision::AllowWithout { rejected: vec![1] }));
-    // Nothing of it: only no is left.
+    // Without any hunk, only no is left.
     asked(&mut stage, question(2));
     stage.answer('4');
     stage.key(KeyCode::Char(' '));
@@ -92,7 +93,7 @@ fn a_change_is_taken_by_hunks() {
     assert!(stage.screen().contains("❯ 1 Choose hunks\n  2 No"), "{}", stage.screen());
     stage.read_question();
     assert_eq!(stage.key(KeyCode::Char('2')), decided(Decision::Deny { reason: None }));
-    // What is typed meanwhile goes to the composer, and what was marked stays.
+    // Typing meanwhile goes to the composer, and rejected hunks stay rejected.
     asked(&mut stage, question(2));
     stage.answer('4');
     stage.key(KeyCode::Char(' '));
@@ -101,7 +102,7 @@ fn a_change_is_taken_by_hunks() {
     assert!(screen.contains("[ ] hunk 1 of 2") && screen.contains("› keep the first"), "{screen}");
 }
 
-/// Hunks are a way to answer, and no way around reading.
+/// Choosing hunks is a way to answer, but not a way to skip reading.
 #[test]
 fn hunks_below_the_screen_are_not_taken_unseen() {
     for size in [(80, 14), (40, 10)] {
@@ -144,7 +145,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
         "{screen}"
     );
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
-    // The agent's own call of the same id is another one.
+    // The main agent's call with the same id is a different call.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
     stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
     assert!(stage.screen().contains("wants to change a file for a subagent"));
@@ -152,7 +153,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
     assert_eq!(stage.answer('1'), [Effect::Send(answer)]);
 
-    // What it asked goes with it.
+    // The questions of a subagent end with its call.
     ask(&mut stage);
     let over = Message::tool_result(CallId("t1".into()), "task", "interrupted", true);
     stage.event(Event::ToolFinished { message: over, changes: Vec::new(), duration: Millis(1) });
@@ -203,7 +204,7 @@ fn always_shows_the_rule_and_asks_for_whom() {
     assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
     assert!(screen.contains("it allows every change of it"), "{screen}");
     assert!(screen.contains("❯ 1 In every project"), "{screen}");
-    // The second question has a time of its own: a key that is held answers nothing.
+    // The second question must be read for its own time, so a key that is held answers nothing.
     assert_eq!(stage.key(KeyCode::Enter), []);
     stage.read_question();
     stage.key(KeyCode::Down);
@@ -240,7 +241,7 @@ fn what_waits_is_shown_and_taken_back() {
         screen.contains("› and then this") && screen.contains("  more") && !screen.contains('⧖'),
         "{screen}"
     );
-    // What is delivered waits no longer.
+    // A message that was delivered is no longer shown as waiting.
     let prompt = sent(&stage.key(KeyCode::Enter));
     assert!(stage.screen().contains("⧖ at the next step: and then this"), "{}", stage.screen());
     let message = Message::new(Role::User, Origin::User, prompt.parts);
@@ -332,7 +333,7 @@ fn a_session_is_chosen_by_words_with_a_preview() {
     stage.type_text("docs");
     let screen = stage.screen();
     assert!(screen.contains("❯ write docs") && !screen.contains("fix the parser"), "{screen}");
-    // What was said in a session is found, too, below those whose names match.
+    // Sessions whose messages match are found as well, below those whose names match.
     stage.ctrl('u');
     let mut asked = Vec::new();
     for c in "doc".chars() {
@@ -362,7 +363,7 @@ fn commands_in_the_background_are_counted_while_there_are_any() {
     assert_eq!(stage.update(Input::Reply(Reply::Jobs(2))), [Effect::Wake(5_000, Timer::Jobs)]);
     assert!(stage.screen().contains(" · 2 jobs"), "{}", stage.screen());
     assert_eq!(stage.update(Input::Due(Timer::Jobs)), [Effect::Ask(Request::Jobs)]);
-    // Nothing wakes when none is left.
+    // No timer runs when no command is left.
     assert_eq!(stage.update(Input::Reply(Reply::Jobs(0))), []);
     assert!(!stage.screen().contains("jobs"), "{}", stage.screen());
 }
@@ -381,7 +382,7 @@ fn the_system_s_theme_goes_by_what_the_terminal_says() {
     }
     assert_ne!(colours[0], colours[1]);
     assert_eq!(colours[0], colours[2]);
-    // One that was chosen stays, whatever the terminal says.
+    // A theme that the user chose stays, whatever colour the terminal reports.
     stage.type_text("/theme dark");
     assert!(!stage.key(KeyCode::Enter).contains(&Effect::AskBackground));
     stage.screen();
@@ -432,7 +433,7 @@ fn modes_keys_and_vim() {
     stage.type_text("three");
     let screen = stage.screen();
     assert!(screen.contains("› one three") && screen.contains("INSERT"), "{screen}");
-    // In normal mode Esc is the interface's again.
+    // In normal mode Esc interrupts again.
     stage.event(Event::StepStarted { step: 1 });
     assert_eq!(stage.key(KeyCode::Esc), []);
     assert_eq!(stage.key(KeyCode::Esc), [Effect::Send(Command::Interrupt)]);
@@ -460,7 +461,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
     stage.resize(8, 12);
     assert_eq!(last(&mut stage), "script/…");
-    // A note stands above the composer: it takes nothing away from the line.
+    // A note is shown above the composer and takes no space from its line.
     stage.resize(60, 12);
     stage.ctrl('s');
     stage.ctrl('c');
@@ -562,7 +563,7 @@ fn inputs() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// A draft that comes while commands are offered: what was offered is no choice for it.
+/// A draft that arrives while commands are offered: the menu does not apply to it.
 #[test]
 fn a_text_from_elsewhere_ends_a_completion() {
     let mut stage = stage(80, 24);
@@ -590,7 +591,7 @@ proptest! {
         let mut stage = stage(40, 10);
         let mut revealed = false;
         for input in inputs {
-            // Ctrl-T reveals, on purpose.
+            // Ctrl-T reveals hidden messages on purpose.
             revealed |= matches!(&input, Input::Key(k)
                 if k.code == KeyCode::Char('t') && k.modifiers == KeyModifiers::CONTROL);
             let effects = match input {
@@ -600,7 +601,7 @@ proptest! {
                 }
                 input => stage.update(input),
             };
-            // The time never passes here: nothing may be allowed.
+            // Time does not pass here, so nothing may be allowed.
             for effect in &effects {
                 if let Effect::Send(Command::Decide { decision, .. }) = effect {
                     prop_assert!(matches!(decision, Decision::Deny { .. }), "{decision:?}");
@@ -612,7 +613,7 @@ proptest! {
     }
 }
 
-/// An interrupted call has said it in its line; a turn without one says it at its end.
+/// An interrupted call reports the interruption in its line. A turn without such a call reports it at its end.
 #[test]
 fn an_interrupt_is_told_once() {
     for with_call in [true, false] {

@@ -1,6 +1,7 @@
-//! In the terminal's own scrollback: every line of the transcript is there once, in order, whatever the size and the pieces.
+//! Inline mode, in the terminal's own scrollback: every line of the transcript is there once, in order, for every size
+//! and every split of the text.
 //!
-//! The property runs 100 cases (each streams an answer through an emulator); `PROPTEST_CASES` for more.
+//! The property runs 100 cases (each streams an answer through an emulator); `PROPTEST_CASES` sets more.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::app::App;
@@ -47,14 +48,14 @@ impl Stage {
         self.emulator.feed(std::str::from_utf8(&bytes).unwrap());
     }
 
-    /// Another width, before anything is drawn anew. The emulator wraps what it shows anew.
+    /// Changes the width before the next frame. The emulator wraps the rows it shows again.
     fn widen(&mut self, columns: u16) {
         self.emulator.resize(columns.into(), self.size.height.into());
         self.size.width = columns;
         self.frame();
     }
 
-    /// What is left when the person leaves: all lines that the terminal has.
+    /// Quits and returns all lines that the terminal holds.
     fn leave(mut self) -> Vec<String> {
         let bytes = self.surface.end_inline(self.size.width).unwrap();
         self.emulator.feed(std::str::from_utf8(&bytes).unwrap());
@@ -109,7 +110,7 @@ fn what_is_finished_is_above_and_what_may_change_below() {
     assert_eq!(stage.leave(), want);
 }
 
-/// A terminal may move what is erased from its first row on into its scrollback; so nothing is.
+/// Some terminals move rows into their scrollback when they are erased from the first row on, so that is never done.
 #[test]
 fn frames_erase_row_by_row_and_the_status_is_below_the_composer() {
     let mut stage = Stage::new(60, 10);
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// An answer as models write it: what is laid out differently at each width.
+/// Generates a piece of an answer as models write it, with parts that are laid out differently at each width.
 fn piece() -> impl Strategy<Value = String> {
     let words = || "[a-z]{1,9}( [a-z]{1,9}){0,20}";
     prop_oneof![
@@ -178,7 +179,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The text of an answer with its words numbered, so that a word that is lost or comes twice is seen.
+/// Numbers the words of the text, so that a word that is lost or doubled is noticed.
 fn numbered(pieces: &[String]) -> String {
     let mut n = 0;
     let number = |word: &str| {
@@ -194,7 +195,7 @@ fn numbered(pieces: &[String]) -> String {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// Whatever the sizes that a terminal takes while an answer streams in: each word is printed once, in order.
+    /// Whatever widths a terminal takes while an answer streams in: each word is printed once, in order.
     #[test]
     fn every_word_once_at_any_widths(
         pieces in proptest::collection::vec(piece(), 1..10),
@@ -218,22 +219,22 @@ proptest! {
         app.update(Input::Agent(whole(message)));
         print(&mut app, 0);
         printed.extend(app.print());
-        // A line of code may break within a word.
+        // A line of code may be broken within a word.
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         let got: String = printed.iter().map(|line| letters(&line.to_string())).collect();
         prop_assert_eq!(got, letters(&text));
     }
 }
 
-/// What is read whatever the width.
+/// Returns the letters and digits, which are the same at every width.
 fn letters<'a>(lines: impl IntoIterator<Item = &'a String>) -> String {
     lines.into_iter().flat_map(|line| line.chars()).filter(|c| c.is_alphanumeric()).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// While a question stands the terminal becomes narrower, down to half of its columns: the terminal breaks rows as it
-    /// likes, and nothing of the question is left in its scrollback.
+    /// While a question is open the terminal becomes narrower, down to half of its columns. The terminal wraps rows as
+    /// it likes, and no part of the question is left in its scrollback.
     #[test]
     fn a_question_leaves_nothing_at_any_width(
         said in proptest::collection::vec("[a-z]{1,9}( [a-z]{1,9}){0,20}", 1..8),
@@ -246,7 +247,8 @@ proptest! {
         wide in 100u16..160,
     ) {
         let mut stage = Stage::new(columns, rows);
-        // At the bottom of the window, as in use: this emulator breaks rows anew as if those below were not empty.
+        // The test starts at the bottom of the window, as in real use. This emulator wraps rows as if the rows below
+        // them were full.
         stage.emulator.feed(&*"\r\n".repeat(rows.into()));
         let call = CallId("c".into());
         let message = Message::assistant(vec![Part::text(said.join("\n\n"))]);
@@ -276,7 +278,7 @@ proptest! {
         for event in told.into_iter().chain([done]) {
             app.update(Input::Agent(event));
         }
-        // The line of the call is cut where the width ends.
+        // The line of the call is cut at the width of the terminal.
         let said = |line: &String| !line.starts_with("● bash");
         let want: Vec<String> = app.print().iter().map(ToString::to_string).filter(said).collect();
         let got: Vec<String> = stage.leave().into_iter().filter(said).collect();
@@ -286,8 +288,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-    /// While an answer streams in the window becomes narrower and wider, at each time by up to half: the terminal breaks rows
-    /// as it likes, and each word is in it once and in order.
+    /// While an answer streams, the window becomes narrower and wider, by up to half at a time. The terminal wraps rows
+    /// as it likes, and holds each word once and in order.
     #[test]
     fn a_window_that_narrows_while_text_streams_prints_nothing_twice(
         pieces in proptest::collection::vec(piece(), 1..8),

@@ -1,5 +1,6 @@
-//! The context inspector by keystrokes: keys, answers of the host and events in, the screen and what is asked out; and its
-//! pages at four sizes (`inspector/PAGE.COLUMNSxROWS.txt`; `BECKET_UPDATE_SCREENS=1` writes them).
+//! The context inspector by keystrokes. Input: keys, answers of the host and events. Checked: the screen and the
+//! requests. Its pages are also compared at four sizes (`inspector/PAGE.COLUMNSxROWS.txt`; `BECKET_UPDATE_SCREENS=1`
+//! writes them).
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -82,7 +83,7 @@ fn spans() -> Inspected {
     }
 }
 
-/// At the spans of request 2, opened from the list.
+/// Opens the spans of request 2 from the list.
 fn at_spans(columns: u16, rows: u16) -> Stage {
     let mut stage = Stage::new(columns, rows);
     stage.event(started());
@@ -114,7 +115,7 @@ fn plan() -> ContextPlan {
     }
 }
 
-/// A person's message, and a compaction that folded it away.
+/// Sends a message of the user and a compaction that removed it from the context.
 fn folded_away(stage: &mut Stage) {
     let mut message = Message::user("first words");
     message.seq = Seq(3);
@@ -174,7 +175,7 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
         stage.screen()
     );
     assert_eq!(stage.key(KeyCode::Enter), ask(Inspect::Bytes { request: 2, span: 2 }));
-    // Every byte is shown, none of it acts.
+    // Every byte is shown, and none of them controls the terminal.
     let text = format!("{{\"role\":\"user\",\"content\":\"a\u{1b}[2Jb\u{202e}\"}}{}", "x".repeat(3_000));
     let page = Inspected::Text { title: "tool output bash".into(), text };
     answer(&mut stage, Inspect::Bytes { request: 2, span: 2 }, page);
@@ -186,7 +187,7 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
     stage.key(KeyCode::Esc);
     assert_eq!(stage.key(KeyCode::Char('=')), ask(Inspect::Diff { request: 2 }));
     stage.key(KeyCode::Esc);
-    // What comes for a page that was left is dropped.
+    // An answer for a page that was closed is dropped.
     let late = Inspected::Text { title: "late".into(), text: "late".into() };
     answer(&mut stage, Inspect::Diff { request: 2 }, late);
     assert!(stage.screen().contains("AGENTS.md") && !stage.screen().contains("late"), "{}", stage.screen());
@@ -199,7 +200,7 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
 #[test]
 fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     let mut stage = at_spans(100, 24);
-    // The first span is no message.
+    // The first span is not a message.
     assert_eq!(stage.key(KeyCode::Char('d')), []);
     assert!(stage.screen().contains("this is no message of the session"), "{}", stage.screen());
     stage.key(KeyCode::Down);
@@ -210,7 +211,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.key(KeyCode::Char('p')), change(ContextChange::Pin { items: items.clone() }));
     assert_eq!(stage.key(KeyCode::Char('d')), change(ContextChange::Drop { items }));
     stage.event(Event::ContextPlanned(Box::new(plan())));
-    // Typed ahead: nobody has seen the question yet.
+    // Typed ahead: the question was not on the screen yet.
     assert_eq!(stage.key(KeyCode::Tab), []);
     assert_eq!(stage.key(KeyCode::Char('1')), []);
     let screen = stage.screen();
@@ -243,13 +244,13 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert!(stage.screen().contains(&text), "{}", stage.screen());
     assert_eq!(stage.key(KeyCode::Char('u')), change(ContextChange::Undo));
     assert_eq!(stage.key(KeyCode::Char('r')), change(ContextChange::Redo));
-    // What the agent refuses is said here, not behind the page.
+    // A refusal by the agent is shown in the pane, not in the transcript that the pane hides.
     let refused = "Nothing was changed: message 12 is pinned (take the pin back first, by undo).";
     stage.event(Event::Notice { level: NoticeLevel::Info, text: refused.into() });
     assert!(stage.screen().contains("message 12 is pinned"), "{}", stage.screen());
-    // The list is of before the change: it is asked for again.
+    // The list is older than the change, so it is requested again.
     assert_eq!(stage.key(KeyCode::Esc), ask(Inspect::Requests));
-    // What the host keeps for the pages can go.
+    // The host may drop what it keeps for the pages.
     assert_eq!(stage.key(KeyCode::Esc), [Effect::Ask(Request::InspectorClosed)]);
     assert!(stage.screen().contains(&text), "it stands in the transcript: {}", stage.screen());
 }
@@ -271,8 +272,8 @@ fn a_request_that_is_not_there_leads_to_the_list() {
     assert!(stage.screen().contains("/inspect needs"), "{}", stage.screen());
 }
 
-/// What is for the model only stands in the inspector and nowhere else: not before it is open, not after it was closed, not
-/// in what goes to the scrollback.
+/// Content for the model only is shown in the inspector and nowhere else: not before it opens, not after it closes, and
+/// not in the scrollback.
 #[test]
 fn nothing_of_it_outlives_the_pane() {
     const SECRET: &str = "SECRET";
@@ -287,7 +288,7 @@ fn nothing_of_it_outlives_the_pane() {
     assert!(stage.screen().contains(SECRET), "it is what was asked for: {}", stage.screen());
     stage.key(KeyCode::Enter);
     stage.ctrl('c');
-    // Late answers, to a pane that is closed.
+    // Answers that arrive late, for a pane that is closed.
     let text = Inspected::Text { title: SECRET.into(), text: SECRET.into() };
     answer(&mut stage, Inspect::Bytes { request: 2, span: 0 }, text);
     answer(&mut stage, Inspect::Spans { request: 2 }, page);

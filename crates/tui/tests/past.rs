@@ -1,4 +1,4 @@
-//! A long session that is gone on with: its end at once, the rest when somebody reads back, whatever way they do.
+//! A long session that is continued: its end is shown at once, and the rest when the user scrolls back in any way.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,11 +18,11 @@ use support::turn_end;
 
 const SIZE: Size = Size { width: 60, height: 14 };
 
-/// The ledger: entry `n` is the nth event, from 1.
+/// Returns entry `n` of the ledger, counted from 1.
 fn event(n: u64) -> Event {
     let seen = |mut message: Message| {
         message.seq = Seq(n);
-        // The same at every look.
+        // Ids must be the same in every call.
         message.id = format!("00000000-0000-0000-0000-{n:012}").parse().unwrap();
         message
     };
@@ -57,12 +57,12 @@ fn event(n: u64) -> Event {
     }
 }
 
-/// A stretch begins where the person or the model speaks.
+/// Returns a range of the session. It starts where the user or the model speaks.
 fn stretch(from: u64, to: u64) -> Stretch {
     Stretch { from: Seq(from), to: Seq(to), events: (from..to).map(event).collect() }
 }
 
-/// Stretches of two turns.
+/// Returns a range of two turns, as the host would.
 fn part(from: u64, to: u64, want: &Want) -> Option<Stretch> {
     let floor = |n: u64| (n - 1) / 5 * 5 + 1;
     match want {
@@ -88,10 +88,10 @@ struct Reader {
     app: App,
     surface: Surface,
     asked: usize,
-    /// The host's answers wait.
+    /// The host's answers are held back.
     slow: bool,
     waiting: Vec<(Seq, Seq, Want)>,
-    /// Bytes that are in the output of every call besides.
+    /// Bytes that are added to the output of every call.
     filler: usize,
 }
 
@@ -123,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// What is on the screen once everything that it wants is there.
+    /// Returns the screen once everything it requested has arrived.
     fn screen(&mut self) -> String {
         loop {
             let text = self.draw();
@@ -175,7 +175,7 @@ impl Reader {
         self.input(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Until nothing more comes.
+    /// Presses the key until the screen no longer changes.
     fn far(&mut self, key: KeyCode) {
         let mut before = String::new();
         for pages in 0.. {
@@ -206,7 +206,7 @@ impl Reader {
     }
 }
 
-/// All of it, as it is printed.
+/// Returns the printed lines of the whole session.
 fn whole(last: u64) -> Vec<String> {
     Reader::of(stretch(1, last + 1)).printed()
 }
@@ -219,7 +219,7 @@ fn the_end_is_there_at_once_and_nothing_is_asked_for_before_somebody_reads_back(
     reader.input(Input::Agent(event(501)));
     reader.screen();
     assert_eq!(reader.asked, 0);
-    // One page up is not the edge of what is there.
+    // One page up does not reach the edge of the loaded part.
     reader.key(KeyCode::PageUp);
     reader.screen();
     assert!(reader.asked <= 1);
@@ -235,7 +235,7 @@ fn who_reads_back_comes_to_the_first_message_and_finds_everything_once_and_in_or
     assert_eq!(reader.printed(), whole(500));
 }
 
-/// What is read stays where it is when more comes above it.
+/// The text being read stays in place when earlier entries are inserted above it.
 #[test]
 fn nothing_moves_when_more_of_it_comes() {
     let mut reader = Reader::of(stretch(481, 501));
@@ -248,7 +248,7 @@ fn nothing_moves_when_more_of_it_comes() {
     assert!(!before.contains('⋯'), "{before}");
     reader.answer();
     assert_eq!(reader.screen(), before);
-    // And where the gap itself is in view, what is below it.
+    // Even if the gap itself is in view, the text below it stays in place.
     for _ in 0..40 {
         reader.key(KeyCode::PageUp);
     }
@@ -270,7 +270,7 @@ fn the_first_block_is_gone_to_without_reading_what_is_between() {
     let screen = reader.screen();
     assert!(screen.starts_with("> question 1"), "{screen}");
     assert!(reader.asked <= 5, "{}", reader.asked);
-    // Down from there comes what follows.
+    // Scrolling down from there loads the entries that follow.
     for _ in 0..40 {
         reader.key(KeyCode::PageDown);
         reader.screen();
@@ -292,7 +292,7 @@ fn a_search_goes_on_in_what_is_not_here() {
     assert!(screen.contains("> question 101"), "{screen}");
     assert!(screen.contains("1 of 1"), "{screen}");
     let asked = reader.asked;
-    // Once more: there is no other, also not in the rest.
+    // Searching again finds no other match, not even in the unloaded part.
     reader.key(KeyCode::Up);
     let screen = reader.screen();
     assert!(screen.contains("> question 101") && screen.contains("1 of 1"), "{screen}");
@@ -304,7 +304,7 @@ fn a_search_goes_on_in_what_is_not_here() {
     reader.ctrl('f');
     reader.words("nowhere is this said");
     reader.key(KeyCode::Up);
-    // Nobody waits for the answer before they press another key.
+    // The user presses another key before the answer arrives.
     reader.key(KeyCode::Enter);
     let screen = reader.screen();
     assert!(screen.contains("0 of 0 ·"), "{screen}");
@@ -374,7 +374,7 @@ fn the_list_of_messages_has_those_that_are_not_here() {
     assert!(reader.screen().contains("│ question 446"), "{}", reader.screen());
 }
 
-/// A session that goes on for days: what nobody looks at leaves, and comes back when it is read.
+/// A session that runs for days: turns far from the view are evicted, and loaded again when they are read.
 #[test]
 fn turns_that_nobody_looks_at_leave_and_come_back() {
     let heavy = |n: u64| {
@@ -382,7 +382,7 @@ fn turns_that_nobody_looks_at_leave_and_come_back() {
         if let Event::ToolFinished { message, .. } = &mut event
             && let Some(Part::ToolResult { output, .. }) = message.parts.first_mut()
         {
-            // Blank lines: they take memory and change nothing on the screen.
+            // Blank lines take memory and change nothing on the screen.
             output.push_str(&"          \n".repeat(20_000));
         }
         event
@@ -392,7 +392,7 @@ fn turns_that_nobody_looks_at_leave_and_come_back() {
     let mut reader = Reader::with(app);
     let mut most = 0;
     for n in 1..=300 {
-        // What the interface itself says stands nowhere else.
+        // A line by the interface itself exists only in memory.
         if n == 52 {
             reader.input(Input::Reply(Reply::Done(Ok("a line of the interface's own".into()))));
         }
@@ -416,14 +416,14 @@ fn turns_that_nobody_looks_at_leave_and_come_back() {
     assert_eq!(lines, whole(300));
 }
 
-/// Who reads a long session from its end to its start and back holds a part of it at a time.
+/// Reading a long session from its end to its start and back keeps only a part of it in memory at a time.
 #[test]
 fn what_was_read_leaves_again() {
     let mut app = App::new(Theme::plain());
     app.begin_with(Used::default(), true);
     app.show_end(&stretch(1_981, 2_001));
     let mut reader = Reader::with(app);
-    // Half a megabyte a stretch.
+    // Half a megabyte in each range.
     reader.filler = 250_000;
     reader.screen();
     let mut most = 0;
@@ -468,7 +468,7 @@ fn what_is_not_on_disk_stays() {
     assert!(!reader.printed().iter().any(|line| line.contains('⋯')));
 }
 
-/// What a compaction took out is known by going through the session, where it is not here.
+/// If the session is not in memory, the host finds the messages that a compaction removed by reading the session.
 #[test]
 fn what_compactions_took_out_of_what_is_not_here() {
     let boundary = |entry: u64, tail: u64| Event::CompactBoundary {
@@ -488,7 +488,7 @@ fn what_compactions_took_out_of_what_is_not_here() {
     let mut whole = transcript::Folds::default();
     whole.take(&events);
     let mut parts = transcript::Folds::default();
-    // Stretches begin where a turn does.
+    // Ranges begin where a turn begins.
     let begins: Vec<usize> =
         (0..events.len()).filter(|i| matches!(events[*i], Event::UserMessage { .. })).collect();
     for (nth, from) in begins.iter().enumerate() {
@@ -503,7 +503,7 @@ fn what_compactions_took_out_of_what_is_not_here() {
         whole.folded(Some(Seq(1_000))).len() + whole.folded(Some(Seq(1_001))).len()
     );
 
-    // The block of a compaction asks for it when it is opened.
+    // The block of a compaction requests its messages when it is opened.
     let mut reader = Reader::of(Stretch { from: Seq(50), to: Seq(61), events: events[51..].to_vec() });
     reader.screen();
     reader.alt_up();
@@ -516,7 +516,7 @@ fn what_compactions_took_out_of_what_is_not_here() {
     }));
     reader.screen();
     assert!(reader.printed().iter().any(|line| line.contains("you: question 21")));
-    // And so does the list of what can be brought back.
+    // The list of messages to bring back requests them as well.
     let effects = reader.app.update(Input::Key(KeyEvent::new(KeyCode::Char('b'), KeyModifiers::NONE)));
     let asked = Effect::Ask(Request::Message { seq: Seq(21) });
     assert_eq!(effects, vec![asked], "what is in the list is known now, not what all of it says");
@@ -562,8 +562,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However it is read, with answers that come late: what is there is a part of the whole, in its order; and read to its
-    /// start, it is the whole.
+    /// However the session is read, and however late answers arrive: the transcript is a part of the whole, in order.
+    /// Once it is read to its start, it is the whole.
     #[test]
     fn it_is_the_same_transcript_in_the_end(acts in prop::collection::vec(act(), 0..60), start in 0u64..20) {
         let mut reader = Reader::of(stretch(101 + 5 * start, 301));
@@ -572,7 +572,7 @@ proptest! {
         reader.slow = true;
         for act in acts {
             match act {
-                // Without a focus letters are typed into the composer.
+                // Without a focus, letters would be typed into the composer.
                 Act::Key(KeyCode::Char(_) | KeyCode::Enter) if !focus || finding => {}
                 Act::Key(KeyCode::Esc) if !focus && !finding => {}
                 Act::Key(code) => {
@@ -606,14 +606,14 @@ proptest! {
         }
         reader.slow = false;
         reader.screen();
-        // Two on an empty composer are something else.
+        // Pressed once for each open list, because two on an empty composer would rewind.
         for _ in 0..usize::from(finding) + usize::from(focus) {
             reader.key(KeyCode::Esc);
         }
         for key in [KeyCode::PageUp, KeyCode::PageDown] {
             reader.far(key);
         }
-        // What was opened or searched for may have been opened: compare what is said in closed blocks.
+        // Blocks may have been opened by keys or by the search, so only closed lines are compared.
         let heads = |lines: Vec<String>| -> Vec<String> {
             lines.into_iter().filter(|l| l.starts_with("> ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("old outputs") || l.contains('⋯')).collect()
         };

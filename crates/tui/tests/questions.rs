@@ -1,8 +1,8 @@
 //! Questions and the keyboard: typing answers none of them, and deliberate keys answer each.
 //!
-//! The property types random sentences at random times around a question of every kind, 2,000 times (`PROPTEST_CASES` sets
-//! another number). Time is simulated: a frame follows each key unless the next one comes within a frame, and timers fire when
-//! they are due.
+//! The property types random sentences at random times around a question of every kind, in 2,000 cases
+//! (`PROPTEST_CASES` sets another number). Time is simulated: a frame follows each key unless the next one comes within
+//! a frame, and timers fire when they are due.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
@@ -29,10 +29,10 @@ use std::collections::BTreeMap;
 use support::started;
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
-/// Milliseconds of a frame.
+/// Duration of a frame in milliseconds.
 const FRAME: u64 = 16;
 
-/// A person at the interface, with a clock of their own.
+/// A user at the interface, with a simulated clock.
 struct Desk {
     app: App,
     surface: Surface,
@@ -77,7 +77,7 @@ impl Desk {
         shown
     }
 
-    /// Time passes: a frame first, then every timer in its turn, each followed by a frame.
+    /// Lets time pass: first a frame, then every timer when it is due, each followed by a frame.
     fn wait(&mut self, millis: u64) {
         let end = self.now + millis;
         if millis >= FRAME {
@@ -89,7 +89,7 @@ impl Desk {
         {
             self.timers.remove(&timer);
             self.now = self.now.max(at);
-            // Ticks of the status line change no question.
+            // Ticks of the status line do not affect questions.
             if matches!(timer, Timer::Arm | Timer::Page) {
                 self.give(Input::Due(timer));
                 self.frame();
@@ -102,7 +102,7 @@ impl Desk {
         self.give(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// A key after a pause that is long enough for anything.
+    /// Presses a key after a pause that is longer than every timer.
     fn deliberately(&mut self, code: KeyCode) {
         self.wait(3_000);
         self.press(code);
@@ -112,7 +112,7 @@ impl Desk {
         text.chars().for_each(|c| self.press(KeyCode::Char(c)));
     }
 
-    /// What was sent or written so far, and what is still in the composer.
+    /// Returns the text that was sent so far, followed by the text in the composer.
     fn written(&mut self) -> String {
         let mut out = String::new();
         for effect in &self.effects {
@@ -148,7 +148,7 @@ impl Desk {
         sent.collect()
     }
 
-    /// The effects that a question has as its yes, of any kind.
+    /// Returns the effects that mean yes to a question of any kind.
     fn approvals(&self) -> Vec<&Effect> {
         let is = |effect: &&Effect| match effect {
             Effect::Send(command) => {
@@ -198,35 +198,35 @@ fn request(hunks: usize, lines: usize) -> PermissionRequest {
     }
 }
 
-/// The output of a call holds a secret.
+/// Returns a question about a secret in the output of a call.
 fn secrets() -> PermissionRequest {
     PermissionRequest { secrets: Some("GitHub token".into()), offer: None, ..request(0, 1) }
 }
 
-/// Everything in the interface that can be answered.
+/// Kinds of questions in the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Call,
-    /// May the output of a call that has run be sent with its secrets?
+    /// A question if the output of a finished call may be sent with its secrets.
     Secrets,
     CallOfSubagent,
     LongCall,
-    /// Two calls, one after the other.
+    /// Two calls, asked about one after the other.
     TwoCalls,
     Hunks,
     /// The list of hunks is open.
     InHunks,
-    /// The rule that would always hold is shown.
+    /// The rule that would always allow the call is shown.
     Always,
     /// The answers have the keyboard.
     Focused,
     Undo,
     Rewind,
     Compaction,
-    /// A command that is shown before it runs.
+    /// A custom command that is shown before it runs.
     Custom,
     Context,
-    /// The same in the inspector.
+    /// The same change, requested in the inspector.
     Inspector,
 }
 
@@ -264,12 +264,12 @@ fn context_plan() -> ContextPlan {
 }
 
 impl Kind {
-    /// A call is asked about, so that the composer is on the screen and text is never refused by the page.
+    /// True for a question about a call. The composer is on the screen then, and no page refuses the text.
     fn is_call(self) -> bool {
         matches!(self, Self::Call | Self::CallOfSubagent | Self::LongCall | Self::TwoCalls | Self::Hunks)
     }
 
-    /// What must have been done before anything is typed.
+    /// Brings the interface into the state before the typing begins.
     fn prepare(self, desk: &mut Desk) {
         if self == Self::Inspector {
             desk.type_text("/inspect 2");
@@ -350,7 +350,7 @@ impl Kind {
                 return;
             }
             Self::Rewind => {
-                // By hand: Esc twice, and the message.
+                // The page is opened by hand: Esc twice, then the message.
                 for code in [KeyCode::Esc, KeyCode::Esc, KeyCode::Enter] {
                     desk.press(code);
                     desk.frame();
@@ -360,23 +360,23 @@ impl Kind {
         };
         desk.give(Input::Agent(event));
         if matches!(self, Self::Focused | Self::InHunks | Self::Always) {
-            // Somebody was about to answer, and begins to type instead.
+            // The user was about to answer and begins to type instead.
             desk.deliberately(KeyCode::Tab);
             if self != Self::Focused {
                 let number = if self == Self::InHunks { '4' } else { '3' };
                 desk.deliberately(KeyCode::Char(number));
             }
-            // A number alone would be an answer here, as it is meant to be.
+            // A digit alone would be an answer here, as intended.
             desk.press(KeyCode::Char('w'));
         }
     }
 }
 
-/// What a person does at one moment.
+/// An action of the user at one moment.
 #[derive(Clone, Debug)]
 enum Stroke {
     Type(char),
-    /// Sends.
+    /// Sends the text.
     Enter,
     NewLine,
     Paste(String),
@@ -427,7 +427,7 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing that is typed, sent or pasted around a question says yes to it, and nothing that was typed is lost.
+    /// Whatever is typed, sent or pasted around a question, no question is answered with yes and no text is lost.
     #[test]
     fn typing_never_answers_a_question(
         kind in prop::sample::select(KINDS.to_vec()),
@@ -440,7 +440,7 @@ proptest! {
         let mut desk = Desk::new(size, vim);
         kind.prepare(&mut desk);
         let appears = match kind {
-            // Opened with keys: there is nothing in the composer then, and the inspector takes letters for itself.
+            // These are opened with keys. The composer is empty then, and the inspector takes letters itself.
             Kind::Rewind | Kind::Inspector | Kind::Focused | Kind::InHunks | Kind::Always => 0,
             _ => appears.min(strokes.len()),
         };
@@ -467,7 +467,7 @@ proptest! {
             desk.wait(*gap);
         }
         prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
-        // Signs at the start of a line have a meaning of their own.
+        // Some characters have a special meaning at the start of a line.
         let signs = typed.contains('!');
         if kind.is_call() && !signs {
             typed.retain(|c| !c.is_whitespace());
@@ -475,7 +475,7 @@ proptest! {
         }
     }
 
-    /// Tab and the arrows belong to writing too. Pressed in its flow, they say yes to nothing.
+    /// Tab and the arrows are used in writing as well. Pressed while typing, they answer no question with yes.
     #[test]
     fn keys_of_the_composer_in_the_flow_of_typing_answer_nothing(
         kind in prop::sample::select(vec![Kind::Call, Kind::LongCall, Kind::Hunks, Kind::Undo, Kind::Compaction]),
@@ -498,7 +498,7 @@ proptest! {
         kind.ask(&mut desk);
         desk.wait(after);
         for (code, gap) in keys {
-            // A draft that is sent or deleted is begun again at once, as in one flow.
+            // After a draft is sent or deleted, the user begins the next one at once.
             desk.type_text("and");
             desk.wait(gap);
             desk.press(code);
@@ -507,7 +507,7 @@ proptest! {
         prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
     }
 
-    /// The question of trust before a session: typing never trusts.
+    /// Typing never answers the trust question before a session with yes.
     #[test]
     fn typing_never_trusts(strokes in strokes(), armed in prop::collection::vec(any::<bool>(), 40)) {
         let entries = vec![Entry::new("no", "no", ""), Entry::new("yes", "yes", "")];
@@ -532,7 +532,7 @@ proptest! {
         }
     }
 
-    /// For screen readers: a line is no answer unless it is one of the few that are.
+    /// For screen readers: only a few exact lines are answers.
     #[test]
     fn no_line_of_a_sentence_answers_a_question(
         lines in prop::collection::vec("[ynsfa1-9]|(y|yes|s|no?|1|always)[ ,.]{0,2}[a-z1-9 ]{0,20}|[a-zA-Z1-9é日 ,.!?]{0,30}", 1..8),
@@ -564,20 +564,20 @@ fn a_question_is_answered_deliberately_at_every_size() {
                 desk.wait(3_000);
                 desk
             };
-            // Down and Enter: the first answer, without a pause between them.
+            // Down and Enter without a pause between them choose the first answer.
             let mut desk = ask();
             desk.press(KeyCode::Down);
             let shown = desk.frame();
             assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
             assert!(shown.contains("or say what to do instead"), "the composer stays: {shown}");
-            // On a small screen there is more than has room: it must be read first.
+            // On a small screen the question does not fit, so it must be scrolled to its end first.
             for _ in 0..4 {
                 desk.press(KeyCode::PageDown);
                 desk.frame();
             }
             desk.press(KeyCode::Enter);
             assert_eq!(allowed(&desk), [Decision::AllowOnce], "{size:?}\n{}", desk.frame());
-            // A number, after the list has the keyboard.
+            // A number chooses once the list has the keyboard.
             let mut desk = ask();
             for _ in 0..4 {
                 desk.deliberately(KeyCode::PageDown);
@@ -585,13 +585,13 @@ fn a_question_is_answered_deliberately_at_every_size() {
             desk.deliberately(KeyCode::Tab);
             desk.press(KeyCode::Char('2'));
             assert_eq!(allowed(&desk), [Decision::AllowSession], "{size:?}");
-            // Arrows go around: Up from the first answer is No.
+            // The arrows wrap around: Up from the first answer reaches No.
             let mut desk = ask();
             for code in [KeyCode::Down, KeyCode::Up, KeyCode::Enter] {
                 desk.press(code);
             }
             assert_eq!(allowed(&desk), [Decision::Deny { reason: None }], "{size:?}");
-            // Esc says no; in Vim's insert mode it leaves that first.
+            // Esc refuses. In Vim's insert mode it leaves that mode first.
             let mut desk = ask();
             desk.press(KeyCode::Esc);
             if vim {
@@ -599,7 +599,7 @@ fn a_question_is_answered_deliberately_at_every_size() {
                 desk.press(KeyCode::Esc);
             }
             assert_eq!(allowed(&desk), [Decision::Deny { reason: None }], "{size:?}");
-            // A sentence is the reason.
+            // A sentence becomes the reason.
             let mut desk = ask();
             desk.type_text("1 file at a time, yes?");
             desk.press(KeyCode::Enter);
@@ -631,7 +631,8 @@ fn a_question_that_has_room_is_shown_whole() {
         desk.wait(3_000);
         let shown = desk.frame();
         let whole = shown.contains(&format!("-old {}", lines - 1)) && shown.contains("Yes, once");
-        // One hunk of ten lines with its reason, the answers, the composer, the status line and a row of the transcript.
+        // One hunk of ten lines with its reason, the answers, the composer, the status line and a row of the
+        // transcript.
         assert_eq!(whole, lines <= 10, "{lines}\n{shown}");
         desk.deliberately(KeyCode::Tab);
         desk.press(KeyCode::Char('1'));
@@ -652,7 +653,7 @@ fn a_text_that_was_begun_before_the_question_is_a_message() {
     desk.press(KeyCode::Enter);
     assert_eq!(desk.written(), "fixtheparsertoo");
     assert!(allowed(&desk).is_empty());
-    // The next text is a reply.
+    // The next text is a reply to the question.
     desk.type_text("no, later");
     assert!(desk.frame().contains("Enter refuses and sends your text as the reason"));
     desk.press(KeyCode::Enter);
@@ -685,7 +686,7 @@ fn esc_before_the_question_was_read_interrupts_as_the_screen_said() {
     assert!(shown.contains("Esc refuses"), "{shown}");
 }
 
-/// A page that is chosen from in a list is one of the panes that take keys: what was meant for it is no message.
+/// A page with a list takes keys like other panes. Keys meant for it must not become a message.
 #[test]
 fn keys_meant_for_a_page_under_the_question_are_not_sent() {
     let mut desk = Desk::new((80, 24), false);
@@ -744,7 +745,7 @@ fn secrets_in_an_output_are_masked_unless_the_person_chooses_otherwise() {
         desk.press(KeyCode::Char(key));
         assert_eq!(allowed(&desk), [decision]);
     }
-    // A text is a message for the model and no answer.
+    // Text becomes a message for the model and does not answer the question.
     let mut desk = ask();
     desk.type_text("use the test account");
     let shown = desk.frame();

@@ -1,4 +1,5 @@
-//! Reading the transcript: search, a block in focus, the mouse, what is copied, calls that are one line, colours of code.
+//! Reading the transcript: search, the focused block, the mouse, copied text, calls joined into one line, colours of
+//! code.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -148,7 +149,7 @@ fn calls_that_only_look_are_one_line_that_opens() {
     assert!(stage.screen().contains("● read 3 files, grep"));
 }
 
-/// What is selected is what was said: no wraps, no marks, no indents of code.
+/// A selection is copied as the original text: no wraps, no marks, no indentation of code.
 #[test]
 fn a_selection_is_copied_without_wraps_and_marks() {
     let mut stage = Stage::new(20, 24);
@@ -199,7 +200,7 @@ fn colours_of_programs_are_kept_and_nothing_else_of_them() {
     assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
 }
 
-/// A call that ended, with what it printed.
+/// Sends a call that ended with this output.
 fn ended(stage: &mut Stage, name: &str, input: &Value, output: &str, code: Option<i64>, is_error: bool) {
     let id = CallId(MessageId::new().to_string());
     stage.event(Event::ToolStarted { call_id: id.clone(), name: name.into(), input: input.clone() });
@@ -214,7 +215,7 @@ fn printed(lines: usize) -> String {
     (1..=lines).fold(String::new(), |text, i| text + &format!("line {i}\n"))
 }
 
-/// Under the line of a call: the end of its output, its error, or nothing, and how much is cut.
+/// A closed call shows the end of its output or its error, and how many lines were left out.
 #[test]
 fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
     let failing = format!("{}\nerror: it broke\n[exit code 3]", printed(8));
@@ -315,7 +316,7 @@ fn one_call_opens_by_a_click_on_any_of_its_rows_and_the_others_stay_closed() {
     assert_eq!(screen.matches("line 4").count(), 1, "{screen}");
 }
 
-/// The todo list stands above the composer while the agent works on it.
+/// The todo list is shown above the composer while the agent works on it.
 #[test]
 fn the_todo_list_is_a_panel_until_it_is_done_or_the_turn_ends() {
     let todo = |stage: &mut Stage, states: [&str; 7]| {
@@ -348,7 +349,7 @@ fn the_todo_list_is_a_panel_until_it_is_done_or_the_turn_ends() {
     assert!(!stage.screen().contains("To do"), "{}", stage.screen());
 }
 
-/// Rows of changes have their background up to the edge, words of thoughts are bold without marks.
+/// The background of changed rows extends to the edge, and bold words of thoughts have no marks.
 #[test]
 fn changes_and_thoughts_are_drawn_without_their_marks() {
     let mut stage = Stage::themed(60, 16, Theme::dark());
@@ -368,7 +369,7 @@ fn changes_and_thoughts_are_drawn_without_their_marks() {
     assert!(stage.screen().contains("-old"));
 }
 
-/// A link is one even where it is broken into rows, and what only looks like one is text.
+/// A link that is wrapped into several rows stays one link, and text that only looks like a link is not one.
 #[test]
 fn links_are_hyperlinks() {
     becket_tui::links::switch_on();

@@ -1,6 +1,6 @@
-//! Screens from inputs: each flow as keys and events in, the screen and the commands out. No terminal, no agent.
+//! Screens from inputs: each flow as keys and events in, screen and commands out. No terminal, no agent.
 //!
-//! Properties run 100 cases each (a case draws up to forty screens through an emulator); `PROPTEST_CASES` for more.
+//! Properties run 100 cases each (a case draws up to forty screens through an emulator); `PROPTEST_CASES` sets more.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -112,7 +112,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     let mut stage = Stage::new(70, 24);
     stage.event(started());
     ask(&mut stage, "rm -rf build\u{202e}/");
-    // Typed ahead: it is in the composer, and answers nothing.
+    // Typed ahead: the key goes to the composer and answers nothing.
     assert_eq!(stage.key(KeyCode::Char('1')), [Effect::Wake(1_000, Timer::Draft)]);
     assert_eq!(stage.update(Input::Paste("y\n".into())), []);
     let screen = stage.screen();
@@ -236,7 +236,7 @@ fn a_compaction_that_was_asked_for_is_no_turn_and_ends_with_itself() {
     assert!(stage.screen().contains("compacting the context"), "{}", stage.screen());
     stage.event(failed());
     assert!(!stage.screen().contains("compacting the context"), "{}", stage.screen());
-    // What is sent meanwhile is a turn, and so is one in which the context is compacted.
+    // A message sent meanwhile starts a turn, and so does a compaction.
     stage.event(started());
     stage.type_text("go on");
     stage.key(KeyCode::Enter);
@@ -304,7 +304,7 @@ fn a_large_paste_is_a_chip_and_is_sent_whole() {
     let [Part::Text { text, extra, .. }] = parts.as_slice() else { panic!("{parts:?}") };
     assert_eq!((text, &extra["pasted"]), (&format!("look: {pasted}"), &json!([[6, 6 + pasted.len()]])));
 
-    // The message is as the composer showed it, and opens.
+    // The message looks as it did in the composer, and can be opened.
     let mut message = Message::user("");
     message.parts = parts;
     stage.event(Event::UserMessage { message, client_id: None, steered: false });
@@ -349,7 +349,7 @@ fn a_context_that_is_full_is_told_once() {
 fn the_title_of_the_session_is_on_the_screen() {
     let mut stage = Stage::new(60, 24);
     stage.event(started());
-    // Its first message gives it one, without a word about it.
+    // Its first message gives the session a title, which is not reported.
     stage.event(Event::Renamed { title: "fix the parser".into() });
     assert!(stage.screen().contains("── fix the parser ──"), "{}", stage.screen());
     assert!(!stage.screen().contains("is now called"), "{}", stage.screen());
@@ -358,7 +358,7 @@ fn the_title_of_the_session_is_on_the_screen() {
     stage.event(Event::Renamed { title: "another one".into() });
     assert!(stage.screen().contains("This session is now called another one."), "{}", stage.screen());
     assert!(stage.screen().contains("── another one ──"), "{}", stage.screen());
-    // Without the edges of the composer it is a part of the whole status line.
+    // Without the composer's edges, the title is shown in the full status line.
     stage.resize(100, 12);
     stage.ctrl('s');
     assert!(stage.screen().lines().last().unwrap().contains("another one"), "{}", stage.screen());
@@ -410,7 +410,7 @@ fn scrolling_holds_its_place_while_the_end_grows() {
     assert!(stage.screen().contains("m79"));
 }
 
-/// Deltas and the whole message, and the whole message alone, are the same on the screen.
+/// Deltas followed by the whole message show the same as the whole message alone.
 #[test]
 fn live_and_replayed_are_the_same() {
     let message = Message::assistant(vec![
@@ -459,7 +459,7 @@ fn live_and_replayed_are_the_same() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever comes, in whatever size of terminal: no panic, nothing hidden is drawn, no escape reaches a cell.
+    /// For any events and any size of the terminal: no panic, no hidden message is drawn, and no escape reaches a cell.
     #[test]
     fn any_events_in_any_size(
         steps in proptest::collection::vec((0u8..12, "[ -~\u{1b}\u{202e}日\n]{0,40}"), 0..40),
@@ -489,13 +489,13 @@ proptest! {
             prop_assert!(!screen.contains("SECRET-REMINDER"));
             prop_assert!(screen.chars().all(|c| c == '\n' || !c.is_control()));
         }
-        // What was drawn step by step is what a fresh draw shows.
+        // Drawing step by step shows the same as a fresh draw.
         let (width, height) = sizes[0];
         stage.resize(width, height);
         prop_assert_eq!(stage.screen(), stage.fresh());
     }
 
-    /// A window that is dragged about while an answer streams in.
+    /// A window is resized many times while an answer streams in.
     #[test]
     fn a_storm_of_resizes_ends_in_what_a_fresh_draw_shows(
         sizes in proptest::collection::vec((1u16..220, 1u16..80), 40),
@@ -523,7 +523,7 @@ proptest! {
         for c in codes {
             stage.update(Input::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::from_bits_truncate(modifiers))));
         }
-        // Not compared: emulators do not agree on the width of unassigned characters.
+        // The screens are not compared here, because emulators disagree on the width of unassigned characters.
         stage.bytes();
         prop_assert_eq!(key('x').code, KeyCode::Char('x'));
     }

@@ -1,4 +1,4 @@
-//! The page before a session, by keystrokes: what counts and what does not, what is never shown, and how it looks at four sizes.
+//! The page before a session, by keystrokes: which keys count, what is never shown, and its layout at four sizes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::picture;
@@ -21,7 +21,7 @@ fn first_run() -> Welcome {
     })
 }
 
-/// At the line for the key.
+/// Opens the line for the key.
 fn pasting() -> Welcome {
     let mut page = first_run();
     page.arm();
@@ -83,7 +83,7 @@ fn nothing_is_chosen_before_it_was_seen() {
     let mut page = trust_seen();
     key(&mut page, KeyCode::Down);
     assert_eq!(key(&mut page, KeyCode::Char('2')), Some(Answer::Chosen("yes".into())));
-    // Who types a sentence after that is back where they were.
+    // Typing a sentence after that returns the cursor to the first entry.
     let mut page = trust_seen();
     key(&mut page, KeyCode::Down);
     type_text(&mut page, "fix 2 tests");
@@ -118,7 +118,7 @@ fn a_key_is_pasted_and_never_shown() {
     let answer = key(&mut page, KeyCode::Enter).unwrap();
     assert!(!format!("{answer:?}").contains("SECRE"));
     assert_eq!(answer, Answer::Written("paste".into(), "sk-SECRET".into()));
-    // Esc goes back to the list, and forgets what was written.
+    // Esc returns to the list and forgets the written text.
     let mut page = pasting();
     type_text(&mut page, "sk-SECRET");
     assert_eq!(key(&mut page, KeyCode::Esc), None);
@@ -181,7 +181,7 @@ fn it_looks_like_this() {
             assert!(shown.contains(part), "{size:?} {part}: {shown}");
         }
     }
-    // Where there is no room, what is said scrolls and the choice stays.
+    // If there is too little room, the text scrolls and the choices stay.
     let mut page = trust_seen();
     assert!(!screen(&mut page, (40, 7)).contains("It brings:"));
     key(&mut page, KeyCode::PageDown);
@@ -193,7 +193,7 @@ fn it_looks_like_this() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whatever is typed and pasted, in whatever size: no panic, no secret and no control character on a frame.
+    /// For any keys and pastes at any size: no panic, and no secret or control character on a frame.
     #[test]
     fn any_keys_in_any_size(
         steps in proptest::collection::vec((0u8..8, "[a-z\u{1b}\u{7}日]{0,8}"), 0..20),

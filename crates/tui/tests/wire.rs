@@ -1,4 +1,4 @@
-//! What is written to the terminal: as much as changed, and no more.
+//! Bytes written to the terminal: no more than the change needs.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use becket_types::{Event, MessageId};
 use support::{Stage, started};
 
-/// Bytes of the frames that tokens cost, each drawn alone.
+/// Returns the size and the bytes of the frames for these tokens, each drawn alone.
 fn cost(stage: &mut Stage, tokens: &[&str]) -> Vec<(usize, Vec<u8>)> {
     let id = MessageId::new();
     tokens
@@ -26,13 +26,13 @@ fn a_streamed_token_costs_what_it_says() {
     stage.bytes();
     let tokens: Vec<&str> = "the parser reads what it is given and says so; ".split_inclusive(' ').collect();
     let frames = cost(&mut stage, &tokens.repeat(40));
-    // The first changes what is going on; it stays within the screen from here on.
+    // The first frame changes the activity line. From here on the text fits on the screen.
     for (size, bytes) in &frames[1..] {
         assert!(bytes.len() <= 3 * size + 100, "{size} {:?}", String::from_utf8_lossy(bytes));
     }
 }
 
-/// Also where the text scrolls: what is on the screen already is moved by the terminal.
+/// Scrolling costs no more: the terminal itself moves rows that are on the screen already.
 #[test]
 fn a_line_more_costs_a_line() {
     let mut stage = Stage::new(120, 40);

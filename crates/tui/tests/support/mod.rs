@@ -63,14 +63,14 @@ impl Stage {
         }
     }
 
-    /// Draws, and lets the time pass that a question has to be on the screen without a key.
+    /// Draws, and lets the time pass that a question must be on the screen without a key.
     pub(crate) fn read_question(&mut self) {
         self.bytes();
         self.update(Input::Due(Timer::Arm));
         self.update(Input::Due(Timer::Page));
     }
 
-    /// Reads the question, gives the keyboard to its answers, and presses the number of one.
+    /// Reads the question, gives the keyboard to its answers, and presses the digit of one.
     pub(crate) fn answer(&mut self, number: char) -> Vec<Effect> {
         self.read_question();
         self.key(KeyCode::Tab);
@@ -89,7 +89,7 @@ impl Stage {
         }
     }
 
-    /// What is on the screen now, lines without the spaces at their ends. Two emulators agree on it.
+    /// Draws and returns the screen without spaces at the ends of lines. Two emulators must agree on it.
     pub(crate) fn screen(&mut self) -> String {
         self.bytes();
         let shown = text(&self.emulator);
@@ -100,17 +100,17 @@ impl Stage {
         shown
     }
 
-    /// What was on the screen after the last frame.
+    /// Returns the screen after the last frame.
     pub(crate) fn shown(&self) -> String {
         text(&self.emulator)
     }
 
-    /// What the next frame writes.
+    /// Returns the bytes that the next frame writes.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         self.paint().0
     }
 
-    /// What the next frame asks for, beside code to be read.
+    /// Returns the effects of the next frame, except requests to parse code.
     pub(crate) fn asks(&mut self) -> Vec<Effect> {
         self.paint().1
     }
@@ -132,14 +132,14 @@ impl Stage {
         (bytes, effects)
     }
 
-    /// Reads the code that came into view; how many pieces.
+    /// Parses the code that came into view. Returns the number of pieces.
     pub(crate) fn read_code(&mut self) -> usize {
         let jobs = std::mem::take(&mut self.jobs);
         jobs.iter().for_each(Job::run);
         jobs.len()
     }
 
-    /// The colour of a cell.
+    /// Returns the colour of a cell.
     pub(crate) fn colour(&self, row: u16, column: u16) -> vt100::Color {
         self.emulator.screen().cell(row, column).unwrap().fgcolor()
     }
@@ -148,7 +148,7 @@ impl Stage {
         self.emulator.screen().cell(row, column).unwrap().bgcolor()
     }
 
-    /// The same drawn onto an empty terminal.
+    /// Returns the same screen, drawn on an empty terminal.
     pub(crate) fn fresh(&mut self) -> String {
         let app = &mut self.app;
         let size = Size::new(self.size.0, self.size.1);

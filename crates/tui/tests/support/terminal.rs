@@ -1,5 +1,6 @@
-//! A pseudo-terminal as this process's standard input: bytes in, what the library's reader and ours make of them out, and what
-//! the panes show of that. For the tests and the fuzz target of the decoder; one a process, as the library has one reader.
+//! A pseudo-terminal as the standard input of this process: returns what the library's reader and the decoder make of
+//! bytes, and what the panes show then. For the tests and the fuzz target of the decoder. One per process, because the
+//! library has one reader per process.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::app::App;
@@ -14,24 +15,25 @@ use ratatui::layout::Size;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// Ends whatever the library waits for: a paste, a string, a mouse of either kind, an answer about the keyboard. Twice, since
-/// a broken character takes one byte with it and the old mouse three.
+/// Ends everything that the library may be waiting for: a paste, a string, a mouse report of either kind, an answer
+/// about the keyboard. It is repeated because an invalid character consumes one byte of it, and the old mouse report
+/// three.
 pub(crate) const CLOSED: &str = "\x1b[201~\x1b\\\x07~mu\x1b[201~\x1b\\\x07~mu";
-/// A key that no keyboard has: the last one of what was written.
+/// A key that no keyboard has. It marks the end of the written bytes.
 pub(crate) const LAST: char = '\u{10fffd}';
 
 pub(crate) struct Line {
     pty: Pty,
     decoder: Decoder,
-    /// Stands still, so that a busy machine parts nothing that belongs together.
+    /// This clock stands still, so that a slow machine does not split sequences.
     now: Instant,
 }
 
 impl Line {
-    /// Takes the standard input of the process.
+    /// Replaces the standard input of the process.
     pub(crate) fn take() -> Self {
         let (pty, slave) = open().unwrap();
-        // The library reads on until nothing is there.
+        // The library reads until nothing is left, so the terminal must not block.
         rustix::io::ioctl_fionbio(&slave, true).unwrap();
         rustix::stdio::dup2_stdin(&slave).unwrap();
         crossterm::terminal::enable_raw_mode().unwrap();
@@ -42,7 +44,7 @@ impl Line {
         (&self.pty).write_all(bytes).unwrap();
     }
 
-    /// What has arrived after a short wait. Where the machine is slow it comes with what is written next.
+    /// Returns the events that arrive within a short wait. On a slow machine they come with the next bytes.
     pub(crate) fn come(&mut self) -> Vec<Decoded> {
         let mut out = Vec::new();
         while poll(Duration::from_millis(1)).unwrap() {
@@ -51,7 +53,7 @@ impl Line {
         out
     }
 
-    /// Everything that was written, and of the quiet after it. The last key is written now.
+    /// Writes the last key and returns all events, including those after the quiet.
     pub(crate) fn all(&mut self) -> Vec<Decoded> {
         self.write(LAST.to_string().as_bytes());
         let last = Event::Key(KeyEvent::new(KeyCode::Char(LAST), KeyModifiers::NONE));
@@ -71,7 +73,7 @@ impl Line {
     }
 }
 
-/// What the panes show after it.
+/// Returns what the panes show after these events.
 pub(crate) fn shown(decoded: Vec<Decoded>) -> String {
     let size = Size::new(60, 12);
     let (mut app, mut surface) = (App::new(Theme::plain()), Surface::new(size).unwrap());
