@@ -1,7 +1,7 @@
-//! What was typed: flags and subcommands as clap sees them. What is meant is decided in `settings`.
+//! Command line: flags and subcommands as clap parses them. `settings` decides what they mean.
 //!
-//! The names are the ones people have in their fingers from other agents. Runs and subcommands are parsed by two
-//! definitions, so that a prompt such as `becket -p demo` is a prompt.
+//! The names are those that people know from other agents. Runs and subcommands are parsed by two definitions, so that
+//! a prompt such as `becket -p demo` is a prompt.
 
 mod driven;
 mod exec;
@@ -55,7 +55,7 @@ pub(crate) struct Run {
     pub sdk: SdkArgs,
 }
 
-/// Options that only programs give.
+/// Options that only programs set.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SdkArgs {
     /// Program that is asked for permission: `stdio` asks the program over standard input and output.
@@ -151,7 +151,7 @@ pub(crate) struct ModelArgs {
     /// Models to use, in order, when the first one fails.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     pub fallback_model: Vec<String>,
-    /// How much the model thinks: low, medium, high, xhigh or max.
+    /// Effort of the model's thinking: low, medium, high, xhigh or max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
@@ -189,10 +189,11 @@ pub(crate) struct Permissions {
     /// The tools the model has: a list, "" for none, "default" for all.
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
-    /// What runs without a question: default, acceptEdits, auto, plan, dontAsk or bypassPermissions.
+    /// Permission mode, which decides what runs without a question: default, acceptEdits, auto, plan, dontAsk or
+    /// bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
-    /// How far commands are confined: auto, required (workspace-write), read-only or off (danger-full-access).
+    /// Confinement of commands: auto, required (workspace-write), read-only or off (danger-full-access).
     #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<String>,
     /// Allow everything that no rule denies. Use it only where nothing can be broken.
@@ -238,7 +239,7 @@ pub(crate) struct ConfigArgs {
     /// Settings that override the files: JSON text, or a file (JSON or TOML).
     #[arg(long, value_name = "FILE|JSON")]
     pub settings: Option<String>,
-    /// Which settings files to read: user, project, local.
+    /// Settings files to read: user, project, local.
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub setting_sources: Option<Vec<String>>,
     /// Work in this directory.
@@ -246,7 +247,7 @@ pub(crate) struct ConfigArgs {
     pub cd: Option<PathBuf>,
 }
 
-/// The subcommands. Known by their first word only.
+/// The subcommands. They are recognized by their first word only.
 #[derive(Debug, Parser)]
 #[command(name = "becket", version, disable_help_subcommand = true)]
 pub(crate) struct Sub {
@@ -312,7 +313,7 @@ pub(crate) enum Subcommands {
     Man(HelpArgs),
 }
 
-/// First words that are subcommands; everything else is a run.
+/// First words that are subcommands. Any other first word starts a run.
 pub(crate) const SUBCOMMANDS: &[&str] = &[
     "demo",
     "exec",
@@ -451,7 +452,7 @@ pub(crate) enum PermissionsWhat {
 
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
-    /// How tightly: `read-only`, as commands that run without a question, or `workspace`.
+    /// Confinement: `read-only`, as for commands that run without a question, or `workspace`.
     #[arg(long, value_enum, default_value_t = LevelArg::Workspace)]
     pub level: LevelArg,
     #[command(flatten)]
@@ -495,7 +496,7 @@ pub(crate) struct ScreenshotArgs {
     pub theme: String,
 }
 
-/// `120x40`.
+/// Parses `120x40`.
 fn size(text: &str) -> Result<(u16, u16), String> {
     let sides =
         text.split_once('x').and_then(|(columns, rows)| Some((columns.parse().ok()?, rows.parse().ok()?)));
@@ -518,7 +519,8 @@ pub(crate) struct DemoArgs {
 pub(crate) struct DoctorArgs {
     #[command(subcommand)]
     pub what: Option<DoctorWhat>,
-    /// What can be read of damaged sessions (or the one named), in sound copies; the damaged ones stay as they are.
+    /// Copy the readable parts of damaged sessions (or of the one named) into sound ones; the damaged ones stay as they
+    /// are.
     #[arg(long, global = true)]
     pub repair: bool,
     /// Look for secrets in the files of this folder and in its sessions; prints where they are, and never the whole of one.
@@ -593,7 +595,7 @@ pub(crate) struct ExportArgs {
     pub cd: Option<PathBuf>,
 }
 
-/// Consent to a plan.
+/// Options to accept a plan in advance.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Consent {
     /// Do it without asking.
@@ -686,7 +688,7 @@ fn some(text: &str) -> Result<usize, String> {
     whole(text).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
-/// A limit of nothing allows nothing. What else is wrong, the configuration says, which takes the same forms.
+/// Rejects a limit of 0, which would allow nothing. The configuration takes the same forms and reports other mistakes.
 fn not_zero(text: &str) -> Result<String, String> {
     match text.trim().parse::<f64>() {
         Ok(n) if n <= 0.0 => Err("expected more than 0".to_owned()),
@@ -715,7 +717,7 @@ mod tests {
         assert_eq!(listed, SUBCOMMANDS);
     }
 
-    /// Every command and every option says what it is for.
+    /// Every command and every option has a description.
     #[test]
     fn everything_is_explained() {
         fn look(command: &clap::Command, path: &str) {

@@ -1,4 +1,4 @@
-//! Arguments of the commands that look at stored sessions, or change what is seen of them.
+//! Arguments of the commands that read stored sessions, or change the view of them.
 
 use super::Consent;
 use clap::{ArgGroup, Args, Subcommand};
@@ -61,13 +61,13 @@ pub(crate) struct ContextArgs {
 pub(crate) struct CompactArgs {
     /// Id, beginning of one, or title; the newest of this directory when left out.
     pub session: Option<String>,
-    /// What the summary should dwell on.
+    /// Topic that the summary should emphasize.
     #[arg(long, value_name = "TEXT")]
     pub focus: Option<String>,
     /// Show what would happen, and do nothing.
     #[arg(long, group = "what")]
     pub preview: bool,
-    /// Take the last compaction back; the view from before is there again, exactly.
+    /// Take the last compaction back: the previous view is restored exactly.
     #[arg(long, group = "what")]
     pub undo: bool,
     /// Take the last undo of a compaction back.
@@ -145,7 +145,7 @@ pub(crate) struct SessionsArgs {
     pub cd: Option<PathBuf>,
 }
 
-/// Which sessions are meant.
+/// Filters that select sessions.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Narrow {
     /// All projects, not only this directory's.
@@ -274,7 +274,7 @@ pub(crate) enum SessionsWhat {
         session: String,
         /// Number or id of a message of the user's (`becket rewind SESSION` lists them), or `@` and an entry's number.
         message: Option<String>,
-        /// What to call it.
+        /// Title of the copy.
         #[arg(short = 'n', long)]
         name: Option<String>,
         /// Print JSON.
@@ -293,7 +293,7 @@ pub(crate) enum SessionsWhat {
     },
 }
 
-/// Sessions that something is done with.
+/// The sessions that a command acts on.
 #[derive(Debug, Args)]
 pub(crate) struct Several {
     /// Ids, starts of ids, or titles.
@@ -303,7 +303,7 @@ pub(crate) struct Several {
     pub json: bool,
 }
 
-/// How a list is shown.
+/// Output of a list.
 #[derive(Debug, Args)]
 pub(crate) struct Shown {
     /// Print JSON.
