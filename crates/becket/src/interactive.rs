@@ -1,10 +1,14 @@
-//! `becket`: a session in the terminal. The agent on a thread of its own, the interface on this one.
+//! `becket`: a session in the terminal. The agent runs on its own thread, the interface on this one.
 //!
-//! Owns what the interface asks of its surroundings: the history of prompts, the editor, the clipboard, Ctrl-Z; files to
-//! complete ([`files`]), pages ([`pages`], [`sheets`]) and those of the context inspector ([`inspect`]), commands and drafts of the person ([`person`]) and commands of their own
-//! ([`customs`]), what was said before ([`past`]), what is asked before the first session ([`first`]), what to do with a
-//! session that another process has ([`in_use`]), images of the transcript ([`images`]), what they want kept ([`wishes`]), models and keys to choose from ([`accounts`]), other programs ([`programs`]), signals
-//! ([`signals`]), lines for plain sessions ([`typed`]).
+//! Owns the services that the interface requests: the history of prompts, the editor, the clipboard and Ctrl-Z.
+//! Submodules own the others:
+//! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
+//! - the user's shell commands and drafts ([`person`]) and custom commands ([`customs`]);
+//! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
+//!   question about a session that another process has open ([`in_use`]);
+//! - images of the transcript ([`images`]), stored preferences ([`wishes`]), models and keys to choose from
+//!   ([`accounts`]), other programs ([`programs`]), signals ([`signals`]) and input lines of plain sessions
+//!   ([`typed`]).
 
 mod accounts;
 pub(crate) mod customs;
@@ -54,10 +58,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use typed::Typed;
 
-/// Prompts that the history file keeps.
+/// Most prompts that the history file keeps.
 const HISTORY: usize = 1_000;
 
-/// `again`: what the settings were made of, for when the project is trusted meanwhile.
+/// Runs interactive sessions until the user quits. `again`: the arguments from which the settings are made again if the
+/// user trusts the project now.
+///
+/// # Errors
+///
+/// Returns a failure for the user if there is no terminal, or a session cannot be opened.
 pub(crate) async fn run(
     environment: &Environment,
     mut settings: RunSettings,
@@ -68,14 +77,14 @@ pub(crate) async fn run(
         return Err(Failure::usage("the interactive session needs a terminal")
             .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
     }
-    // Plain lines take nothing from the terminal, so there is nothing to give back.
+    // Plain lines do not change the terminal's modes, so nothing has to be restored.
     let guardian = if settings.ax { Guardian::default() } else { Guardian::start() };
     let held = Held { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
     match first::project(environment, &settings).await? {
         None => return Ok(ExitStatus::Ok),
         Some(false) => {}
         Some(true) => {
-            // We are there already.
+            // The process is in that directory already.
             again.config.cd = None;
             settings = RunSettings::new(again, environment)?;
         }
@@ -88,7 +97,7 @@ pub(crate) async fn run(
         return Ok(status);
     }
     let mut typed = if settings.ax { Some(Typed::listen()?) } else { None };
-    // One session may be looked at only; the next one is as it was asked for.
+    // A single session may be opened for reading only; the next one uses the original setting.
     let persist = settings.persist;
     loop {
         let next = match session(environment, &mut settings, &held, typed.as_mut()).await {
@@ -115,20 +124,20 @@ pub(crate) async fn run(
     }
 }
 
-/// What of this process is the terminal's.
+/// Process-wide state for handing over the terminal.
 struct Held {
     guardian: Arc<Mutex<Guardian>>,
     stopping: Arc<AtomicBool>,
 }
 
 impl Held {
-    /// Something else has the terminal, or becket again.
+    /// Reports to the guardian that becket has taken the terminal, or that another program has it.
     fn taken(guardian: &Mutex<Guardian>, taken: bool) {
         guardian.lock().unwrap_or_else(PoisonError::into_inner).taken(taken);
     }
 }
 
-/// How a session ended, and which comes next.
+/// Action after a session has ended.
 enum Next {
     Quit,
     Terminated,
@@ -136,7 +145,7 @@ enum Next {
 }
 
 impl Next {
-    /// What follows the session that ended so.
+    /// Returns what follows a session that ended like this.
     fn after(ended: Ended, session: SessionId) -> Self {
         match ended {
             Ended::Quit | Ended::AgentGone => Self::Quit,
@@ -151,7 +160,7 @@ impl Next {
     }
 }
 
-/// One session, until the person leaves it. What they want kept is in the settings afterwards.
+/// Runs one session until the user leaves it. Afterwards `settings` contains the preferences that the user changed.
 async fn session(
     environment: &Environment,
     settings: &mut RunSettings,
@@ -170,7 +179,7 @@ async fn session(
         end.map_err(|error| notes.push(format!("what was said before cannot be shown: {error}"))).ok()
     });
     if typed.is_some() {
-        // What is read out is read out in its order, and once.
+        // A screen reader needs every earlier message once and in order.
         for event in end.take().into_iter().flat_map(past::read_out) {
             let _ = sender.send(event);
         }
@@ -196,7 +205,7 @@ async fn session(
         .name("agent".to_owned())
         .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
         .map_err(|e| Failure::error(format!("cannot start: {e}")))?;
-    // One stream: what was before, then what happens.
+    // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.prompt.clone() {
         let prompt =
@@ -245,7 +254,7 @@ async fn session(
         None => becket_tui::run(out, options).await,
     };
     let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
-    // What is under way is told to stop; what has happened is in the ledger already.
+    // Running work is interrupted. Everything that happened is in the ledger already.
     let _ = commands.send(Command::Interrupt).await;
     let _ = commands.send(Command::EndInput).await;
     drop(commands);
@@ -278,7 +287,7 @@ async fn pass_on(
     }
 }
 
-/// What the interface asks of the machine.
+/// Host of the interface: carries out its requests.
 struct Surroundings {
     history: PathBuf,
     editor: String,
@@ -293,13 +302,13 @@ struct Surroundings {
     transcript: PathBuf,
     guardian: Arc<Mutex<Guardian>>,
     stopping: Arc<AtomicBool>,
-    /// The part of the configuration that the interface changes.
+    /// The part of the configuration that the interface can change.
     ui: Arc<Mutex<UiConfig>>,
-    /// `None` for a session that keeps nothing.
+    /// `None` for a session that is not kept.
     drafts: Option<Drafts>,
-    /// Text from the command line that belongs into the composer, until the interface asks for its draft.
+    /// Text from the command line for the composer, until the interface asks for its draft.
     typed_draft: Option<String>,
-    /// What was said before.
+    /// Earlier messages of a continued session.
     past: Option<Arc<Past>>,
 }
 
@@ -357,7 +366,7 @@ impl Surroundings {
     }
 }
 
-/// An answer that takes a while, made beside the interface.
+/// Computes a slow answer on another thread.
 fn beside(work: impl FnOnce() -> Option<Reply> + Send + 'static) -> BoxFuture<'static, Option<Reply>> {
     Box::pin(async move { tokio::task::spawn_blocking(work).await.ok().flatten() })
 }
@@ -375,7 +384,7 @@ impl Host for Surroundings {
             Request::Remember { prompt } => {
                 let path = self.history.clone();
                 Box::pin(async move {
-                    // A history that cannot be written is no reason to stop anybody.
+                    // Failing to write the history must not stop the user.
                     let _ = tokio::task::spawn_blocking(move || remember(&path, &prompt)).await;
                     None
                 })
@@ -464,7 +473,7 @@ impl Surroundings {
         Box::pin(async move { Some(customs.answer(person, name, arguments, trust).await) })
     }
 
-    /// What is seldom asked.
+    /// Answers the less frequent requests.
     fn ask_more(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         let pages = Arc::clone(&self.pages);
         match request {
@@ -536,7 +545,7 @@ impl Surroundings {
                 })
             }
             Request::InspectorClosed => {
-                // What was read for its pages goes with the last of them.
+                // Data that was read for the pages is dropped together with the inspector.
                 self.inspector = Arc::default();
                 Box::pin(async { None })
             }
@@ -564,7 +573,7 @@ fn read_history(path: &Path) -> Vec<String> {
     lines[lines.len().saturating_sub(HISTORY)..].iter().filter_map(|l| serde_json::from_str(l).ok()).collect()
 }
 
-/// One line more; one write, so that lines of several sessions do not mix.
+/// Appends a line in one write, so that lines of several sessions do not mix.
 fn remember(path: &Path, prompt: &str) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
@@ -573,7 +582,7 @@ fn remember(path: &Path, prompt: &str) -> io::Result<()> {
     std::fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
 }
 
-/// The text as the editor left it.
+/// Returns the text after the user edited it.
 async fn edit(editor: &str, text: &str) -> Result<String, String> {
     let file = tempfile::Builder::new()
         .prefix("becket-")
@@ -581,7 +590,7 @@ async fn edit(editor: &str, text: &str) -> Result<String, String> {
         .tempfile()
         .map_err(|e| format!("cannot make a file for the editor: {e}"))?;
     std::fs::write(file.path(), text).map_err(|e| format!("cannot write for the editor: {e}"))?;
-    // Through the shell: EDITOR may hold arguments.
+    // Runs the editor through a shell, because EDITOR may contain arguments.
     let status = tokio::process::Command::new("sh")
         .args(["-c", &format!("exec {editor} \"$1\""), "sh"])
         .arg(file.path())

@@ -1,7 +1,8 @@
-//! Files of the project for completion: listed in the background when they are first asked for, matched as one types.
+//! Completion of the project's files: listed in the background on the first request, matched while the user types.
 //!
-//! The rules are those of the search tools: what git ignores is left out. A listing older than [`FRESH`] is made anew when a
-//! new name is begun; until it is there the old one serves. Only the last question is answered.
+//! The rules are those of the search tools: files that git ignores are left out. When the user begins a new name and
+//! the listing is older than [`FRESH`], it is made again. Until then the old listing is used. Only the last query is
+//! answered.
 
 use becket_tui::input::Reply;
 use frizbee::{Config, Matcher};
@@ -13,16 +14,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Matches that are given.
+/// Most matches that are returned.
 const MATCHES: usize = 50;
 
-/// Files that are listed; the nearest to the root come first in no promised order beyond it.
+/// Most files that are listed. Beyond this number, it is undefined which files are left out.
 const MOST: usize = 1_000_000;
 
-/// How long a listing serves.
+/// Age at which a listing is made again.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Paths relative to the root, those nearest to it first.
+/// Paths relative to the root, the ones nearest to the root first.
 type Listing = Arc<Vec<String>>;
 
 pub(super) struct Files {
@@ -34,7 +35,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Lists nothing yet.
+    /// Creates the state; nothing is listed until the first request.
     pub(super) fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -79,7 +80,7 @@ impl Files {
             walking.store(false, Ordering::Release);
         };
         if std::thread::Builder::new().name("files".to_owned()).spawn(work).is_err() {
-            // Without a thread there are no names to offer; the text can be written all the same.
+            // Without a thread there are no files to offer, but the user can still type them.
             self.walking.store(false, Ordering::Release);
         }
     }
@@ -96,7 +97,7 @@ fn list(root: &Path) -> Vec<String> {
     paths
 }
 
-/// Best first; the nearest to the root when nothing is asked.
+/// Returns matching paths, best first. For an empty query, those nearest to the root come first.
 fn matches(paths: &[String], query: &str) -> Vec<PathBuf> {
     if query.is_empty() {
         return paths.iter().take(MATCHES).map(PathBuf::from).collect();
@@ -142,7 +143,7 @@ mod tests {
         );
     }
 
-    /// p95 of a key in a project of 100,000 files: at most 50 ms, with room for a busy machine and a slow build.
+    /// p95 of a key in a project of 100,000 files must be at most 50 ms, with room for a busy machine and a slow build.
     #[test]
     fn a_hundred_thousand_files_are_matched_within_a_key() {
         let parts =
@@ -152,7 +153,7 @@ mod tests {
             format!("{}/{}/{}/{}_{i}.rs", part(0), part(1), part(2), part(3))
         };
         let paths: Vec<String> = (0..100_000).map(name).collect();
-        // The least of five: on a busy machine any single one may wait for its turn.
+        // Takes the fastest of five runs, because a busy machine may delay any single one.
         let timed = |query: &str| {
             let once = |_| {
                 let start = Instant::now();

@@ -1,7 +1,7 @@
-//! What is asked before a session: whether the project is trusted, and which model to begin with.
+//! Questions before a session: is the project trusted, and which model to begin with.
 //!
-//! Owns the two pages' words and what an answer does. Servers are looked for while the page is on the screen, each with a time
-//! limit; the page never waits for them. Choices go into files of the person's own.
+//! Owns the texts of both pages and the effects of their answers. While the page is shown, servers are searched for,
+//! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
 use super::wishes;
 use crate::cmd::{demo, one_line};
@@ -23,24 +23,24 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Where servers for one's own machine listen, as they are installed.
+/// Default addresses of model servers on the user's machine.
 const SERVERS: [(&str, &str); 4] = [
     ("llama.cpp", "http://127.0.0.1:8080/v1"),
     ("Ollama", "http://127.0.0.1:11434/v1"),
     ("LM Studio", "http://127.0.0.1:1234/v1"),
     ("vLLM", "http://127.0.0.1:8000/v1"),
 ];
-/// How long a server may take to say what it has.
+/// Longest time a server may take to list its models.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Models of one server that are offered.
+/// Most models of one server that are offered.
 const MODELS: usize = 5;
 const PASTE: &str = "paste";
 const ADDRESS: &str = "address";
-/// Servers that did not answer are asked again after this, as long as the page is shown.
+/// Servers that did not answer are asked again after this time, as long as the page is shown.
 const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
 const DEMO: &str = "demo";
 
-/// What comes next.
+/// Action after the question about the model.
 pub(super) enum Next {
     Session,
     End(ExitStatus),
@@ -50,7 +50,7 @@ fn unusable(error: &io::Error) -> Failure {
     Failure::error(format!("the terminal cannot be used: {error}"))
 }
 
-/// Asks whether the project is trusted. `None`: the person leaves.
+/// Asks if the project is trusted. `None`: the user quits.
 pub(super) async fn trusted(
     settings: &RunSettings,
     theme: &Theme,
@@ -82,7 +82,7 @@ pub(super) async fn trusted(
     })
 }
 
-/// The same for those who have it read to them.
+/// Asks the same in plain lines, for screen readers.
 fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
     let mut out = io::stdout().lock();
     writeln!(out, "Do you trust what is in this directory?")?;
@@ -95,12 +95,12 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
     if io::stdin().read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    // The slash tells an answer from something that was typed for the conversation.
+    // The slash distinguishes an answer from text that was typed for the conversation.
     Ok(Some(matches!(line.trim(), "/y" | "/yes")))
 }
 
-/// Asks about each thing of the project that runs and that nobody has decided about, whole, or what is different in it. False:
-/// the person leaves.
+/// Asks about each item of the project that runs programs and is undecided or has changed. A new item is shown whole, a
+/// changed one by its differences. Returns false if the user quits.
 pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Result<bool, Failure> {
     let root = project_root(&settings.cwd);
     let items = crate::hooks::items(environment, &settings.cwd, &settings.settings);
@@ -121,7 +121,7 @@ pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Res
     Ok(true)
 }
 
-/// The question about one thing, in plain lines: it is shown whole, however long it is.
+/// Asks about one item in plain lines. It is shown whole, however long it is.
 fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
     let mut out = io::stdout().lock();
     let what = match state {
@@ -146,9 +146,9 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
     Ok(Some(matches!(line.trim(), "/y" | "/yes")))
 }
 
-/// Asks for a model where none is named, and keeps the answer.
+/// Asks for a model if none is configured, and stores the answer.
 pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
-    // A session that is continued keeps its model.
+    // A continued session keeps its model.
     let has_model = settings.settings.config.model.is_some()
         || crate::assemble::remembered_model(environment, settings).is_some();
     if has_model || settings.ax {
@@ -200,7 +200,11 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
 }
 
-/// The base URL that is meant: http where nothing is said, and `/v1` where there is no path.
+/// Completes an address to a base URL: adds `http://` if there is no scheme, and `/v1` if there is no path.
+///
+/// # Errors
+///
+/// Returns a message for the user if the text is not an address.
 fn address(text: &str) -> Result<String, String> {
     let text = text.trim().trim_end_matches('/');
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
@@ -213,7 +217,7 @@ fn address(text: &str) -> Result<String, String> {
     Ok(if path.is_empty() { format!("{whole}/v1") } else { whole })
 }
 
-/// The page, and how many entries stay last. `first`: entries of a server whose address was given.
+/// Returns the page, and the number of entries that stay last. `first`: entries of a server whose address was entered.
 fn page(
     environment: &Environment,
     settings: &RunSettings,
@@ -223,7 +227,7 @@ fn page(
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
     let by_key = models::by_key(&settings.settings);
-    // That key is for the server that is named.
+    // With a configured server, the OpenAI key belongs to that server.
     let by_key = by_key.into_iter().filter(|(_, model)| !(own_server && model.starts_with("openai/")));
     entries.extend(
         by_key.map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}"))),
@@ -254,8 +258,8 @@ fn page(
     (page, fixed)
 }
 
-/// Asks all servers at once; each one's models come when it answers. Those without an answer are asked again, for one that
-/// starts later, until the page is left. `tells`: the page says so when none answers.
+/// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
+/// again until the page closes, because they may start later. `tells`: the page reports that no server answers.
 fn look(
     servers: Vec<(String, String)>,
     own: Option<(String, Option<Secret>)>,
@@ -303,9 +307,9 @@ fn look(
     news
 }
 
-/// What a server has. One that does not answer in time has nothing.
+/// Returns the models of a server. A server that does not answer in time has none.
 async fn ask(name: String, base: String, key: Option<Secret>) -> Vec<Entry> {
-    // No proxy: it is this machine, or what the person named.
+    // No proxy is used, because the server is on this machine or was named by the user.
     let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
     let openai = Endpoint { base_url: Some(base.clone()), credential, ..Endpoint::default() };
     let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
@@ -319,7 +323,7 @@ async fn ask(name: String, base: String, key: Option<Secret>) -> Vec<Entry> {
     models.iter().take(MODELS).map(entry).collect()
 }
 
-/// `model NAME` or `server ADDRESS NAME`.
+/// Applies the choice `model NAME` or `server ADDRESS NAME`.
 fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Result<(), Failure> {
     let config = &mut settings.settings.config;
     let model = if let Some(rest) = id.strip_prefix("server ") {
@@ -353,8 +357,8 @@ fn keep(environment: &Environment, section: &str, key: &str, value: &str) -> Res
     wishes::change(&path, section, key, &Amend::Set(Value::from(value))).map_err(Failure::error)
 }
 
-/// Asks about the project where there is something to ask about. `None`: the person leaves; else whether it is new that it is
-/// trusted.
+/// Asks if the project is trusted, unless that is known. `None`: the user quits. True: the project is trusted now and
+/// was not before.
 pub(super) async fn project(
     environment: &Environment,
     settings: &RunSettings,
@@ -392,7 +396,7 @@ mod tests {
         assert_eq!(ids, [format!("server {base} qwen"), format!("server {base} a b")]);
     }
 
-    /// The first two questions find nobody who answers.
+    /// The first two queries find no server.
     #[tokio::test]
     async fn a_server_that_starts_later_is_found() {
         use std::io::{Read as _, Write as _};

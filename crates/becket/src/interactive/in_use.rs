@@ -1,8 +1,7 @@
-//! The session that was asked for is open in another process: what the person wants to do, asked in plain lines before the
-//! interface begins.
+//! The requested session is open in another process: asks in plain lines what to do, before the interface starts.
 //!
-//! Decides nothing by itself: an empty line or the end of the input leaves everything as it is. A single letter answers
-//! nothing: it may have been typed before the question was read.
+//! Without a clear answer nothing changes: an empty line or the end of input quits. A single letter is not an answer,
+//! because it may have been typed before the question was read.
 
 use super::typed::Typed;
 use crate::failure::Failure;
@@ -13,7 +12,7 @@ use std::io::{self, Write as _};
 pub(super) enum Answer {
     Fork,
     TakeOver,
-    /// All of it, in memory: what is said is not kept.
+    /// Show the whole session. It runs in memory, and new messages are not kept.
     Look,
 }
 
@@ -42,7 +41,7 @@ impl Answer {
     }
 }
 
-/// What is wanted; `None`: to leave it.
+/// Asks the user. `None`: quit.
 pub(super) async fn ask(failure: &Failure, typed: Option<&mut Typed>) -> Result<Option<Answer>, Failure> {
     let shown = writeln!(
         io::stderr(),

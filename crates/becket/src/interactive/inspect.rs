@@ -1,5 +1,5 @@
-//! Pages of the context inspector: what `becket context --requests` and `--request N` compute, for the terminal; and what a
-//! compaction lost.
+//! Pages of the context inspector: the results of `becket context --requests` and `--request N` for the terminal, and
+//! the loss report of a compaction.
 //!
 //! Reads the ledger without a lock, sends nothing, changes nothing.
 
@@ -24,11 +24,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of one span that are shown.
+/// Most bytes of one span that are shown.
 const BYTES: usize = 1 << 20;
 
-/// The pages of an open pane. What was read and made for one of them serves the next ones, for as long as the ledger does not
-/// grow: reading a long session takes longer than anybody wants to wait for a key.
+/// Pages of an open inspector. Data that was read for one page is kept for the next ones until the ledger grows.
+/// Reading a long session for every key would take too long.
 #[derive(Default)]
 pub(super) struct Inspector {
     kept: Mutex<Option<Kept>>,
@@ -36,21 +36,25 @@ pub(super) struct Inspector {
 
 struct Kept {
     session: String,
-    /// Of the ledger, before it was read.
+    /// Size of the ledger in bytes before it was read.
     bytes: u64,
     reading: Reading,
-    /// Requests made again, by number: those of the last page.
+    /// Rebuilt requests of the last page, by number.
     made: Vec<(usize, Rebuilt)>,
 }
 
 impl Inspector {
-    /// One page. Blocks.
+    /// Returns a page. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure for the user if the session cannot be read, or has no such request or span.
     pub(super) fn page(&self, pages: &Pages, asked: Inspect) -> Result<Inspected, Failure> {
         let (environment, cwd, session) = (&pages.environment, &pages.cwd, pages.session.as_str());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = |dir: &Path| fs::metadata(ledger_path(dir)).map_or(0, |m| m.len());
         if !kept.as_ref().is_some_and(|k| k.session == session && k.bytes == bytes(&k.reading.summary.dir)) {
-            // The old one goes before the new one comes: each may be large.
+            // The old reading is dropped before the new one is loaded, because each may be large.
             *kept = None;
             let reading = pages.started()?;
             let (session, bytes) = (session.to_owned(), bytes(&reading.summary.dir));
@@ -59,7 +63,7 @@ impl Inspector {
         let is_stored = kept.as_ref().is_some_and(|kept| kept.bytes > 0);
         let page = kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked);
         if !is_stored {
-            // Nothing says that it has grown, so it is read again.
+            // A session in memory has no file whose size shows that it grew, so it is read again each time.
             *kept = None;
         }
         page
@@ -99,7 +103,8 @@ impl Kept {
                 let maker = Maker::new(environment, cwd, reading)?;
                 let sent = all(&reading.entries);
                 let wanted = request_of(&sent, &request.to_string())?;
-                // Its bytes are looked at and compared next: both stay until another request is asked for.
+                // The user usually looks at the bytes next and compares them, so both requests stay until another one
+                // is asked for.
                 let both: Vec<&Sent<'_>> = before(&sent, wanted).into_iter().chain([wanted]).collect();
                 make(made, &maker, &both)?;
                 let (earlier, made) = made.split_at(both.len() - 1);
@@ -114,7 +119,11 @@ impl Kept {
     }
 }
 
-/// What the compaction with this entry number lost. Blocks.
+/// Returns the loss report of the compaction with this entry number. Blocks.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the session cannot be read or the entry is not a compaction.
 pub(super) fn loss(
     environment: &Environment,
     cwd: &Path,
@@ -127,7 +136,7 @@ pub(super) fn loss(
     let scope = reading.view.scope().clone();
     let walked = walk(&reading.summary.dir, reading.view.policy().clone(), scope, &mut |at, view| {
         if before.is_some() {
-            // What was said to go on with belongs to it.
+            // The continuation message after a compaction belongs to it.
             if goes_on || !continues(at) {
                 return ControlFlow::Break(());
             }
@@ -147,11 +156,11 @@ fn continues(entry: &Entry) -> bool {
     matches!(&entry.kind, EntryKind::Message { message } if message.metadata.compaction_continue)
 }
 
-/// From here on these requests, in the order in which they were sent, are the ones that were made again.
+/// Ensures that `made` holds exactly these requests, in the order in which they were sent.
 fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, wanted: &[&Sent<'_>]) -> Result<(), Failure> {
     let numbers = || wanted.iter().map(|sent| sent.number);
     if !made.iter().map(|(number, _)| *number).eq(numbers()) {
-        // The old ones go before the new ones come: each may be large.
+        // The old requests are dropped before the new ones are built, because each may be large.
         made.clear();
         *made = numbers().zip(maker.rebuild(wanted)?).collect();
     }
@@ -162,7 +171,7 @@ fn gone() -> Failure {
     Failure::error("this span is not there any more: the context is another one now")
 }
 
-/// The newest first; before them what would be sent now.
+/// Returns the requests, newest first, after one row for the request that would be sent now.
 fn requests(reading: &mut Reading) -> Vec<SentRow> {
     let tokens = now(reading).iter().map(|placed| placed.span.tokens.0).sum();
     let missed = figures::missed(&reading.entries);
@@ -227,7 +236,7 @@ fn row(placed: &Placed, cache: &str, sent_before: Option<bool>) -> SpanRow {
     }
 }
 
-/// Whether people see it nowhere else.
+/// True if the user sees such a span nowhere else.
 fn is_hidden(kind: SpanKind) -> bool {
     match kind {
         SpanKind::System
@@ -250,7 +259,7 @@ fn title(placed: &Placed) -> String {
     format!("{} {}", name(placed.span.kind), one_line(&placed.span.label, 60))
 }
 
-/// The words of a span that was not sent yet.
+/// Returns the text of a span that was not sent yet.
 fn said(placed: &Placed) -> String {
     if placed.text.is_empty() {
         return "(no words: an image, a file, or a part that only its model can read)\n".to_owned();
@@ -258,7 +267,7 @@ fn said(placed: &Placed) -> String {
     placed.text.clone()
 }
 
-/// Its bytes as they were sent; of a part, those of its message.
+/// Returns the span's bytes as they were sent. For a part of a message, returns the bytes of the message.
 fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
     let placed = made.spans.get(span).ok_or_else(gone)?;
     let Some(range) = placed.bytes.clone() else {

@@ -1,6 +1,6 @@
-//! Pages of the interactive session: the figures of the subcommands as data ([`sheets`]), or their text as Markdown.
+//! Pages of the interactive session: the results of subcommands as data ([`sheets`]), or their text as Markdown.
 //!
-//! Owns which command makes which page. A session that has not begun is shown as its first request will be.
+//! Owns the mapping from commands to pages. A session that has not begun is shown as its first request will be.
 
 use super::sheets::{self, Shown, Status};
 use super::{figures, wishes};
@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Places that are looked at when sessions are searched.
+/// Most search hits that are read when sessions are searched.
 const HITS: usize = 200;
 
-/// What pages are made from.
+/// Sources of the pages.
 pub(super) struct Pages {
     pub environment: Environment,
     pub cwd: PathBuf,
@@ -37,22 +37,22 @@ pub(super) struct Pages {
     pub trusted: bool,
     /// The folders of the workspace.
     pub roots: Vec<PathBuf>,
-    /// With the session's own sandbox, so that a page shows what holds for its commands.
+    /// Has the session's own sandbox, so that a page describes what applies to its commands.
     pub programs: Programs,
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
-    /// The session that runs.
+    /// The running session.
     pub live: Weak<Mutex<Session>>,
 }
 
-/// A page, as Markdown or as data.
+/// Content of a page, as Markdown or as data.
 enum Body {
     Markdown(String),
     Sheet(Sheet),
 }
 
 impl Pages {
-    /// The answer to a command. Blocks.
+    /// Returns the answer to a command. Blocks.
     pub(super) fn answer(&self, name: &str, arguments: &str, root: &Path) -> Reply {
         if name == "export" {
             return Reply::Done(self.export(arguments).map_err(|f| said(&f)));
@@ -93,12 +93,12 @@ impl Pages {
         Shown { cwd: self.cwd.clone(), home: self.environment.home.clone() }
     }
 
-    /// `told`: the window and what of it can be used, as the interface knows them.
+    /// Returns the context page. `told`: the window and its usable part in tokens, as the interface knows them.
     fn context(&self, told: &str) -> Result<Sheet, Failure> {
         let mut told = told.split_whitespace().map(|n| n.parse::<u64>().ok().filter(|n| *n > 0));
         let mut next = || told.next().flatten();
         let (window, usable) = (next(), next());
-        // What is told may be assumed itself: then the page finds that out.
+        // The interface's value may itself be an assumed default. Then the page determines the window.
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let mut reading = self.reading()?;
         reading.model = reading.model.take().or_else(|| self.config.model.clone());
@@ -109,7 +109,7 @@ impl Pages {
         Ok(sheets::context(&reading, &filled, threshold, &paths, &self.shown()))
     }
 
-    /// The rules files that the model reads, in their order, with their size.
+    /// Returns the rules files that the model reads, in order, with their sizes.
     fn memory(&self) -> Result<Sheet, Failure> {
         let mut reading = self.reading()?;
         let _ = reading.view.context();
@@ -117,7 +117,7 @@ impl Pages {
         Ok(sheets::memory(reading.view.system_items(), &spans, &self.shown()))
     }
 
-    /// The folders of this session, and what its commands reach. `mode`: the permission mode that holds now.
+    /// Returns the folders of this session, and what its commands can reach. `mode`: the current permission mode.
     fn status(&self, mode: &str) -> Result<Sheet, Failure> {
         let sandbox = self.programs.sandbox();
         let levels = match sandbox {
@@ -137,7 +137,7 @@ impl Pages {
         Ok(sheets::status(status, &self.shown()))
     }
 
-    /// What a report should say. Nothing is sent.
+    /// Returns the text of a bug report. Nothing is sent.
     fn bug(&self) -> String {
         let var = |name: &str| self.environment.var(name).unwrap_or("-").to_owned();
         let text = format!(
@@ -165,7 +165,7 @@ impl Pages {
         printed(|out| cmd::sessions::run(&self.environment, &self.cwd, &args, out))
     }
 
-    /// The id of another session.
+    /// Returns the id of another session.
     fn find(&self, query: &str) -> Result<String, Failure> {
         let found = pick_session(&self.environment, &self.cwd, Some(query))?;
         if found.id.to_string() == self.session {
@@ -174,7 +174,7 @@ impl Pages {
         Ok(found.id.to_string())
     }
 
-    /// Ids of the other sessions of this directory and what they are about, newest first.
+    /// Returns ids and descriptions of the other sessions of this directory, newest first.
     pub(super) fn session_list(&self) -> Vec<(String, String)> {
         let (environment, cwd) = (&self.environment, Some(self.cwd.as_path()));
         let (sessions, _) =
@@ -186,8 +186,8 @@ impl Pages {
         own.map(row).filter(|(id, _)| *id != self.session).collect()
     }
 
-    /// Sessions of this directory in which these words were said, the best first. None where they cannot be searched: the
-    /// list is there without it.
+    /// Returns the sessions of this directory that contain these words, the best match first. Returns none if the
+    /// search fails, because the list of sessions works without it.
     pub(super) fn saying(&self, words: String) -> Reply {
         let (environment, cwd) = (&self.environment, Some(self.cwd.as_path()));
         let hits = Index::open(&environment.index_path(), &environment.sessions_dir())
@@ -207,7 +207,7 @@ impl Pages {
         Ok(sheets::doctor(&checks, &self.shown()))
     }
 
-    /// `[md|jsonl|html] FILE`; a file that is there is left alone.
+    /// Exports the session to `[md|jsonl|html] FILE`. An existing file is not replaced.
     fn export(&self, arguments: &str) -> Result<String, Failure> {
         let (format, file) = match arguments.split_once(char::is_whitespace) {
             Some(("md", file)) => (ExportFormat::Md, file),
@@ -242,7 +242,8 @@ impl Pages {
         Ok(reading)
     }
 
-    /// From disk, so that a long session is not in memory twice; from the running session if it is not kept there.
+    /// Reads the session from disk, so that a long session is not in memory twice. A session that is not on disk is
+    /// read from the running one.
     pub(super) fn started(&self) -> Result<Reading, Failure> {
         if let Some(live) = self.live.upgrade() {
             let session = live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +255,7 @@ impl Pages {
         Reading::of(&self.environment, found)
     }
 
-    /// One row for each request: how much of what was read came from the provider's cache.
+    /// Returns one row for each request: how much of its input came from the provider's cache.
     fn cost(&self) -> Result<Sheet, Failure> {
         Ok(sheets::cost(&self.reading()?.entries))
     }
@@ -267,14 +268,14 @@ impl Pages {
         sheets::skills(&toolbox::skills(&self.environment, &self.cwd, &self.config, self.trusted))
     }
 
-    /// The allow rules in the person's own files, for withdrawing them.
+    /// Returns the allow rules in the user's own files, which the page offers to withdraw.
     fn kept_rules(&self, root: &Path) -> Value {
         let kept = wishes::allowed(&self.environment, root);
         let rule = |(rule, place): &(String, Place)| json!({"rule": rule, "local": *place == Place::Local});
         json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
     }
 
-    /// `mode`: the session's now.
+    /// Returns the permissions page. `mode`: the session's current mode.
     fn permissions(&self, mode: &str) -> String {
         let rules = &self.config.permissions;
         let start = self.config.permission_mode.to_string();
@@ -292,9 +293,9 @@ impl Pages {
         fenced(&text, "text")
     }
 
-    /// The working tree against the last commit, and what git does not know yet.
+    /// Returns the differences between the working tree and the last commit, and untracked files.
     fn diff(&self) -> Result<String, Failure> {
-        // The repository may come from anywhere: nothing that its configuration names runs.
+        // The repository may come from anywhere, so no program that its configuration names may run.
         let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let variables =
             becket_guard::reading_git(&crate::disk::Disk, &resolve, &self.cwd).map_err(|why| {
@@ -314,7 +315,7 @@ impl Pages {
             }
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
-        // Before the first commit there is nothing to compare with but the index.
+        // Before the first commit, only the index can be compared.
         let against = if git(&["rev-parse", "--verify", "-q", "HEAD"]).is_ok() { "HEAD" } else { "--cached" };
         let diff = git(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", against])?;
         let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
@@ -336,14 +337,14 @@ fn said(failure: &Failure) -> String {
     }
 }
 
-/// What a subcommand prints, as a block of Markdown.
+/// Returns the output of a subcommand as a block of Markdown.
 fn printed(run: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Failure>) -> Result<String, Failure> {
     let mut out = Vec::new();
     run(&mut out)?;
     Ok(fenced(&String::from_utf8_lossy(&out), "text"))
 }
 
-/// A fence that nothing in `text` closes.
+/// Fences text so that nothing in it closes the fence.
 fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -399,7 +400,7 @@ mod tests {
         assert!(permissions.contains("mode: plan (/mode changes it; default at the start)"), "{permissions}");
         assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
         let status = page(&pages, "status", "plan").unwrap();
-        // The width of the columns follows from what confines commands here.
+        // The width of the columns depends on what confines commands on this machine.
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in ["session 0198", "permission mode plan", " folder ", " Sandbox ", " reads ", " network "]
         {

@@ -1,6 +1,7 @@
-//! What was said before in a session that is gone on with: the end of it at once, more when somebody reads back.
+//! Earlier messages of a continued session: the end at once, more when the user scrolls back.
 //!
-//! Reads without a lock and changes nothing. Where stretches begin and what rewinds took out is the session's business.
+//! Reads without a lock and changes nothing. `becket_session` decides where ranges begin and leaves out what a rewind
+//! removed.
 
 use becket_session::StoreError;
 use becket_session::pages::{Page, Pages};
@@ -10,7 +11,7 @@ use becket_types::{Event, MessageId, NoticeLevel, Seq, TurnEnd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was said before.
+/// Reads the earlier messages of one session.
 #[derive(Debug)]
 pub(super) struct Past {
     dir: PathBuf,
@@ -22,12 +23,12 @@ impl Past {
         Self { dir: session_dir.to_owned(), pages: Mutex::new(Pages::of(session_dir)) }
     }
 
-    /// The end of it.
+    /// Returns the end of the session.
     pub(super) fn end(&self) -> Result<Stretch, StoreError> {
         self.pages().last().map(stretch)
     }
 
-    /// A part of it, from one entry to before another. Blocks.
+    /// Returns a part of the session between two entries; `to` is excluded. Blocks.
     pub(super) fn part(&self, from: Seq, to: Seq, want: Want) -> Reply {
         let mut pages = self.pages();
         let page = match want {
@@ -41,20 +42,20 @@ impl Past {
         Reply::Past { from, to, result }
     }
 
-    /// What compactions folded away. Blocks.
+    /// Returns the messages that compactions removed from the context. Blocks.
     pub(super) fn folded(&self, entry: Option<Seq>) -> Reply {
         let mut folds = transcript::Folds::default();
         self.all(&mut |page| folds.take(&page.events));
         Reply::Folded { entry, folded: folds.folded(entry) }
     }
 
-    /// What one message says. Blocks.
+    /// Returns the text of one message. Blocks.
     pub(super) fn message(&self, seq: Seq) -> Reply {
         let text = self.pages().after(seq, Seq(u64::MAX)).map(|page| transcript::said_in(&page.events, seq));
         Reply::Message { seq, text: text.ok().flatten().unwrap_or_default() }
     }
 
-    /// The person's messages, those that a rewind took out left out. Blocks.
+    /// Returns the user's messages, without those that a rewind removed. Blocks.
     pub(super) fn said(&self) -> Reply {
         let mut said: Vec<(Seq, MessageId, String)> = Vec::new();
         self.all(&mut |page| {
@@ -69,7 +70,7 @@ impl Past {
         Reply::Said(said)
     }
 
-    /// From the first stretch to the last; what cannot be read ends it.
+    /// Passes all ranges in order to `take`. Stops at a range that cannot be read.
     fn all(&self, take: &mut dyn FnMut(&Page)) {
         let _ = Pages::of(&self.dir).find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
             take(page);
@@ -86,14 +87,15 @@ fn stretch(page: Page) -> Stretch {
     Stretch { from: page.from, to: page.to, events: page.events }
 }
 
-/// The events of the end, for somebody who cannot read back; that there is more is said.
+/// Returns the events of the session's end, for a screen reader that cannot scroll back. Begins with a notice if there
+/// are earlier messages.
 pub(super) fn read_out(end: Stretch) -> impl Iterator<Item = Event> {
     let text = "more was said before this; `becket export` has all of it".to_owned();
     let more = (end.from > Seq(1)).then_some(Event::Notice { level: NoticeLevel::Info, text });
     more.into_iter().chain(end.events.into_iter().filter_map(spoken))
 }
 
-/// The ends of earlier turns are no invitation to go on.
+/// Replaces the ends of earlier turns, which would ask the user what to do next.
 fn spoken(event: Event) -> Option<Event> {
     match event {
         Event::TurnFinished(result) if result.end == TurnEnd::Interrupted => {

@@ -1,6 +1,7 @@
-//! What a person does beside talking to the model: commands of their own, lines for AGENTS.md, a draft that is kept.
+//! Actions of the user beside the conversation: shell commands, lines for AGENTS.md, and a draft that is saved.
 //!
-//! Commands run by the same shell as the model's: same environment, same limits. Nobody is asked; the person typed them.
+//! Commands run in the same shell as the model's, with the same environment and limits. No permission is asked, because
+//! the user typed them.
 
 use crate::settings;
 use becket_tool::{Host, Tool, ToolEnv};
@@ -15,12 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// The person's side of the shell.
+/// Runs the user's shell commands.
 pub(crate) struct Person {
     shell: Arc<Shell>,
     cwd: PathBuf,
     roots: Arc<[PathBuf]>,
-    /// Where `cd` went, and what else the shell keeps between calls.
+    /// The state of the shell between commands, such as the directory after `cd`.
     kept: Arc<Kept>,
     running: Arc<Mutex<CancellationToken>>,
 }
@@ -30,7 +31,7 @@ impl Person {
         Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
     }
 
-    /// Commands of the session that run in the background.
+    /// Returns the number of the session's commands that run in the background.
     pub(super) fn running_jobs(&self) -> usize {
         self.shell.running_jobs()
     }
@@ -47,7 +48,7 @@ impl Person {
             host: Arc::clone(&self.kept) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| true),
             variables: &[],
-            // The user runs it: it reaches what they reach.
+            // The user runs the command, so it may reach whatever the user can.
             sandbox: becket_types::SandboxLevel::Off,
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
@@ -57,7 +58,7 @@ impl Person {
         }
     }
 
-    /// What a command prints, for a prompt.
+    /// Runs a command and returns its output for a prompt.
     pub(super) async fn output(&self, command: String) -> String {
         match self.run(command).await {
             Some(Reply::Ran { output, .. }) => output,
@@ -65,13 +66,13 @@ impl Person {
         }
     }
 
-    /// Ends the command that runs.
+    /// Stops the running command.
     pub(super) fn stop(&self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 }
 
-/// Keeps the state of the shell; whole outputs and file hashes are the model's matter.
+/// Keeps only the state of the shell. Whole outputs and file hashes are needed for the model's commands alone.
 #[derive(Default)]
 struct Kept(Mutex<HashMap<String, Value>>);
 
@@ -97,7 +98,7 @@ impl Host for Kept {
     }
 }
 
-/// One line more in AGENTS.md: the nearest one up to the project's root, or a new one there.
+/// Appends a line to AGENTS.md: the nearest one up to the project's root, or a new one in the root.
 pub(super) fn memorize(cwd: &Path, text: &str) -> Result<String, String> {
     let root = settings::project_root(cwd);
     let files = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).map(|dir| dir.join("AGENTS.md"));
@@ -118,7 +119,7 @@ pub(super) fn memorize(cwd: &Path, text: &str) -> Result<String, String> {
 /// The draft of a session, in a file of its own.
 pub(super) struct Drafts {
     file: PathBuf,
-    /// Writes happen in the order in which they were asked for: a late one is dropped.
+    /// Number of the latest write. Only the latest one is carried out, so drafts cannot be overwritten by older text.
     last: Arc<AtomicU64>,
     writing: Arc<Mutex<()>>,
 }
@@ -133,7 +134,8 @@ impl Drafts {
         std::fs::read_to_string(&self.file).ok().filter(|text| !text.is_empty())
     }
 
-    /// Writes it, or removes it. What cannot be kept is no reason to stop anybody.
+    /// Returns a function that writes the draft, or removes it for `None`. Errors are ignored, because a lost draft
+    /// must not stop the user.
     pub(super) fn keep(&self, text: Option<String>) -> impl FnOnce() + Send + 'static {
         let turn = self.last.fetch_add(1, Ordering::AcqRel) + 1;
         let (last, writing, file) = (Arc::clone(&self.last), Arc::clone(&self.writing), self.file.clone());
@@ -146,7 +148,7 @@ impl Drafts {
     }
 }
 
-/// Whole or not at all: a crash leaves the draft of before.
+/// Replaces the file atomically, so that a crash leaves the previous draft.
 fn write(file: &Path, text: Option<&str>) -> io::Result<()> {
     let (Some(text), Some(dir)) = (text, file.parent()) else { return std::fs::remove_file(file) };
     std::fs::create_dir_all(dir)?;

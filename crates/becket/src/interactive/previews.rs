@@ -1,6 +1,6 @@
-//! What a session is about, for a list to choose from: its figures, how it began, and its last words.
+//! Previews of sessions for a list: figures, the first message, and the last messages.
 //!
-//! Reads the end of long ledgers only, takes no lock, and shows nothing that is not for people.
+//! Reads only the end of long ledgers, takes no lock, and shows nothing that is for the model only.
 
 use crate::cmd::{one_line, pick_session, when};
 use crate::environment::Environment;
@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Bytes of the ledger's end that are read.
+/// Most bytes that are read from the ledger's end.
 const END: u64 = 512 * 1024;
-/// Messages that are shown, and characters of each.
+/// Most messages that are shown, and most characters of each.
 const MESSAGES: usize = 6;
 const CHARS: usize = 600;
 
@@ -33,7 +33,7 @@ pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) ->
     Reply::Preview { session, text }
 }
 
-/// The messages for people at the end of a ledger, oldest first.
+/// Returns the visible messages at the end of a ledger, oldest first.
 fn last_messages(ledger: &Path) -> Vec<Message> {
     last_entries(ledger, END).into_iter().filter_map(message).collect()
 }
@@ -52,7 +52,7 @@ fn said(message: &Message) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// The entries in the last `bytes` of a ledger, in order.
+/// Returns the entries in the last `bytes` of a ledger, in order.
 fn last_entries(ledger: &Path, bytes: u64) -> Vec<Entry> {
     let Ok(mut file) = std::fs::File::open(ledger) else { return Vec::new() };
     let from = file.metadata().map_or(0, |meta| meta.len()).saturating_sub(bytes);
@@ -60,12 +60,12 @@ fn last_entries(ledger: &Path, bytes: u64) -> Vec<Entry> {
     if file.seek(SeekFrom::Start(from)).is_err() || file.take(bytes).read_to_end(&mut read).is_err() {
         return Vec::new();
     }
-    // The first line may be cut.
+    // The first line may be incomplete.
     let text = String::from_utf8_lossy(&read);
     text.lines().skip(usize::from(from > 0)).flat_map(commit).collect()
 }
 
-/// The entries of one commit.
+/// Returns the entries of one commit.
 fn commit(line: &str) -> Vec<Entry> {
     let Ok(mut commit) = serde_json::from_str::<serde_json::Value>(line) else { return Vec::new() };
     let lists = commit.as_object_mut().into_iter().flat_map(|map| map.values_mut());

@@ -1,6 +1,7 @@
-//! What other programs and files tell the interface: the branch, the clipboard, images, the person's own status line.
+//! Data from other programs and files: the git branch, the clipboard, images, the user's status line.
 //!
-//! Every program has a time limit and gets no terminal. What is not there is no error: the interface goes without.
+//! Every program has a time limit and gets no terminal. If a program is missing, the interface does without it and
+//! reports no error.
 
 use becket_sandbox::{ProgramKind, Programs};
 use becket_tui::input::Reply;
@@ -11,14 +12,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-/// How long a program may take.
+/// Longest time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Output that is read.
+/// Most bytes of output that are read.
 const BYTES: u64 = 32 * 1024 * 1024;
-/// Images that are taken.
+/// Largest image that is accepted, in bytes.
 const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
-/// The branch, or the beginning of the commit, that `dir` is on. Reads git's files; runs nothing.
+/// Returns the branch or the abbreviated commit that `dir` is on. Reads git's files and runs nothing.
 pub(super) fn branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
@@ -33,13 +34,13 @@ pub(super) fn branch(dir: &Path) -> Option<String> {
     Some(name.chars().take(60).collect())
 }
 
-/// What a program prints; `None` when it fails, takes too long or prints nothing.
+/// Returns the output of a program; `None` if it fails, takes too long or prints nothing.
 async fn output(mut command: Command, input: &[u8]) -> Option<Vec<u8>> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().ok()?;
     let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
     let work = async {
-        // A program that does not read is none the worse for it.
+        // Some programs do not read their input, which is not an error.
         let _ = stdin.write_all(input).await;
         drop(stdin);
         let mut out = Vec::new();
@@ -50,7 +51,7 @@ async fn output(mut command: Command, input: &[u8]) -> Option<Vec<u8>> {
     tokio::time::timeout(PATIENCE, work).await.ok().flatten().filter(|out| !out.is_empty())
 }
 
-/// The lines of the person's own status line.
+/// Returns the output lines of the user's status line program.
 pub(super) async fn status_line(
     programs: Programs,
     program: String,
@@ -85,12 +86,12 @@ pub(super) async fn status_line(
     Some(Reply::StatusLine(text.lines().map(str::to_owned).collect()))
 }
 
-/// What the status line program is told beyond what the interface knows.
+/// Returns the data for the status line program that the interface does not know itself.
 pub(super) fn known(version: &str, transcript: &Path) -> Value {
     json!({"version": version, "transcript_path": transcript, "hook_event_name": "Status"})
 }
 
-/// The image in the clipboard, by whichever program is there.
+/// Returns the image in the clipboard, read by the first program that works.
 pub(super) async fn clipboard_image() -> Reply {
     const PROGRAMS: [&[&str]; 3] = [
         &["wl-paste", "--type", "image/png"],
@@ -109,7 +110,7 @@ pub(super) async fn clipboard_image() -> Reply {
     Reply::Image(Err("no image in the clipboard (read by wl-paste, xclip or pngpaste)".to_owned()))
 }
 
-/// Text into the system's clipboard, beside what the terminal does.
+/// Copies text to the system's clipboard, in addition to the terminal's own means.
 pub(super) fn copy(text: &str) {
     const PROGRAMS: [&[&str]; 3] = [&["wl-copy"], &["xclip", "-selection", "clipboard"], &["pbcopy"]];
     let text = text.to_owned();
@@ -121,7 +122,7 @@ pub(super) fn copy(text: &str) {
             if let Some(mut stdin) = child.stdin.take() {
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
-            // It serves the clipboard for as long as it likes.
+            // The program may keep running to serve the clipboard.
             if tokio::time::timeout(PATIENCE, child.wait())
                 .await
                 .map_or(true, |e| e.is_ok_and(|s| s.success()))
@@ -132,7 +133,7 @@ pub(super) fn copy(text: &str) {
     });
 }
 
-/// A path that was pasted or dropped, as the image that it names, if it does.
+/// Returns a pasted or dropped path with the image at that path, if there is one.
 pub(super) fn attached(text: String, cwd: &Path, home: Option<&Path>) -> Reply {
     let image = read_image(&dropped(&text, cwd, home));
     Reply::Attached { text, image }
@@ -147,7 +148,7 @@ fn read_image(path: &Path) -> Option<(String, Vec<u8>)> {
     Some((media_type(&bytes)?.to_owned(), bytes))
 }
 
-/// Terminals write a dropped path quoted, with escaped spaces, or as a `file://` address.
+/// Parses a dropped path. Terminals write it quoted, with escaped spaces, or as a `file://` address.
 fn dropped(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
     let text = text.trim();
     let quoted = ['\'', '"'].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q));
@@ -162,7 +163,7 @@ fn dropped(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// `%20` and the like.
+/// Decodes `%20` and other percent escapes.
 fn decoded(address: &str) -> String {
     let mut out = Vec::new();
     let mut rest = address.as_bytes();
@@ -182,7 +183,7 @@ fn decoded(address: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What the first bytes say.
+/// Detects the media type from the first bytes.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -1,4 +1,4 @@
-//! What a person types in a session of plain lines: whole lines, as the terminal itself edits them, and Ctrl-C.
+//! Input of the user in a session of plain lines: whole lines, as the terminal itself edits them, and Ctrl-C.
 
 use crate::failure::Failure;
 use std::io;
@@ -7,12 +7,16 @@ use tokio::sync::mpsc;
 
 pub(super) struct Typed {
     pub lines: mpsc::UnboundedReceiver<String>,
-    /// Ctrl-C, where the terminal makes a signal of it.
+    /// Ctrl-C, if the terminal turns it into a signal.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
 
 impl Typed {
-    /// Reads from now on. The thread ends with the process.
+    /// Starts reading. The thread ends with the process.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the thread cannot be started.
     pub(super) fn listen() -> Result<Self, Failure> {
         let (sender, lines) = mpsc::unbounded_channel();
         let read = move || {

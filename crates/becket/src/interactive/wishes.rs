@@ -1,7 +1,7 @@
-//! How a person wants the interface, and what they want kept: themes, chords, notifications, rules that hold from now on.
+//! The user's preferences for the interface, and changes to keep: themes, chords, notifications, permission rules.
 //!
-//! Owns which file a wish goes into: always one of the person's own, never one that a project shares. A file is changed in
-//! place of itself, whole or not at all, and everything else in it stays as it was.
+//! Owns the file that each change is written to: always one of the user's own, never one that a project shares. A file
+//! is replaced atomically, and everything else in it stays as it was.
 
 use crate::environment::Environment;
 use becket_config::{Amend, Config, UiConfig};
@@ -15,13 +15,13 @@ use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The person's own rules for one project.
+/// Returns the file of the user's own rules for one project.
 pub(crate) fn project_file(environment: &Environment, root: &Path) -> PathBuf {
     let name = becket_session::store::project_name(root);
     environment.config_dir.join("projects").join(format!("{name}.toml"))
 }
 
-/// The preferences of the configuration, and what is wrong with them.
+/// Returns the preferences of the configuration, and messages about what is wrong with them.
 pub(super) fn preferences(environment: &Environment, config: &Config) -> (Preferences, Vec<String>) {
     let ui = &config.ui;
     let mut wrong = Vec::new();
@@ -61,10 +61,11 @@ pub(super) fn preferences(environment: &Environment, config: &Config) -> (Prefer
     (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images, rule_files: None }, wrong)
 }
 
-/// Whether the terminal draws images, by what the environment says of it; else it is asked.
+/// Returns the image support that the environment variables show, or asks for a query of the terminal (`protocol:
+/// None`).
 ///
-/// What stands between would have to pass them on: a multiplexer says for itself whether it draws sixels, the names of the
-/// terminal around it count for nothing.
+/// A multiplexer must pass images on and reports itself if it draws sixels. So inside one, the variables of the outer
+/// terminal are ignored.
 fn images(environment: &Environment) -> Option<Graphics> {
     let var = |name| environment.var(name);
     let graphics = |protocol| Some(Graphics { first: first_image(), protocol });
@@ -78,25 +79,27 @@ fn images(environment: &Environment) -> Option<Graphics> {
     }
     match (var("TERM_PROGRAM"), term) {
         (Some("ghostty"), _) | (_, "xterm-kitty" | "xterm-ghostty") => graphics(Some(Protocol::Kitty)),
-        // These name it themselves: what was started in one of the others still has its names.
+        // These terminals set TERM themselves. Programs started in one of the others may still inherit that other's
+        // variables.
         (_, "foot" | "foot-extra" | "mlterm" | "contour" | "alacritty") => graphics(None),
         (Some("iTerm.app" | "WezTerm" | "mintty"), _) => graphics(Some(Protocol::Iterm)),
         (Some("vscode"), _) => graphics(None),
         _ if var("LC_TERMINAL") == Some("iTerm2") => graphics(Some(Protocol::Iterm)),
-        // Konsole draws both, and leaves an image where it is when text is written over it.
+        // Konsole supports both protocols, but does not erase an image when text is written over it.
         _ if var("KONSOLE_VERSION").is_some() => None,
         _ if ["XTERM_VERSION", "WT_SESSION"].iter().any(|name| var(name).is_some()) => graphics(None),
-        // Who is not known to answer is not asked: keys are read more slowly while an answer may come.
+        // A terminal that is not known to answer is not asked, because keys are read more slowly while an answer is
+        // awaited.
         _ => None,
     }
 }
 
-/// Another one for each process, so that two on one screen do not change each other's images.
+/// Returns a different number for each process, so that two processes on one screen do not change each other's images.
 fn first_image() -> u32 {
     (std::process::id() << 8) % (1 << 24) + 1
 }
 
-/// What the terminal can show, and whether it is light.
+/// Returns the theme for the terminal's colours and background, as the environment variables describe them.
 fn fitting(environment: &Environment) -> Theme {
     let light = environment
         .var("COLORFGBG")
@@ -110,14 +113,18 @@ fn fitting(environment: &Environment) -> Theme {
     }
 }
 
-/// How the terminal is told, by what it says of itself.
+/// Returns the kind of notification for this terminal, by its environment variables.
+///
+/// # Errors
+///
+/// Returns a message for the user if the configured name is unknown.
 pub(super) fn notifications(environment: &Environment, ui: &UiConfig) -> Result<Notifications, String> {
     if let Some(name) = &ui.notifications {
         return Notifications::by_name(name).ok_or_else(|| {
             format!("ui.notifications: {name:?} is none of {}", Notifications::NAMES.join(", "))
         });
     }
-    // A multiplexer keeps such sequences to itself.
+    // A multiplexer does not pass such sequences on.
     if environment.var("TMUX").is_some() || environment.var("STY").is_some() {
         return Ok(Notifications::Bell);
     }
@@ -131,7 +138,11 @@ pub(super) fn notifications(environment: &Environment, ui: &UiConfig) -> Result<
     })
 }
 
-/// Writes a rule where the person wants it; a line for them.
+/// Writes a rule into the chosen settings. Returns a line for the user.
+///
+/// # Errors
+///
+/// Returns a message for the user if the settings cannot be changed.
 pub(super) fn allow(
     environment: &Environment,
     root: &Path,
@@ -143,7 +154,11 @@ pub(super) fn allow(
     Ok(format!("allowed from now on: {rule} (in {})", path.display()))
 }
 
-/// Removes an allow rule from the settings that it was written into; a line for the person.
+/// Removes an allow rule from the settings that hold it. Returns a line for the user.
+///
+/// # Errors
+///
+/// Returns a message for the user if the settings cannot be changed.
 pub(super) fn disallow(
     environment: &Environment,
     root: &Path,
@@ -155,7 +170,7 @@ pub(super) fn disallow(
     Ok(format!("removed from {}: {rule}", path.display()))
 }
 
-/// The allow rules in the person's own settings files, with where each stands.
+/// Returns the allow rules in the user's own settings files, each with its place.
 pub(super) fn allowed(environment: &Environment, root: &Path) -> Vec<(String, Place)> {
     let rules = |place| {
         let path = settings_file(environment, root, place);
@@ -165,7 +180,7 @@ pub(super) fn allowed(environment: &Environment, root: &Path) -> Vec<(String, Pl
     rules(Place::User).chain(rules(Place::Local)).collect()
 }
 
-/// The files that rules go into, as the approval names them.
+/// Returns the files that rules are written to, as the permission question names them.
 pub(super) fn rule_files(environment: &Environment, root: &Path) -> (String, String) {
     let named = |place| settings_file(environment, root, place).display().to_string();
     (named(Place::User), named(Place::Local))
@@ -178,7 +193,11 @@ fn settings_file(environment: &Environment, root: &Path, place: Place) -> PathBu
     }
 }
 
-/// Writes what is kept of the interface.
+/// Writes a changed preference of the interface.
+///
+/// # Errors
+///
+/// Returns a message for the user if the configuration cannot be changed.
 pub(super) fn keep(environment: &Environment, keep: &Keep) -> Result<(), String> {
     let path = environment.config_dir.join("config.toml");
     let (key, value) = match keep {
@@ -198,7 +217,7 @@ pub(super) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Resu
     write(path, &new).map_err(|e| cannot(&e))
 }
 
-/// Whole or not at all, new files their owner's alone; a link stays one.
+/// Replaces a file atomically. The result is readable by its owner alone, and a symbolic link stays a link.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().unwrap_or_else(|| Path::new("/"));
