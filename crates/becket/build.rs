@@ -1,9 +1,10 @@
-//! How the program is linked where the system's loader can do better than the oldest one.
+//! Selects a smaller link format if the loader of the system supports it.
 //!
-//! A position-independent program of this size has about 90,000 pointers that the loader adjusts at each start. Packed
-//! (DT_RELR), their table takes some 40 kB instead of 2.2 MB, which every becket and its terminal's guardian would read
-//! whole. Loaders of glibc before 2.36 do not know the packed form, so it is asked for only where the program is built for
-//! the machine it is built on and that has such a loader. Does nothing else, and never fails.
+//! A position-independent program of this size has about 90,000 pointers that the loader adjusts at each start. In
+//! packed form (DT_RELR) their table takes about 40 kB instead of 2.2 MB, which every becket and every guardian of its
+//! terminal would read whole. Loaders of glibc before 2.36 do not know the packed form. So it is requested only if the
+//! program is built for the machine it is built on, and that machine has such a loader. Does nothing else, and never
+//! fails.
 
 use std::env;
 use std::process::Command;
@@ -22,7 +23,7 @@ fn is_for_this_linux() -> bool {
         && var("CARGO_CFG_TARGET_ENV") == "gnu"
 }
 
-/// The version of this machine's C library.
+/// Returns the version of this machine's C library.
 fn glibc() -> Option<(u32, u32)> {
     let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let said = String::from_utf8(said.stdout).ok()?;

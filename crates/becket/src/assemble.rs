@@ -1,4 +1,4 @@
-//! Wiring: settings, a session, a model, tools and a guard become an agent.
+//! Wiring: builds an agent from settings, a session, a model, tools and a guard.
 
 use crate::agents;
 use crate::args::InputFormat;
@@ -35,38 +35,39 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// An agent ready to run, and what the front end needs to know of it.
+/// An agent ready to run, and the facts that the front end needs.
 pub(crate) struct Assembled {
     pub agent: Agent,
     pub handle: AgentHandle,
-    /// Runs commands; background jobs end with it.
+    /// Runs commands. Its background jobs end with the session.
     pub shell: Arc<Shell>,
     /// Starts programs for becket's own use.
     pub programs: Programs,
-    /// MCP servers, where some are configured; they end with the session.
+    /// MCP servers, if any are configured. They end with the session.
     pub mcp: Option<Arc<becket_mcp::Hub>>,
-    /// What people should know before anything runs.
+    /// Notes to show the user before anything runs.
     pub notes: Vec<String>,
-    /// The folder of a session that is gone on with: what was said before is there.
+    /// The folder of a continued session, which holds its earlier messages.
     pub past: Option<PathBuf>,
-    /// What the session has used before.
+    /// Usage of the session before this run.
     pub used: Used,
-    /// The folder of a session that begins here and is kept.
+    /// The folder of a new session that is kept.
     pub begun: Option<PathBuf>,
     /// Images and large outputs of the session.
     pub blobs: Arc<dyn Blobs>,
     pub session: SessionId,
     pub opening: Opening,
-    /// The hooks of the session. A program that drives becket adds its own; `None`: there is none and nobody can add one.
+    /// The hooks of the session; a program that drives becket adds its own. `None`: there are no hooks, and none can be
+    /// added.
     pub hooks: Option<becket_hooks::Engine>,
-    /// Settings with which models are opened. A key that changes here counts for the next model that is opened.
+    /// Settings with which models are opened. A changed key is used for the next model that is opened.
     pub models: SharedModels,
-    /// An earlier process left the last turn unfinished.
+    /// An earlier process did not finish the last turn.
     pub unfinished: bool,
     pub offers: Offers,
 }
 
-/// Offers of a session to a program that drives it.
+/// Abilities of a session that are listed for a program which drives it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offers {
     /// Name and description of each subagent.
@@ -77,10 +78,10 @@ pub(crate) struct Offers {
     pub api_key_source: String,
 }
 
-/// Settings with which models are opened, shared by all who open one.
+/// Settings with which models are opened, shared by everything that opens one.
 pub(crate) type SharedModels = Arc<RwLock<becket_model::Settings>>;
 
-/// The parts of a session's first request, for pages that are opened before it.
+/// The parts of a session's first request, for pages that are opened before that request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opening {
     /// `provider/name`.
@@ -94,13 +95,18 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// The system prompt, with the rules files as they are on disk now. Blocks.
+    /// Returns the system prompt, with the rules files as they are on disk now. Blocks.
     pub(crate) fn items(&self) -> Vec<SystemItem> {
         becket_agent::rules::opening(self.prompt.clone(), &self.cwd, &self.rules, self.usable)
     }
 }
 
-/// A session that is continued keeps the settings of its earlier runs: for the time of this call they are those of `run`.
+/// Builds the agent of a run. If the run continues a session, `run` gets the settings that the session keeps from
+/// earlier runs.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the session, the model, the guard or a tool cannot be made.
 pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -> Result<Assembled, Failure> {
     let configured = run.settings.clone();
     let existing = existing(environment, run)?;
@@ -135,7 +141,7 @@ async fn assembled(
         becket_model::open(&models::parse(name)?, &model_settings).map_err(|e| models::usage(&e))
     });
     let summary_model = summary_model.transpose()?;
-    // A session whose summary another model writes needs no key for its own.
+    // If another model writes the summary, the session's own model needs no key.
     let opened = if asks_no_model || summary_model.is_some() {
         let id = format!("{}/{}", reference.provider(), name_of(&reference));
         Ok(Arc::new(NoModel(crate::cmd::context::info(Some(&id)))) as Arc<dyn Model>)
@@ -190,7 +196,8 @@ async fn assembled(
     kinds.splice(0..0, run.agents.iter().cloned());
     let subagents: Arc<[Kind]> = kinds.into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
-    // The tool changes the tools that the session was begun with, so a run that continues one says it behind the prompt.
+    // The tool would change the tools of the session's first request. So a run that continues a session states the
+    // schema after the prompt instead.
     let answer = run.schema.clone().filter(|_| driven || !run.goes_on()).and_then(StructuredOutput::new);
     let mut settings_answer = run.schema.as_deref().map(becket_print::Schema::instruction);
     if answer.is_some() {
@@ -208,7 +215,8 @@ async fn assembled(
     if let Some(tool) = named {
         tools.add(tool).map_err(|e| Failure::error(e.to_string()))?;
     }
-    // Also those that are switched off or not offered: a rule for them is no slip.
+    // Checks names of tools that are switched off or not offered as well, because a rule for such a tool is not a
+    // mistake.
     notes.extend(guard.warnings(&|| {
         let all: BTreeSet<String> =
             toolbox::specs().into_iter().map(|tool| tool.name).chain(tools.all_names()).collect();
@@ -223,7 +231,7 @@ async fn assembled(
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
-    // Prompts that waited in its inbox count as well.
+    // Prompts waiting in the session's inbox also count as an unfinished turn.
     let waits =
         session.view().state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
     let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
@@ -247,7 +255,7 @@ async fn assembled(
     settings.prompt.answer = settings_answer;
     let offers = offers(&settings, &skills);
     if tools.get("skill").is_some() {
-        // 2 % of the window, at about four characters a token.
+        // 2 % of the context window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
         settings.prompt.skills = skills.catalog(chars as usize, run.prompt.as_deref().unwrap_or_default());
     }
@@ -298,14 +306,15 @@ async fn assembled(
     })
 }
 
-/// Names the model if the project chose it: in a headless run nobody was asked about the project's settings.
+/// Returns a note with the model if the project chose it. In a headless run nobody was asked about the project's
+/// settings.
 fn project_model(run: &RunSettings) -> Option<String> {
     let Source::Project(file) = run.settings.source("model") else { return None };
     let model = run.settings.config.model.as_deref().filter(|_| !run.interactive)?;
     Some(format!("the model {model} is the choice of {}; --model names another one", file.display()))
 }
 
-/// The end of the system prompt when the answer goes through [`StructuredOutput`].
+/// The end of the system prompt if the answer goes through [`StructuredOutput`].
 const ANSWER: &str = "When the task is done, call the StructuredOutput tool once with the answer. Its input schema is the \
 required form; the user reads nothing else.";
 
@@ -324,7 +333,8 @@ fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offer
     }
 }
 
-/// What is given for the system prompt and stands nowhere in that of the session, which keeps its own.
+/// Returns notes for system prompt flags without effect: a continued session keeps the system prompt that it began
+/// with.
 fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
     let given =
         [(&run.system_prompt, "--system-prompt"), (&run.append_system_prompt, "--append-system-prompt")];
@@ -340,7 +350,7 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
         .collect()
 }
 
-/// What of an agent's settings follows from the run alone.
+/// Returns the agent settings that depend on the run alone.
 fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings {
     let config = &run.settings.config;
     AgentSettings {
@@ -387,7 +397,7 @@ fn name_of(reference: &ModelRef) -> String {
     }
 }
 
-/// Finds the model that is switched to, by its name.
+/// Returns a function that opens another model by its name.
 fn finder(settings: SharedModels) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
         let reference = ModelRef::parse(&models::full_name(name)).map_err(|e| e.message)?;
@@ -396,7 +406,7 @@ fn finder(settings: SharedModels) -> FindModel {
     })
 }
 
-/// What is kept of files before calls, for `becket undo`.
+/// Returns the settings for the copies of files that `becket undo` needs.
 fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::Settings {
     becket_snapshot::Settings {
         roots: run.roots.clone(),
@@ -416,12 +426,16 @@ fn rules(environment: &Environment, config: &Config) -> RulesSettings {
     RulesSettings { off: false, user_files, home: environment.home.clone(), trust_imports: false }
 }
 
-/// The guard of a run.
+/// Builds the guard of a run.
+///
+/// # Errors
+///
+/// Returns a failure for the user if a rule or the managed settings cannot be read.
 pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
     guard_in(environment, &run.settings, &run.roots)
 }
 
-/// The guard that settings ask for in these folders.
+/// Builds the guard for these settings and folders.
 pub(crate) fn guard_in(
     environment: &Environment,
     settings: &becket_config::Settings,
@@ -446,7 +460,7 @@ pub(crate) fn guard_in(
     Ok(guard.with_floor(floor.ask))
 }
 
-/// True if a permission rule matches a call, given by the SDK's names: as a deny rule would.
+/// True if a permission rule would match this call as a deny rule. The call is given by the SDK's tool names.
 pub(crate) fn rule_fits(
     rule: &str,
     tool: &str,
@@ -486,7 +500,7 @@ pub(crate) fn rule_fits(
     Ok(matches!(guard.check(&own, &access, input), becket_guard::Verdict::Deny { .. }))
 }
 
-/// A guard that follows links and looks at the files that patterns match.
+/// Creates a guard that resolves symbolic links and reads the files that patterns match.
 pub(crate) fn looking(settings: GuardSettings) -> Guard {
     let root = PathBuf::from("/");
     Guard::new(settings)
@@ -496,19 +510,19 @@ pub(crate) fn looking(settings: GuardSettings) -> Guard {
         .with_files(Arc::new(Disk))
 }
 
-/// A session that is over: one in which nothing happened leaves nothing behind.
+/// Removes a finished session in which nothing happened.
 pub(crate) fn leave(begun: Option<&Path>) {
     if let Some(dir) = begun {
-        // What cannot be deleted stays: an empty session harms nobody.
+        // A session that cannot be deleted stays, since an empty one does no harm.
         let _ = store::trash::discard_unused(store::Outside::default().io.as_ref(), dir);
     }
 }
 
-/// The session that the run continues, and what it keeps of its earlier runs.
+/// The session that the run continues, and the settings it keeps from earlier runs.
 struct Existing {
     remembered: Remembered,
     from: From,
-    /// One line for people about how it was found.
+    /// A note for the user about how the session was found.
     note: Option<String>,
 }
 
@@ -516,12 +530,12 @@ struct Existing {
 enum From {
     /// The session itself, open for writing.
     Opened(Box<Session>),
-    /// A copy of it is to be made.
+    /// A copy is to be made of this session.
     Copied(SessionSummary, Fork),
 }
 
-/// Finds the session that is continued, and opens it where no copy is wanted. Its model is chosen afterwards, so scope and
-/// policy are set later.
+/// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so scope and policy
+/// are set later as well.
 fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
     let root = environment.sessions_dir();
     let mut note = None;
@@ -557,7 +571,7 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
     Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
 }
 
-/// The model of the session that this run continues, without opening it.
+/// Returns the model of the session that this run continues, without opening the session.
 pub(crate) fn remembered_model(environment: &Environment, run: &RunSettings) -> Option<String> {
     let root = environment.sessions_dir();
     let summary = match &run.session {
@@ -568,7 +582,7 @@ pub(crate) fn remembered_model(environment: &Environment, run: &RunSettings) -> 
     Remembered::of_ledger(&summary.dir).model
 }
 
-/// The session of the run, and true if it existed before.
+/// Opens or creates the session of the run. Returns true if it existed before.
 fn session(
     environment: &Environment,
     run: &RunSettings,

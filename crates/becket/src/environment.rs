@@ -1,19 +1,20 @@
-//! The process environment, read once: variables, home, and the directories becket keeps things in.
+//! The process environment, read once: variables, home folder, and the directories in which becket stores files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Everything becket takes from its surroundings.
+/// Everything that becket takes from its environment.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
-    /// Variables that are valid UTF-8; others cannot be ours.
+    /// Variables that are valid UTF-8. Others cannot be meant for becket.
     pub vars: BTreeMap<String, String>,
     pub home: Option<PathBuf>,
-    /// What becket keeps for this person on this machine.
+    /// Folder for becket's data of this user on this machine.
     pub data_dir: PathBuf,
-    /// Where sessions, the trash and the index are: the same, or the copy of a store that others use, too.
+    /// Folder of the sessions, the trash and the index: `data_dir`, or the local copy of a store that is shared with
+    /// others.
     pub store_dir: PathBuf,
-    /// Where `config.toml` and the user's AGENTS.md are.
+    /// Folder of `config.toml` and the user's AGENTS.md.
     pub config_dir: PathBuf,
 }
 
@@ -25,21 +26,21 @@ impl Environment {
         Self::from_vars(vars, std::env::home_dir())
     }
 
-    /// Folder for what can be made again at any time. `None` without a home folder.
+    /// Returns the folder for data that can be created again at any time. `None` without a home folder.
     pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
         let named = self.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let usual = self.home.as_ref().map(|home| home.join(".cache"));
         named.or(usual).map(|dir| dir.join("becket"))
     }
 
-    /// Claude Code's folder of this person: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
+    /// Returns the user's Claude Code folder: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
     pub(crate) fn claude_dir(&self) -> Option<PathBuf> {
         let named = self.var("CLAUDE_CONFIG_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
         named.or_else(|| self.home.as_ref().map(|home| home.join(".claude")))
     }
 
     fn from_vars(vars: BTreeMap<String, String>, home: Option<PathBuf>) -> Self {
-        // An empty or relative value is no directory (the XDG specification says to ignore it).
+        // An empty or relative value is ignored, as the XDG specification demands.
         let absolute = |name: &str| vars.get(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let below = |xdg: &str, fallback: &str| {
             absolute(xdg)
@@ -51,7 +52,8 @@ impl Environment {
         Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir }
     }
 
-    /// Without variables and home, and everything below `root`: nothing of the user's is read or written.
+    /// Creates an environment without variables and home, with everything below `root`, so that nothing of the user's
+    /// is read or written.
     pub(crate) fn below(root: &Path) -> Self {
         Self {
             vars: BTreeMap::new(),

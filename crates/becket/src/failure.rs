@@ -1,17 +1,17 @@
-//! A user's error: what happened, why, and what to do, with the exit status it leads to.
+//! An error for the user: what happened, why, and what to do, with the exit status that it causes.
 
 use becket_print::ExitStatus;
 use std::fmt;
 
-/// Ends a command. Printed as one message on stderr.
+/// Ends a command. It is printed as one message on stderr.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub status: ExitStatus,
-    /// What and why, without a full stop at the end.
+    /// Message with the event and its reason, without a full stop at the end.
     pub message: String,
-    /// What to do about it.
+    /// Advice about what to do.
     pub hint: Option<String>,
-    /// Another process has the session: a terminal can ask what to do.
+    /// Another process has the session open, so an interactive run can ask what to do.
     pub in_use: bool,
 }
 

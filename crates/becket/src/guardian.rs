@@ -1,11 +1,12 @@
-//! Gives the terminal back when becket cannot: a process of its own that waits for becket's death.
+//! Restores the terminal when becket cannot: a separate process that waits for becket's death.
 //!
-//! Model: becket starts itself a second time with a pipe to it, and tells it whether the terminal is taken. When the pipe
-//! ends while it is, becket was killed, and the guardian turns everything off that becket had turned on. It is in a session
-//! of its own, so that what kills becket's group or hangs up its terminal does not reach it first.
+//! Model: becket starts itself a second time with a pipe to it, and reports through the pipe if the terminal is taken.
+//! If the pipe closes while it is taken, becket was killed, and the guardian turns off everything that becket had
+//! turned on. The guardian runs in its own session, so a signal to becket's process group or a hangup of its terminal
+//! does not reach it first.
 //!
-//! Invariants: it writes nothing while becket lives; it ends with becket; where it cannot be started, becket goes on
-//! without it. It reads no file and starts no runtime.
+//! Invariants: it writes nothing while becket lives. It ends when becket ends. If it cannot be started, becket
+//! continues without it. It reads no file and starts no runtime.
 
 use rustix::termios::{
     ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr,
@@ -13,18 +14,18 @@ use rustix::termios::{
 use std::io::{self, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
-/// The word that makes a second becket a guardian.
+/// The argument that makes a second becket a guardian.
 pub(crate) const WORD: &str = "__guard-terminal";
 
 const TAKEN: u8 = b'1';
 const FREE: u8 = b'0';
 
-/// becket's side.
+/// becket's handle to its guardian.
 #[derive(Debug, Default)]
 pub(crate) struct Guardian(Option<Child>);
 
 impl Guardian {
-    /// Starts one for the terminal as it is now, before anything is changed.
+    /// Starts a guardian with the terminal's current modes, before anything is changed.
     pub(crate) fn start() -> Self {
         let child = tcgetattr(io::stdin()).ok().and_then(|modes| {
             Command::new(std::env::current_exe().ok()?)
@@ -39,7 +40,7 @@ impl Guardian {
         guardian
     }
 
-    /// Whether becket has the terminal now.
+    /// Reports to the guardian that becket has taken the terminal or restored it.
     pub(crate) fn taken(&mut self, taken: bool) {
         let pipe = self.0.as_mut().and_then(|child| child.stdin.as_mut());
         if let Some(pipe) = pipe
@@ -60,7 +61,7 @@ impl Drop for Guardian {
     }
 }
 
-/// The guardian's side: until the pipe ends. `modes`: the terminal as it was.
+/// Runs the guardian until the pipe closes. `modes`: the terminal's original modes.
 pub(crate) fn watch(modes: &str) {
     let _ = rustix::process::setsid();
     let (mut last, mut byte) = (FREE, [0]);
@@ -72,7 +73,7 @@ pub(crate) fn watch(modes: &str) {
         return;
     }
     let out = io::stdout();
-    // The shell may be back already, with modes of its own; becket's are told by both of these being off.
+    // The shell may already use the terminal with its own modes. Both of these flags are off only in becket's modes.
     if let (Ok(mut now), Some(then)) = (tcgetattr(&out), read(modes))
         && !now.local_modes.intersects(LocalModes::ICANON | LocalModes::ISIG)
     {

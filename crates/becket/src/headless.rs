@@ -1,7 +1,8 @@
 //! `becket --print`: one loop between the agent, the printer, stdin and signals.
 //!
-//! Owns the beginning and the end of a headless run. `front` is the loop, `lines` reads what a program sends, `opening` is
-//! its first request, `control` answers the others, and `link` asks the program in turn.
+//! Owns the start and the end of a headless run. `front` is the loop, and `lines` reads the input of a driving program.
+//! `opening` handles that program's first request, `control` answers its other requests, and `link` sends requests to
+//! it.
 
 mod control;
 mod front;
@@ -30,23 +31,23 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// After an interrupt, what is under way has this long to end.
+/// After an interrupt, running work has this long to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs to the end and says how it ended.
+/// Runs to the end and returns the exit status.
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
     let prompt = match settings.input {
         InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => {
             let mut lines = Lines::new();
-            // A program says first what the run is to be; the agent is made of it.
+            // A driving program describes the run first, and the agent is built from that.
             (early, initialize) = lines.opening(&mut settings).await;
             reader = Some(lines);
             None
         }
     };
-    // A session that goes on keeps its system prompt, so the prompt says what the answer must be.
+    // A continued session keeps its system prompt, so the prompt itself states the form of the answer.
     let instruction = settings.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
     if let Err(failure) = &assembled {
@@ -100,7 +101,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     if let (Some(engine), Some(groups)) = (&hooks, callbacks) {
         ask_program(engine, groups, &host);
     }
-    // Whatever asks the program holds a clone; with none of them the link just ends.
+    // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     drop(host);
     let mut front = Front {
         commands: handle.commands,
@@ -108,7 +109,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         lines: reader,
         early: early.into(),
         introduced: false,
-        // A host that only introduces itself was answered.
+        // A program that sent only its introduction was answered.
         asked: prompt.is_some() || continues || begun_by_host,
         ended: prompt.is_some() || continues,
         told_end: false,
@@ -152,7 +153,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         let command =
             asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, images, instruction));
         front.command(command).await;
-        // Without a schema the first turn is the last, and the agent may know it at once.
+        // Without a schema the first turn is the last one, and the agent can be informed at once.
         if !front.printer.may_ask() {
             front.end_input().await;
         }
@@ -161,7 +162,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     Box::pin(until_the_end(front, rest, settings.input == InputFormat::StreamJson)).await
 }
 
-/// Adds hooks that are functions of the program.
+/// Adds hooks that are functions of the driving program.
 fn ask_program(engine: &becket_hooks::Engine, groups: Vec<becket_hooks::Group>, host: &HostLink) {
     engine.add(groups);
     let host = host.clone();
@@ -177,7 +178,7 @@ fn ask_program(engine: &becket_hooks::Engine, groups: Vec<becket_hooks::Group>, 
     }));
 }
 
-/// What the end of a run needs besides the front end.
+/// Parts that the end of a run needs in addition to the front end.
 struct Rest {
     agent: becket_agent::Agent,
     shell: Arc<becket_tool_shell::Shell>,
@@ -191,10 +192,10 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     let mut signals = Signals::new()?;
     let (mut last, mut saved) = (Vec::new(), false);
     let outcome = tokio::select! {
-        // The agent's future is polled here, on this thread; when it returns, the rest of its events is read.
+        // The agent's future is polled here, on this thread. After it returns, its remaining events are read.
         outcome = front.serve(&mut signals) => outcome,
         left = agent.run() => {
-            // The session is let go of here: an unused one can be removed only when nobody holds it.
+            // The session is released here, because an unused session can be removed only when nothing holds it.
             let mut session = left.lock().unwrap_or_else(PoisonError::into_inner);
             saved = session.flush();
             last = session.take_notices();
@@ -208,16 +209,16 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         Some(status) => status?,
         None => front.drain()?,
     };
-    // The last try to save it may have gone well.
+    // The last attempt to save may have succeeded.
     let status = if saved && status == ExitStatus::NotSaved { ExitStatus::Ok } else { status };
-    // Storage failures at the very end come after the result, so they go to stderr only.
+    // Storage failures at the very end come after the result, so they are printed to stderr only.
     for text in &last {
         note(text);
     }
     if status == ExitStatus::Terminated {
         note("terminated: the turn is unfinished; --continue continues it");
     }
-    // Who terminates us does not wait; the watcher of the commands ends them then.
+    // On SIGTERM the caller does not wait. The process that watches the commands ends them then.
     if status != ExitStatus::Terminated {
         for line in shell.end_jobs().await {
             note(&line);
@@ -289,16 +290,16 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
     }
 }
 
-/// Tells a program that waits for the answer to `initialize` why the run cannot begin.
+/// Reports to a program that waits for the answer to `initialize` why the run cannot begin.
 fn refuse(run: &RunSettings, initialize: Option<&Initialize>, failure: &Failure) {
     let Some(request) = initialize else { return };
     let options = PrintOptions { format: run.format, driven: true, ..PrintOptions::default() };
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
-    // A program that has gone reads the exit code, or nothing.
+    // A program that has exited reads at most the exit code.
     let _ = printer.refusal(&request.request_id, &failure.message);
 }
 
-/// The prompt of a text run: the argument, and what is piped in. `None`: an unfinished turn is to be continued.
+/// Returns the prompt of a text run: the argument and piped input. `None`: an unfinished turn is to be continued.
 async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> {
     let prompt = settings.prompt.as_deref().filter(|prompt| *prompt != "-");
     let may_continue = settings.goes_on() && settings.prompt.is_none();
@@ -354,7 +355,7 @@ fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>) 
 
 fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
     result.map_err(|e| match e.kind() {
-        // The reader has gone: its choice, nothing to tell anybody.
+        // The reader closed the pipe by its own choice, so nothing is reported.
         io::ErrorKind::BrokenPipe => Failure::error(String::new()),
         _ => Failure::error(format!("cannot write to stdout: {e}")),
     })
@@ -384,7 +385,7 @@ impl Signals {
         })
     }
 
-    /// The next one. SIGHUP is like SIGTERM: nobody reads any more.
+    /// Waits for the next signal. SIGHUP counts as SIGTERM, because nobody reads the output any more.
     async fn next(&mut self) -> ExitStatus {
         tokio::select! {
             _ = self.interrupt.recv() => ExitStatus::Interrupted,

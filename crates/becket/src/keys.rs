@@ -1,7 +1,8 @@
-//! The person's file of keys, `credentials.toml` beside their configuration: for those who do not keep keys in the environment.
+//! The user's key file, `credentials.toml` beside their configuration, for users who do not keep keys in the
+//! environment.
 //!
-//! Owns where it is and who may read it: its owner alone, else it is refused. It is never in a project. What a key is for is
-//! told by how it begins; a key is never shown.
+//! Owns its location and its permissions: a file that others can read is refused. It is never in a project. The
+//! provider of a key is recognized by its prefix. Keys are never shown.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ pub(crate) fn path(environment: &Environment) -> PathBuf {
     environment.config_dir.join(FILE)
 }
 
-/// Its path and text, where there is one.
+/// Returns its path and text, if it exists.
 pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)>, Failure> {
     let path = path(environment);
     if crate::sys::open_to_others(&path) {
@@ -27,9 +28,9 @@ pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)
     Ok(text.map(|text| (path, text)))
 }
 
-/// Adds a key. The file is new, and its owner's alone, or stays so.
+/// Stores a key. The file is readable by its owner alone.
 pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Result<(), String> {
-    // What stands there may not be shown with the rest of a message.
+    // The parser's message may quote the file, which contains keys, so it is not shown.
     let cannot = |_| {
         format!(
             "{} cannot be changed: it is not TOML of the form anthropic = \"KEY\"",
@@ -43,7 +44,7 @@ pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Resu
         .map_err(|e| format!("{} was not written: {e}", path(environment).display()))
 }
 
-/// Removes a key. False if there was none.
+/// Removes a key. Returns false if there was none.
 pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, String> {
     let Some((path, text)) = read(environment).map_err(|failure| failure.message)? else { return Ok(false) };
     let is_its_line = |line: &&str| {
@@ -58,7 +59,7 @@ pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, 
     Ok(true)
 }
 
-/// The provider that a key is for, by how it begins.
+/// Returns the provider of a key, recognized by its prefix.
 pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     let begins = |start: &str| key.starts_with(start);
     match key {
@@ -74,7 +75,7 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     }
 }
 
-/// The beginnings that tell whose a key is, longer ones before their own beginnings.
+/// Prefixes of keys and their providers. A longer prefix comes before a shorter one that it begins with.
 const STARTS: &[(&str, &str)] = &[
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
@@ -85,7 +86,7 @@ const STARTS: &[(&str, &str)] = &[
     ("sk-", "openai"),
 ];
 
-/// Keys must not come into a repository with the configuration.
+/// True if keys may be stored: they must not get into a repository that contains the configuration.
 pub(crate) fn may_be_kept(environment: &Environment, root: &Path) -> bool {
     !(root.join(".git").exists() && environment.config_dir.starts_with(root))
 }

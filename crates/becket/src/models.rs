@@ -1,4 +1,4 @@
-//! Which model, and how to reach it: configuration and credentials become adapters.
+//! Choice of the model and access to it: turns configuration and credentials into adapters.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Used when nobody names a model and the key of its provider is there, in this order.
+/// Models to use if none is named and the key of the provider exists, in this order.
 const DEFAULTS: &[(&str, &str)] = &[
     ("anthropic", "anthropic/claude-sonnet-5-5"),
     ("openai", "openai/gpt-5.6"),
@@ -23,7 +23,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("minimax", "minimax/MiniMax-M2.5"),
 ];
 
-/// What the adapters need to know.
+/// Returns the settings of the adapters.
 pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> becket_model::Settings {
     let config = &settings.config;
     let mut out = becket_model::Settings {
@@ -50,7 +50,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     out
 }
 
-/// After this, the server is asked again: its configuration may have changed.
+/// After this time the server is asked again, since its configuration may have changed.
 const BODY_LIMIT_HOLDS: Duration = Duration::from_hours(7 * 24);
 
 fn is_recent(limit: &BodyLimit) -> bool {
@@ -58,8 +58,8 @@ fn is_recent(limit: &BodyLimit) -> bool {
     since.saturating_sub(Duration::from_millis(limit.at.0)) < BODY_LIMIT_HOLDS
 }
 
-/// Facts about servers from earlier runs. If the file cannot be read or written, the only cost is one refused
-/// request, so there is no notice.
+/// Facts about servers from earlier runs. If the file cannot be read or written, the only cost is one refused request,
+/// so there is no notice.
 fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     file: &Path,
     holds: impl Fn(&T) -> bool,
@@ -69,7 +69,7 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     known.retain(|_, fact| holds(fact));
     let file = file.to_owned();
     ServerFacts::new(known, move |known| {
-        // Renamed into place, so that another becket never reads half of it.
+        // Renaming it into place prevents another becket from reading an incomplete file.
         let new = file.with_extension(format!("{}.new", std::process::id()));
         if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(known)) {
             let _ = std::fs::create_dir_all(dir)
@@ -79,7 +79,7 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     })
 }
 
-/// As the environment names them, for all that goes to the network.
+/// Returns the proxies that the environment names, for all network access.
 pub(crate) fn proxies(environment: &Environment) -> Proxies {
     let either = |upper: &str, lower: &str| {
         environment.var(upper).or_else(|| environment.var(lower)).map(str::to_owned)
@@ -87,7 +87,7 @@ pub(crate) fn proxies(environment: &Environment) -> Proxies {
     let all = either("ALL_PROXY", "all_proxy");
     Proxies {
         https: either("HTTPS_PROXY", "https_proxy").or_else(|| all.clone()),
-        // Below a web server, whoever asks it can set the upper-case HTTP_PROXY.
+        // In a CGI program, a client can set the upper-case HTTP_PROXY through a request header.
         http: if environment.var("REQUEST_METHOD").is_some() {
             environment.var("http_proxy").map(str::to_owned).or(all)
         } else {
@@ -97,7 +97,7 @@ pub(crate) fn proxies(environment: &Environment) -> Proxies {
     }
 }
 
-/// Where the credential of this model comes from, for the first event.
+/// Returns the origin of this model's credential, for the first event.
 pub(crate) fn key_source(reference: &ModelRef, settings: &Settings) -> String {
     let provider = reference.provider();
     let config = settings.config.provider(provider);
@@ -117,8 +117,8 @@ pub(crate) fn origin(source: &Source) -> String {
     }
 }
 
-/// The models that a run begins with where nobody names one: by the keys that are there, in this order, each with the name
-/// of what was found.
+/// Returns the models that a run may begin with if none is named: one for each key that exists, in this order, with the
+/// name of the key's origin.
 pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
     let found = DEFAULTS.iter().filter_map(|(provider, model)| {
         settings.credentials.get(*provider).map(|c| (origin(&c.source), *model))
@@ -126,8 +126,12 @@ pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
     found.collect()
 }
 
-/// The model of a run: the one that is named, else the default of a provider whose key is there, else what the local
-/// server has. What their own server says about the model goes into `model`.
+/// Chooses the model of a run: the named one, else the default of a provider whose key exists, else the model of the
+/// local server. Facts that the user's own server reports about the model are added to `model`.
+///
+/// # Errors
+///
+/// Returns a failure for the user if no model can be found.
 pub(crate) async fn choose(
     environment: &Environment,
     settings: &Settings,
@@ -142,7 +146,7 @@ pub(crate) async fn choose(
         return parse(DEFAULTS[0].1);
     }
     if let Some(base) = model.openai.base_url.clone() {
-        // Somebody's own server: it says itself what it serves.
+        // The user's own server lists the models that it serves.
         if let Some(name) = crate::servers::first(environment, &base) {
             let reference = ModelRef::openai(name);
             crate::servers::ask(environment, model, &reference, None).await;
@@ -182,7 +186,8 @@ pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {
     })
 }
 
-/// The model of the catalog whose name is nearest to this one's, with its provider. Short names are near to anything.
+/// Returns the catalogue's model with the most similar name, and its provider. Short names are excluded, because they
+/// are similar to anything.
 fn nearest(name: &str) -> Option<String> {
     const SHORTEST: usize = 5;
     let name = name.rsplit('/').next().unwrap_or(name).trim();
@@ -196,17 +201,17 @@ fn letters(name: &str) -> String {
     name.chars().filter(|c| c.is_alphabetic() || *c == '/').collect()
 }
 
-/// Notes for people about this choice: a name that is probably mistyped, and an effort that is not sent.
+/// Returns notes for the user about this choice: a name that is probably mistyped, and an effort that is not sent.
 pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
     let provider = reference.provider();
-    // Names at other providers are their own: a catalog of makers cannot correct them.
+    // Other providers use names of their own, which the catalogue cannot correct.
     let own_server =
         !matches!(provider, "anthropic" | "openai") || settings.config.provider(provider).base_url.is_some();
     if info.source == becket_model::catalog::UNKNOWN
         && !own_server
         && let Some(near) = nearest(&info.id)
-        // Another number is a newer model sooner than a slip.
+        // A different number more likely means a newer model than a typing error.
         && letters(&near) != letters(&info.id)
     {
         notes.push(format!(
@@ -220,7 +225,7 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
     notes
 }
 
-/// The newest model of a family that people call by one word. Other names stay, without a mark for a larger window.
+/// Expands the one-word name of a family to its newest model. Other names stay, without a suffix for a larger window.
 pub(crate) fn full_name(name: &str) -> String {
     let plain = name.strip_suffix("[1m]").unwrap_or(name);
     match plain.to_ascii_lowercase().as_str() {
@@ -232,14 +237,14 @@ pub(crate) fn full_name(name: &str) -> String {
     }
 }
 
-/// A model that cannot be opened is a mistake in the flags, keys or files.
+/// Converts a failure to open a model: the flags, keys or files are wrong.
 pub(crate) fn usage(error: &ModelError) -> Failure {
     let mut failure = Failure::usage(error.message.clone());
     failure.hint.clone_from(&error.hint);
     failure
 }
 
-/// A model that cannot be reached.
+/// Converts a failure to reach a model.
 pub(crate) fn model_failure(error: &ModelError) -> Failure {
     let mut failure = usage(error);
     failure.status = becket_print::ExitStatus::ModelUnreachable;

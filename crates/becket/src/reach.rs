@@ -1,5 +1,5 @@
-//! What reaches beyond files and commands: formatters and language servers after an edit, the web. Made from the
-//! configuration; what is missing for a part is a note, and the part is left out.
+//! Integrations beyond files and commands: formatters and language servers after an edit, and the web. Built from the
+//! configuration. If a part cannot be built, it is left out with a note.
 
 use crate::environment::Environment;
 use becket_config::{Config, SearchProvider};
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The hook around edits, the tools that come with it, and what people should know.
+/// The hook around edits, its tools, and notes for the user.
 pub(crate) struct Reach {
     pub hook: Arc<AfterEdit>,
     pub tools: Vec<Arc<dyn Tool>>,
@@ -48,21 +48,21 @@ pub(crate) fn reach(
     Reach { hook, tools, notes }
 }
 
-/// The tools that every session is offered.
+/// Returns the tools that are offered in every session.
 pub(crate) fn always(config: &Config, proxies: Proxies) -> Vec<Arc<dyn Tool>> {
     let allow_hosts = config.web.allow_hosts.clone();
     let settings = FetchSettings { allow_hosts, proxies, ..FetchSettings::default() };
     vec![Arc::new(WebFetch::new(&settings))]
 }
 
-/// The same that models are reached through.
+/// Returns the proxies that are also used for models.
 fn proxies(environment: &Environment) -> Proxies {
     let becket_model::Proxies { https, http, no_proxy } = crate::models::proxies(environment);
     Proxies { https, http, no_proxy }
 }
 
 fn settings(environment: &Environment, config: &Config, programs: Programs) -> Settings {
-    // As for commands: programs of the project are not given our keys.
+    // As for commands, programs of the project do not get becket's keys.
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let command = |(name, own): (&String, &becket_config::FormatCommand)| CustomFormatter {
         name: name.clone(),

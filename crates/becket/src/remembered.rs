@@ -1,10 +1,11 @@
-//! What a session that is continued keeps of its earlier runs: model, effort, permission mode and limits.
+//! Settings that a continued session keeps from its earlier runs: model, effort, permission mode and limits.
 //!
-//! Owns which settings belong to a session, how they are recorded, and which layer goes before them. What a flag, the
-//! environment or `--settings` says for a run is recorded in the session's ledger and holds for later runs, until one of
-//! these says something else. Values from files are not recorded: the files say them again.
+//! Owns the list of these settings, how they are recorded, and which layers override them. A value set for a run by a
+//! flag, the environment or `--settings` is recorded in the session's ledger. It applies to later runs until it is set
+//! again. Values from files are not recorded, because the files are read again.
 //!
-//! `bypassPermissions` is never taken from a ledger, which may have come from elsewhere; it is asked for each time.
+//! `bypassPermissions` is never taken from a ledger, which may have come from elsewhere. It must be requested for each
+//! run.
 
 use becket_config::{Settings, Source};
 use becket_session::context::View;
@@ -13,12 +14,12 @@ use becket_types::{EntryKind, PermissionMode};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Name of the state that holds the values of [`KEYS`] that were given for a run.
+/// Name of the state that holds the values of [`KEYS`] that were set for a run.
 const OPTIONS: &str = "run_options";
-/// Name of the state that holds the permission mode; the agent writes it, too, when the user changes the mode.
+/// Name of the state that holds the permission mode. The agent writes it as well, when the user changes the mode.
 const MODE: &str = "mode";
 const MODE_KEY: &str = "permission_mode";
-/// Settings of a run that a session keeps, as the configuration names them.
+/// Settings of a run that a session keeps, by their configuration keys.
 const KEYS: [&str; 6] = [
     "effort",
     "context.window",
@@ -28,7 +29,7 @@ const KEYS: [&str; 6] = [
     "limits.max_wall",
 ];
 
-/// What a session's ledger says of its last run.
+/// The settings of the last run, as the session's ledger records them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Remembered {
     /// `provider/name`.
@@ -47,7 +48,8 @@ impl Remembered {
         }
     }
 
-    /// The same without folding the session: for one that is copied, or not opened yet. What cannot be read is not kept.
+    /// Reads the same without deriving the session's view, for a session that is copied or not opened yet. Unreadable
+    /// values are left out.
     pub(crate) fn of_ledger(dir: &Path) -> Self {
         let mut out = Self::default();
         let Ok(entries) = store::read_entries(dir) else { return out };
@@ -64,8 +66,8 @@ impl Remembered {
         out
     }
 
-    /// Puts the session's values into the settings of this run, below what was given for this run. Returns what the user
-    /// should know.
+    /// Adds the session's values to the settings of this run, below values that were set for this run. Returns notes
+    /// for the user.
     pub(crate) fn apply(self, settings: &mut Settings) -> Vec<String> {
         let mut notes = Vec::new();
         let named = settings.config.model.clone().filter(|_| is_given(settings, "model"));
@@ -98,7 +100,7 @@ impl Remembered {
     }
 }
 
-/// The states that record what holds for this run; called after [`Remembered::apply`].
+/// Returns the states that record the settings of this run. Call it after [`Remembered::apply`].
 pub(crate) fn states(settings: &Settings) -> Vec<(String, Value)> {
     let kept = |key: &str| {
         settings.value(key).filter(|_| is_given(settings, key) || settings.is_remembered(key)).cloned()
@@ -112,7 +114,7 @@ pub(crate) fn states(settings: &Settings) -> Vec<(String, Value)> {
     out
 }
 
-/// True if the value was said for this run, or by whoever manages this machine.
+/// True if the value was set for this run or by the managed settings of this machine.
 fn is_given(settings: &Settings, key: &str) -> bool {
     matches!(
         settings.source(key),

@@ -1,9 +1,9 @@
-//! What the user's own server said about its models, kept between runs: window, images, and the layout that its chat template
-//! needs.
+//! Facts that the user's own servers reported about their models, kept between runs: window, images, and the layout
+//! that the chat template needs.
 //!
-//! A server is asked when a model of it is first chosen, and again after a day: it may have been started in another way. A
-//! run waits for that for a second at most. A server that does not answer in time counts as asked; one that cannot be reached
-//! does not. The file is derived: without it, the figures are those of the catalog.
+//! A server is asked when one of its models is first chosen, and again after a day, because it may have been restarted
+//! with other options. A run waits at most a second for the answer. A server that does not answer in time counts as
+//! asked; an unreachable one does not. The file is derived data: without it, the catalogue's figures are used.
 
 use crate::environment::Environment;
 use becket_model::probe::{self, Listed, ServerModels};
@@ -14,21 +14,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// After this, a server is asked again.
+/// After this time, a server is asked again.
 const HOLDS: Duration = Duration::from_hours(24);
 
 fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("server-models.json")
 }
 
-/// Everything that servers have said.
+/// Returns all facts that servers have reported.
 pub(crate) fn known(environment: &Environment) -> ServerModels {
     let text = std::fs::read_to_string(path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Asks the user's own server about this model, unless it is known, and keeps the answer, also in `settings`. `listed`: the
-/// entry in the list that the server has just sent; it is there and may have been started in another way.
+/// Asks the user's own server about this model, unless it is known, and stores the answer in the file and in
+/// `settings`. `listed`: the entry in the list that the server has just sent. It shows that the server runs, perhaps
+/// with other options.
 pub(crate) async fn ask(
     environment: &Environment,
     settings: &mut Settings,
@@ -36,7 +37,7 @@ pub(crate) async fn ask(
     listed: Option<&Listed>,
 ) {
     let endpoint = settings.endpoint(reference.provider());
-    // A vendor's own server is described by the catalog.
+    // The catalogue describes the servers of vendors.
     let Some(base) =
         endpoint.filter(|e| !e.needs_key && e.kind != Some(Kind::Anthropic)).and_then(|e| e.base_url.clone())
     else {
@@ -47,7 +48,7 @@ pub(crate) async fn ask(
     let before = settings.server_models.get(&base).and_then(|models| models.get(name)).copied();
     let holds = before.is_some_and(|said| {
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
-        // A server that says nothing costs a second each time.
+        // A server that reports nothing would cost a second each time.
         age < HOLDS && (listed.is_none() || said.window.is_none())
     });
     if holds {
@@ -55,21 +56,21 @@ pub(crate) async fn ask(
     }
     let Some(mut said) = probe::describe(reference, listed, settings).await else { return };
     said.asked = Millis(now.as_millis() as u64);
-    // Read again: another becket may have kept something meanwhile.
+    // The file is read again, because another becket may have stored something meanwhile.
     let mut all = known(environment);
     all.entry(base).or_default().insert(name.to_owned(), said);
     save(&path(environment), &all);
     settings.server_models = all;
 }
 
-/// The model of a server that runs without a named model use: the first in its list.
+/// The model of a server that is used by runs which name no model: the first in the server's list.
 #[derive(Serialize, Deserialize)]
 struct First {
     name: String,
     asked: Millis,
 }
 
-/// A run without a named model asks again after this, in case the server has other models by then.
+/// A run that names no model asks again after this time, in case the server has other models by then.
 const FIRST_HOLDS: Duration = Duration::from_hours(1);
 
 fn firsts_path(environment: &Environment) -> PathBuf {
@@ -81,7 +82,7 @@ fn firsts(environment: &Environment) -> BTreeMap<String, First> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// The first model in the list of the server at `base`, if it was asked within the hour.
+/// Returns the first model in the list of the server at `base`, if the list was read within the hour.
 pub(crate) fn first(environment: &Environment, base: &str) -> Option<String> {
     let first = firsts(environment).remove(base)?;
     let age = now().saturating_sub(Duration::from_millis(first.asked.0));
@@ -95,7 +96,7 @@ pub(crate) fn keep_first(environment: &Environment, base: &str, name: &str) {
     save(&firsts_path(environment), &all);
 }
 
-/// Forgets the kept names when a turn ended because its server does not know the model, or cannot be reached.
+/// Forgets the stored names after a turn that ended with a model error: the server may have changed or stopped.
 pub(crate) fn forget_firsts_after(environment: &Environment, event: &Event) {
     let Event::TurnFinished(result) = event else { return };
     if matches!(result.end, TurnEnd::ModelError { .. }) {
@@ -107,7 +108,8 @@ fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Renamed into place, so that another becket never reads half of it. What cannot be kept is asked again.
+/// Replaces the file by renaming, so that another becket never reads half of it. Errors are ignored, because the server
+/// can be asked again.
 fn save(file: &Path, value: &impl Serialize) {
     let new = file.with_extension(format!("{}.new", std::process::id()));
     if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(value)) {

@@ -1,6 +1,7 @@
-//! What was meant: flags, files and environment become one immutable [`RunSettings`]; everything after `main` takes that.
+//! Settings of a run: flags, files and environment become one immutable [`RunSettings`], which everything after `main`
+//! uses.
 //!
-//! Every mistake a user can make with flags and files is found here, before anything runs: exit code 2.
+//! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
 use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
@@ -14,26 +15,26 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A run, decided.
+/// The resolved settings of a run.
 #[derive(Debug)]
 pub(crate) struct RunSettings {
     pub cwd: PathBuf,
     /// The working directory and every further directory, canonical.
     pub roots: Vec<PathBuf>,
     pub settings: Settings,
-    /// In the terminal, and not headless.
+    /// Runs in the terminal interface, not headless.
     pub interactive: bool,
-    /// The project is trusted, or brings nothing that trust is about.
+    /// The project is trusted, or contains nothing that needs trust.
     pub trusted: bool,
-    /// `--trust`: what the project brings that runs counts as trusted in this run.
+    /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.
     pub trust_content: bool,
-    /// In the terminal's own scrollback; in plain lines for screen readers.
+    /// `inline`: in the terminal's own scrollback. `ax`: in plain lines for screen readers.
     pub inline: bool,
     pub ax: bool,
     pub prompt: Option<String>,
-    /// Text for the composer at the start of an interactive session. Nothing of it is sent until the person presses Enter.
+    /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
     pub draft: Option<String>,
-    /// A flag that takes a list was given: it may have taken the prompt.
+    /// A flag that takes a list was given, and may have consumed the prompt.
     pub list_flags: bool,
     pub format: Format,
     pub input: InputFormat,
@@ -46,35 +47,35 @@ pub(crate) struct RunSettings {
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
     pub session: SessionChoice,
-    /// The session is ours, also when another process has it.
+    /// Take the session over even if another process has it open.
     pub take_over: bool,
     pub persist: bool,
     pub title: Option<String>,
     pub mcp: crate::args::McpArgs,
     /// An SDK or another program drives the run.
     pub driven: bool,
-    /// That program is asked for permission.
+    /// Permission questions are sent to that program.
     pub asks_host: bool,
-    /// Subagents that the program describes; they go before those of files.
+    /// Subagents that the program describes. They override those of files.
     pub agents: Vec<becket_agent::subagent::Kind>,
-    /// Images that go with the prompt.
+    /// Images that are sent with the prompt.
     pub images: Vec<becket_types::Part>,
     /// Only these skills are offered.
     pub only_skills: Option<Vec<String>>,
-    /// The run is a subcommand's: it changes nothing but what that command changes.
+    /// The run belongs to a subcommand and changes only what that command changes.
     pub command: Option<ForCommand>,
 }
 
 /// A subcommand that opens a session as an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForCommand {
-    /// No model is asked, so none needs a key.
+    /// No model is called, so no key is needed.
     pub asks_no_model: bool,
-    /// Writes summaries in place of the session's model.
+    /// The model that writes summaries instead of the session's model.
     pub summary_model: Option<String>,
 }
 
-/// Which session the run goes on in.
+/// The session that the run continues or creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionChoice {
     New { id: Option<SessionId> },
@@ -82,13 +83,13 @@ pub(crate) enum SessionChoice {
     Resume { query: String, fork: Option<Fork> },
 }
 
-/// The run goes on in a copy, which gets this id.
+/// The run continues in a copy, which gets this id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fork {
     pub id: Option<SessionId>,
 }
 
-/// Goes to the directory of `-C` and says where we are, canonical.
+/// Changes to the directory of `-C` and returns the current directory in canonical form.
 pub(crate) fn enter(cd: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(dir) = cd {
         std::env::set_current_dir(dir)
@@ -101,6 +102,10 @@ pub(crate) fn enter(cd: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Loads the configuration for `cwd`. `trusted`: the project's files may do more than forbid.
+///
+/// # Errors
+///
+/// Returns a failure for the user if a file, flag or variable is wrong.
 pub(crate) fn configuration(
     environment: &Environment,
     cwd: &Path,
@@ -122,7 +127,7 @@ pub(crate) fn configuration(
     let (files, warnings) =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     let mut files = files;
-    // The person's own rules for this project: as strong as their file, and after it.
+    // The user's own rules for this project have the same strength as the user's file and come after it.
     let own = crate::interactive::wishes::project_file(environment, &places.project);
     if sources.reads(becket_config::Scope::User)
         && let Some(text) = becket_config::read_text(&own).map_err(config_failure)?
@@ -145,7 +150,7 @@ pub(crate) fn configuration(
     Ok(settings)
 }
 
-/// When and how a session under these settings is kept within the window.
+/// Returns the policy that keeps a session within its context window.
 pub(crate) fn policy(config: &Config) -> Policy {
     let mut policy = Policy {
         prune: config.prune.enabled,
@@ -162,13 +167,13 @@ pub(crate) fn policy(config: &Config) -> Policy {
     policy
 }
 
-/// As [`policy`], for sessions of the folder `cwd`. A configuration that cannot be read counts as an empty one: whoever looks
-/// at a session or takes something back needs none.
+/// Returns the [`policy`] for sessions of the folder `cwd`. An unreadable configuration counts as empty, because
+/// reading a session or undoing a change does not need it.
 pub(crate) fn policy_in(environment: &Environment, cwd: &Path) -> Policy {
     policy(&readable(environment, cwd).config)
 }
 
-/// The configuration for `cwd`, or an empty one where it cannot be read.
+/// Returns the configuration for `cwd`, or an empty one if it cannot be read.
 pub(crate) fn readable(environment: &Environment, cwd: &Path) -> Settings {
     configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), false).unwrap_or_default()
 }
@@ -177,13 +182,13 @@ fn config_failure(error: ConfigError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// The folder with `.becket` or `.git` nearest above `cwd`; `cwd` itself where there is none.
+/// Returns the nearest folder above `cwd` with `.becket` or `.git`, or `cwd` itself if there is none.
 pub(crate) fn project_root(cwd: &Path) -> PathBuf {
     let marked = |dir: &&Path| dir.join(".git").exists() || dir.join(".becket").is_dir();
     cwd.ancestors().find(marked).unwrap_or(cwd).to_path_buf()
 }
 
-/// `--settings`: JSON or TOML text, or a file of either.
+/// Reads `--settings`: JSON or TOML text, or a file of either.
 fn settings_text(value: &str) -> Result<(String, String), Failure> {
     if value.trim_start().starts_with('{') {
         return Ok(("--settings".to_owned(), value.to_owned()));
@@ -196,7 +201,7 @@ fn settings_text(value: &str) -> Result<(String, String), Failure> {
 }
 
 impl RunSettings {
-    /// Whether the run goes on in a session that is there, or in a copy of one.
+    /// True if the run continues an existing session, or a copy of one.
     pub(crate) fn goes_on(&self) -> bool {
         !matches!(self.session, SessionChoice::New { .. })
     }
@@ -209,7 +214,7 @@ impl RunSettings {
             || crate::trust::is_trusted(environment, &root);
         let mut settings = configuration(environment, &cwd, &args.config, flags(&args)?, trusted)?;
         if !trusted {
-            // Programs that look into the project may be led by it; where the person asked for them, they do.
+            // The project can influence programs that read its files. So they run only if the user configured them.
             settings.config.format.auto.get_or_insert(false);
             settings.config.lsp.enabled.get_or_insert(false);
         }
@@ -236,7 +241,7 @@ impl RunSettings {
             trusted,
             trust_content: args.permissions.trust,
             inline: args.output.inline,
-            // Such a terminal cannot be redrawn.
+            // A dumb terminal cannot redraw lines.
             ax: args.output.ax || (!args.output.inline && environment.var("TERM") == Some("dumb")),
             prompt: args.prompt,
             draft: None,
@@ -274,7 +279,7 @@ impl RunSettings {
     }
 }
 
-/// True if the program that drives the run is asked for permission.
+/// True if permission questions are sent to the program that drives the run.
 fn asks_host(args: &Run) -> Result<bool, Failure> {
     match args.sdk.permission_prompt_tool.as_deref() {
         None => Ok(false),
@@ -288,7 +293,7 @@ fn asks_host(args: &Run) -> Result<bool, Failure> {
     }
 }
 
-/// Flags that make no sense together, and places that cannot be written: known before anything runs.
+/// Rejects flags that contradict each other and output files that cannot be written, before anything runs.
 fn check_output(args: &Run) -> Result<(), Failure> {
     let output = &args.output;
     if output.input_format == InputFormat::StreamJson && args.prompt.is_some() {
@@ -323,7 +328,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Flags as configuration values, so that they take their place among the layers.
+/// Converts flags to configuration values, so that they become a layer of the configuration.
 fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     let mut out = Vec::new();
     let mut put = |key, flag, value: Option<Value>| {
@@ -335,7 +340,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put("model", "--model", args.model.model.as_ref().map(|m| json!(m)));
     put("fallback_models", "--fallback-model", list(args.model.fallback_model.clone()));
     put("effort", "--effort", args.model.effort.as_ref().map(|e| json!(e)));
-    // The wire of the model knows efforts, so a budget of thinking tokens becomes the nearest one.
+    // Models accept an effort but no token budget, so a budget becomes the nearest effort.
     if args.model.effort.is_none() {
         put("effort", "--max-thinking-tokens", args.sdk.max_thinking_tokens.map(|n| json!(effort_of(n))));
         let off = args.sdk.thinking.as_deref() == Some("disabled");
@@ -386,7 +391,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     Ok(out)
 }
 
-/// Effort that stands for a budget of thinking tokens.
+/// Returns the effort for a budget of thinking tokens.
 pub(crate) fn effort_of(tokens: u64) -> &'static str {
     match tokens {
         0..=4_095 => "low",
@@ -395,7 +400,7 @@ pub(crate) fn effort_of(tokens: u64) -> &'static str {
     }
 }
 
-/// The working directory and the further ones, canonical; each must be a directory.
+/// Returns the working directory and the additional ones in canonical form. Each must be a directory.
 pub(crate) fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = vec![cwd.to_path_buf()];
     for dir in add_dirs {
@@ -447,7 +452,7 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
                 .hint("for example 01890a5d-ac96-774b-bcce-b302099a8057")
         })?),
     };
-    // What is not kept must not be written to the session that it goes on from.
+    // A run that is not kept must not write to the session that it continues, so it uses a copy.
     let fork = (args.fork_session || args.no_session_persistence).then_some(Fork { id });
     match (&args.resume, args.continue_) {
         (Some(query), _) if query.trim().is_empty() => {

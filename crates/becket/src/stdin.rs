@@ -1,37 +1,42 @@
-//! Standard input as a headless run uses it: whole, for text; line by line, for `stream-json`.
+//! Standard input of a headless run: read whole for text, line by line for `stream-json`.
 //!
-//! Reads on a thread of its own, because a blocking read cannot be cancelled; the process does not wait for it at exit.
+//! Reads on its own thread, because a blocking read cannot be cancelled. The process does not wait for that thread at
+//! exit.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, IsTerminal as _, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What is piped in is capped at this many bytes.
+/// Piped input is cut at this many bytes.
 const CAP: u64 = 10 * 1024 * 1024;
-/// With a prompt on the command line, a pipe that stays silent this long is left alone: many callers hand down an open
+/// If there is a prompt on the command line, a pipe without data for this long is ignored. Many callers pass on an open
 /// pipe that nobody will ever write to or close.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What was piped in.
+/// Piped input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piped {
     Nothing,
     Text(String),
-    /// Not all of it was UTF-8: those bytes became U+FFFD.
+    /// Not all bytes were UTF-8. The others became U+FFFD.
     Damaged(String),
-    /// More than the cap came; this is its beginning.
+    /// The input was longer than the cap; this is its beginning.
     Cut(String),
-    /// A pipe is open, but nothing came.
+    /// A pipe is open, but no data arrived.
     Silent,
 }
 
 /// Reads stdin to its end. `has_prompt`: there is a task already, so a silent pipe is not waited for.
+///
+/// # Errors
+///
+/// Fails if stdin cannot be read.
 pub(crate) async fn read_all(has_prompt: bool) -> io::Result<Piped> {
     if io::stdin().is_terminal() {
         return Ok(Piped::Nothing);
     }
-    // Files end by themselves: no thread needed.
+    // A file ends by itself, so no thread is needed.
     if is_file_or_null() {
         return take(io::stdin().lock());
     }
@@ -70,18 +75,18 @@ fn is_file_or_null() -> bool {
     File::from(fd).metadata().is_ok_and(|m| m.is_file() || m.file_type().is_char_device())
 }
 
-/// One line of input, without its end.
+/// One line of input, without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Whole(Vec<u8>),
-    /// Longer than [`LINE_CAP`]: skipped, not kept.
+    /// The line was longer than [`LINE_CAP`]. It was skipped and not kept.
     TooLong,
 }
 
-/// Longest line of JSON input; images in messages make lines long.
+/// Longest line of JSON input in bytes. Images in messages make lines long.
 pub(crate) const LINE_CAP: u64 = 64 * 1024 * 1024;
 
-/// The lines of stdin as they come; closed at its end.
+/// Returns the lines of stdin as they arrive. The channel closes at the end of input.
 pub(crate) fn lines() -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(64);
     std::thread::spawn(move || {
@@ -95,7 +100,7 @@ pub(crate) fn lines() -> mpsc::Receiver<Line> {
     receiver
 }
 
-/// The next line; `None` at the end. Holds at most `cap` bytes of it.
+/// Returns the next line; `None` at the end. Holds at most `cap` bytes of it.
 fn next_line(reader: &mut impl io::BufRead, cap: u64) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     if Read::by_ref(reader).take(cap).read_until(b'\n', &mut line)? == 0 {

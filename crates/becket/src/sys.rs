@@ -1,9 +1,10 @@
-//! What the operating system knows of a file's owner and of the other end of a pipe. Owns the rules for files that bind the user of this machine, and for
-//! files that are theirs alone.
+//! Facts that the operating system knows about files and pipes. Owns the rules for managed files, which bind the user
+//! of this machine, and for files that only their owner may read.
 
 use std::path::Path;
 
-/// Why a managed file is not believed: it must be root's, and nobody else may be able to write it.
+/// Returns the reason if a managed file must not be believed: it must belong to root, and nobody else may be able to
+/// write it.
 pub(crate) fn distrusted(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
@@ -18,7 +19,7 @@ pub(crate) fn distrusted(path: &Path) -> Option<String> {
     }
 }
 
-/// Whether anybody but its owner can read or write a file. A file that is not there is open to nobody.
+/// True if others than the owner can read or write a file. A missing file is open to nobody.
 pub(crate) fn open_to_others(path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -63,7 +64,7 @@ impl Drop for Hidden {
     }
 }
 
-/// True if the other end of our standard output is closed, so nobody reads what we write.
+/// True if the other end of the standard output is closed, so nobody reads the output.
 pub(crate) fn reader_gone() -> bool {
     #[cfg(unix)]
     {

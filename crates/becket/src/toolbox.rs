@@ -1,4 +1,4 @@
-//! The tools the model gets, made and put together.
+//! Builds the tools that are offered to the model.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The skills of a session: bundled ones, the user's, those of a project that is trusted.
+/// Returns the skills of a session: bundled ones, the user's, and those of a trusted project.
 pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, trusted: bool) -> Skills {
     let mut dirs = Vec::new();
     let root = crate::settings::project_root(cwd);
@@ -36,14 +36,15 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
     skills
 }
 
-/// The file that counts which skills were loaded.
+/// Returns the path of the file that counts how often skills were loaded.
 pub(crate) fn skill_uses(environment: &Environment) -> PathBuf {
     environment.data_dir.join("skill-uses")
 }
 
-/// All tools, less those that are switched off. Which of them change files goes by the model that the session begins with,
-/// and stays: what the model was told must not change on the way. The other ones are not offered, but a model that knows
-/// them, from its training or from the earlier course of a session, finds them. Tools that are named are offered as named.
+/// Returns all tools except those that are switched off. The model at the start of the session decides which editing
+/// tools are offered. This stays for the whole session, because the tools in its requests must not change. Editing
+/// tools that are not offered still work, for models that know them from training or from earlier in the session. If
+/// the configuration names tools, exactly those are offered.
 pub(crate) fn registry(
     config: &Config,
     skill: SkillTool,
@@ -61,7 +62,7 @@ pub(crate) fn registry(
     }
     if let Some(enabled) = &config.tools.enabled {
         let mut unknown = enabled.iter().filter(|name| registry.get(name).is_none());
-        // A program names the tools of the agent that it was written for.
+        // A program may name tools of the agent that it was written for.
         if lenient {
             notes.extend(
                 unknown.map(|name| format!("--tools: there is no tool {name:?} here; it is left out")),
@@ -80,7 +81,7 @@ pub(crate) fn registry(
     Ok((registry, notes))
 }
 
-/// What the commands of a session share.
+/// Returns the shell that all commands of a session share.
 pub(crate) fn shell(
     environment: &Environment,
     config: &Config,
@@ -107,7 +108,7 @@ pub(crate) fn shell(
     Shell::new(settings)
 }
 
-/// What all tools say of themselves, for pages that count them.
+/// Returns the descriptions of all tools, for pages that count their tokens.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), None));
     let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));

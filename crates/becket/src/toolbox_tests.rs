@@ -1,6 +1,7 @@
-//! Bad input to every tool, made from its own schema: each parameter missing, null, of each wrong type, of extreme size, with
-//! characters that no path or text has, outside of the workspace; and parameters that there are not. What cannot be understood is an
-//! error that names the parameter; what is only extreme is an error or does no harm. Nothing is changed, left running or waited for.
+//! Bad input to every tool, generated from its schema: each parameter missing, null, of each wrong type, of extreme
+//! size, with characters that no path or text has, and outside of the workspace. Unknown parameters are added as well.
+//! Input that cannot be understood is an error that names the parameter. Input that is only extreme is an error or does
+//! no harm. Nothing is changed, left running or waited for.
 
 use super::*;
 use becket_tool::ToolEnv;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-/// A call that is in order, for every tool there is.
+/// Returns a valid call for every tool.
 fn in_order(tool: &str) -> Value {
     let patch = "*** Begin Patch\n*** Update File: f.txt\n-text\n+other\n*** End Patch";
     match tool {
@@ -43,10 +44,10 @@ fn in_order(tool: &str) -> Value {
     }
 }
 
-/// Parameters of which any text is in order, so that it may change something.
+/// Parameters that accept any text, so that a call may change something.
 const FREE: &[&str] = &["edit.new", "multi_edit.new", "write.content", "bash.command", "todo.content"];
 
-/// A parameter: where it stands in the input, and its schema.
+/// A parameter: its place in the input, and its schema.
 struct Place {
     pointer: String,
     name: String,
@@ -66,7 +67,7 @@ fn places(schema: &Value, at: &str, out: &mut Vec<Place>) {
     }
 }
 
-/// `input` with `value` at a place, or without it.
+/// Returns `input` with `value` at a place, or without that place.
 fn with(input: &Value, place: &Place, value: Option<&Value>) -> Value {
     let mut input = input.clone();
     let (above, name) = place.pointer.rsplit_once('/').unwrap();
@@ -78,7 +79,7 @@ fn with(input: &Value, place: &Place, value: Option<&Value>) -> Value {
     input
 }
 
-/// Values that are not of the type, each.
+/// Returns one value of each type that the schema does not allow.
 fn not_of_type(schema: &Value) -> Vec<Value> {
     let mut out = vec![json!({"a": 1}), json!({})];
     match schema["type"].as_str().unwrap_or_default() {
@@ -163,7 +164,7 @@ fn extreme(schema: &Value) -> Vec<Value> {
     }
 }
 
-/// Names, modes and contents below a directory.
+/// Returns names, modes and contents below a directory.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut out = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -177,7 +178,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     out
 }
 
-/// Living processes that this one started.
+/// Returns the live processes that this one started.
 fn children() -> Vec<String> {
     let own = std::process::id().to_string();
     let of = |pid: std::ffi::OsString| {
@@ -195,7 +196,7 @@ struct Bench {
     env: ToolEnv,
 }
 
-/// The tree as it is before every call.
+/// Creates the files that exist before every call.
 fn fill(root: &Path) {
     for dir in ["in", "out"] {
         let _ = std::fs::remove_dir_all(root.join(dir));
@@ -260,7 +261,8 @@ async fn bad_input_to_any_tool_is_named_and_does_nothing() {
         let base = in_order(&spec.name);
         let mut all = Vec::new();
         places(&spec.input_schema, "", &mut all);
-        // What is wrong, the input, and the name that the error must have; none where it may also do no harm.
+        // Each case: the mistake, the input, and the name that the error must contain; `None` if the call may also do
+        // no harm.
         let mut cases: Vec<(String, Value, Option<String>)> = Vec::new();
         for value in [json!(null), json!([]), json!(7), json!("text"), json!(true)] {
             cases.push((format!("{value} for the input"), value, Some(String::new())));
@@ -309,7 +311,8 @@ async fn bad_input_to_any_tool_is_named_and_does_nothing() {
             let now = tree(&bench.root);
             let only = |path: &&PathBuf| !path.starts_with(bench.root.join("spill"));
             let changed = now.iter().filter(|(path, _)| only(path)).ne(before.iter());
-            // Whoever says where to write may write there: odd names that are names, and what a path was understood as.
+            // A call that names a file to write may write it, even with odd characters in the name, or at the path that
+            // the text was understood as.
             let meant = |text: &str| {
                 !text.chars().any(|c| c.is_control() || ['\u{202e}', '\u{feff}'].contains(&c))
                     || text.trim() == "f.txt"
@@ -330,7 +333,7 @@ async fn bad_input_to_any_tool_is_named_and_does_nothing() {
                 ));
             }
         }
-        // The first command starts what watches over all.
+        // The first command starts the process that watches over all commands.
         let now = children().len();
         if spec.name == "bash" {
             children_before = Some(now);
@@ -353,7 +356,8 @@ fn merged(base: &Value, name: &str) -> Value {
     input
 }
 
-/// What lies outside is for the permission rules to judge: each tool says the path as it is, whatever it is written like.
+/// The permission rules judge paths outside of the workspace. So each tool must report such a path unchanged, however
+/// it is written.
 #[test]
 fn a_path_outside_of_the_workspace_is_said_to_be_outside() {
     let bench = bench();

@@ -1,8 +1,9 @@
-//! Whether a person trusts a project, and what of it that is about: its settings that do more than forbid, its skills, its
-//! commands, its subagents.
+//! Trust in a project, and the content that trust is about: settings that do more than forbid, skills, commands,
+//! subagents.
 //!
-//! Owns the list of trusted directories, in the person's data. A project is trusted by its root, not by those above or below
-//! it. Headless runs take a project as trusted: who starts them decides. Nothing of the project runs to find out what it brings.
+//! Owns the list of trusted directories in the user's data folder. A project is trusted by its root, not by folders
+//! above or below it. Headless runs treat every project as trusted, because whoever starts them decides. Nothing of the
+//! project runs to find out what it contains.
 
 pub(crate) mod content;
 
@@ -10,7 +11,7 @@ use crate::environment::Environment;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Settings, commands, subagents and skills, by where they are below the root.
+/// Settings, commands, subagents and skills, by their paths below the root.
 const SETTINGS: [&str; 2] = [".becket/config.toml", ".becket/config.local.toml"];
 const COMMANDS: [&str; 5] =
     [".becket/commands", ".claude/commands", ".opencode/commands", ".opencode/command", ".codex/prompts"];
@@ -25,7 +26,7 @@ const SKILLS: [&str; 7] = [
     ".github/skills",
 ];
 
-/// Kinds of things that a project brings in folders.
+/// Kinds of content that a project has in folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     Commands,
@@ -33,7 +34,8 @@ pub(crate) enum Brought {
     Skills,
 }
 
-/// The folders of the project in which `what` may be: from the working directory up to the root, the nearest first.
+/// Returns the folders of the project that may contain `what`: from the working directory up to the root, the nearest
+/// first.
 pub(crate) fn folders(what: Brought, root: &Path, cwd: &Path) -> Vec<PathBuf> {
     let names: &[&str] = match what {
         Brought::Commands => &COMMANDS,
@@ -51,7 +53,7 @@ fn list(environment: &Environment) -> PathBuf {
     environment.data_dir.join("trusted-directories")
 }
 
-/// One line for a root; a path is written so that it is one.
+/// Encodes a root as one line of the list, whatever characters its path contains.
 fn line(root: &Path) -> String {
     serde_json::Value::from(root.to_string_lossy()).to_string()
 }
@@ -61,14 +63,15 @@ pub(crate) fn is_trusted(environment: &Environment, root: &Path) -> bool {
     std::fs::read_to_string(list(environment)).is_ok_and(|text| text.lines().any(|line| line == wanted))
 }
 
-/// From now on.
+/// Records the root as trusted from now on.
 pub(crate) fn remember(environment: &Environment, root: &Path) -> io::Result<()> {
     std::fs::create_dir_all(&environment.data_dir)?;
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(list(environment))?;
     file.write_all(format!("{}\n", line(root)).as_bytes())
 }
 
-/// What the project brings that trust is about, each a line: what it is and where. Empty: there is nothing to ask.
+/// Describes the content of the project that trust is about, one line each: what it is and where. Empty: there is
+/// nothing to ask.
 pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
     let mut out = Vec::new();
     for name in SETTINGS.iter().filter(|name| root.join(name).is_file()) {
@@ -98,11 +101,11 @@ mod tests {
         assert_eq!(found.last().unwrap(), Path::new("/p/.opencode/agent"));
         assert!(found.iter().all(|folder| folder.starts_with(root)));
         assert_eq!(folders(Brought::Skills, root, root).len(), SKILLS.len());
-        // Somebody is in another folder than the project's: its root counts.
+        // If the working directory is outside of the project, only the project's root counts.
         assert!(
             folders(Brought::Skills, root, Path::new("/q")).iter().all(|folder| folder.starts_with(root))
         );
-        // Each is asked about, wherever it is.
+        // Content is reported wherever it is in the project.
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("a/b");
         for folder in [".github/skills", "a/.codex/skills", "a/b/.claude/agents", "a/c/.claude/agents"] {

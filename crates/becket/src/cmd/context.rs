@@ -1,5 +1,5 @@
-//! `becket context`: what the model sees now, by category and span, with tokens and origin; what it was sent with any
-//! request before (`sent`); and changes by hand (`edit`).
+//! `becket context`: the model's current view by category and span, with tokens and origin. Also any earlier request as
+//! it was sent (`sent`), and changes by hand (`edit`).
 
 mod edit;
 mod sent;
@@ -32,27 +32,28 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// A session folded for reading: nothing is locked, nothing is written. What was said stays in the ledger, but for what the
-/// view shows: of a long session that is nearly all of it.
+/// A stored session, loaded without a lock and without writing. Messages that are not in the view stay in the ledger.
+/// In a long session those are nearly all of it.
 pub(crate) struct Reading {
     pub summary: SessionSummary,
     pub view: View,
-    /// Those that say when requests were made, of what and why they differ; none with a message, a call or a file.
+    /// Entries about requests: when they were made, with which tools and settings, and why they differ. None contains a
+    /// message, a call or a file.
     pub entries: Vec<Entry>,
     /// Records that could not be read.
     pub bad: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
-    /// The window that is set for it, by its folder's configuration or for an earlier run.
+    /// The context window in tokens that was set for the session, by its folder's configuration or for an earlier run.
     window: Option<u64>,
-    /// Of its ledger, for reading it again.
+    /// Proof of the ledger as it was read, for reading it again.
     proof: Proof,
-    /// All entries of a session that is in memory alone.
+    /// All entries of a session that exists in memory only.
     in_memory: Option<Vec<Entry>>,
 }
 
 impl Reading {
-    /// A session that runs and is not on disk, as a stored one is read.
+    /// Reads a running session that is not on disk.
     pub(crate) fn of_running(environment: &Environment, session: &Session) -> Result<Self, Failure> {
         let all: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
         let entries: Vec<Entry> = all.iter().filter(|entry| is_of_requests(&entry.kind)).cloned().collect();
@@ -84,7 +85,11 @@ impl Reading {
         Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: Some(all) })
     }
 
-    /// Under the configuration of the session's folder, as it would go on there.
+    /// Reads a stored session under the configuration of its folder, as its next run would.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger cannot be read.
     pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut settings = readable(environment, &summary.cwd);
@@ -99,16 +104,18 @@ impl Reading {
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         view.set_scope(becket_agent::scope(&info(model.as_deref())));
-        // The session may be at work in another process. If it died, its next run closes the calls.
+        // Another process may be running the session. If that process died, the session's next run closes the open
+        // calls.
         view.set_calls_may_run(true);
-        // The options of an earlier run hold for the next one as well.
+        // The options of an earlier run apply to the next one as well.
         let _ = Remembered::of_view(&view).apply(&mut settings);
         let window = settings.config.context.window;
         Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: None })
     }
 
-    /// The budget of the session's model, and whether its window is known: `given` for this command, set for the session, or
-    /// the model's own; under what the server was seen to take.
+    /// Returns the budget of the session's model, and true if its window is known. The window is `given` for this
+    /// command, else set for the session, else the model's own. Limits learned from the server's refusals reduce it,
+    /// unless it is `given`.
     pub(crate) fn budget(&self, given: Option<u64>) -> (Budget, bool) {
         let info = info(self.model.as_deref());
         let set = given.or(self.window);
@@ -121,7 +128,11 @@ impl Reading {
         (if given.is_some() { budget } else { budget.limited(learned) }, known)
     }
 
-    /// Shows every entry of the ledger, in order; what cannot be read is passed over.
+    /// Passes every entry of the ledger to `take`, in order. Entries that cannot be parsed are skipped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger cannot be read.
     pub(crate) fn each(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
         if let Some(all) = &self.in_memory {
             all.iter().cloned().for_each(take);
@@ -137,14 +148,14 @@ impl Reading {
         Ok(())
     }
 
-    /// All entries of the ledger at once. Of a long session that is a lot.
+    /// Returns all entries of the ledger at once, which takes much memory for a long session.
     pub(crate) fn all_entries(&self) -> Result<Vec<Entry>, Failure> {
         let mut entries = Vec::new();
         self.each(&mut |entry| entries.push(entry))?;
         Ok(entries)
     }
 
-    /// A session without a system prompt has not begun: it is shown as its first request will be.
+    /// Prepares a session that has not begun (it has no system prompt) to be shown as its first request will be.
     pub(crate) fn begin_as(&mut self, opening: &Opening) {
         if !self.view.system_items().is_empty() {
             return;
@@ -157,7 +168,7 @@ impl Reading {
         self.model.get_or_insert_with(|| opening.model.clone());
     }
 
-    /// Returns the spans that fill its context now.
+    /// Returns the spans that fill the context now.
     pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
         let tools = self.tools();
         let _ = self.view.context();
@@ -174,32 +185,32 @@ impl Reading {
         Filled { spans, texts, budget, assumed: !known, usable, sum, exact }
     }
 
-    /// The tools the session last had, as they are described today.
+    /// Returns the tools the session last had, with their current descriptions.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
         tools_of(&self.entries, self.model.as_deref())
     }
 }
 
-/// The spans of a context, and the window that they are in.
+/// The spans of a context, and the size of the window.
 pub(crate) struct Filled {
     pub spans: Vec<Span>,
-    /// Of each span.
+    /// The text of each span.
     pub texts: Vec<String>,
     pub budget: Budget,
-    /// Nothing is known of the model's window.
+    /// The model's window is unknown, and a default is assumed.
     pub assumed: bool,
-    /// Tokens that a request may carry.
+    /// Tokens that a request may contain.
     pub usable: u64,
-    /// Tokens of all spans.
+    /// Sum of the tokens of all spans.
     pub sum: u64,
-    /// They were counted, not estimated.
+    /// The tokens were counted, not estimated.
     pub exact: bool,
 }
 
-/// The entries of a session that describe requests. Nothing is folded, and messages are not read.
+/// The entries of a session about its requests. No view is derived, and messages are not read.
 struct Requests {
     summary: SessionSummary,
-    /// As in a [`Reading`].
+    /// Entries about requests, as in [`Reading`].
     entries: Vec<Entry>,
     model: Option<String>,
     proof: Proof,
@@ -219,7 +230,7 @@ impl Requests {
     }
 }
 
-/// The model of the last request.
+/// Returns the model of the last request.
 fn model_of(entries: &[Entry]) -> Option<String> {
     entries.iter().rev().find_map(|e| match &e.kind {
         EntryKind::ModelSwitch { model } => Some(model.clone()),
@@ -228,7 +239,7 @@ fn model_of(entries: &[Entry]) -> Option<String> {
     })
 }
 
-/// The tools that a session last had, as they are described today.
+/// Returns the tools that a session last had, with their current descriptions.
 fn tools_of(entries: &[Entry], model: Option<&str>) -> Vec<ToolSpec> {
     let names = entries.iter().rev().find_map(|e| match &e.kind {
         EntryKind::Tools { names, .. } => Some(names.clone()),
@@ -244,11 +255,11 @@ fn tools_of(entries: &[Entry], model: Option<&str>) -> Vec<ToolSpec> {
     }
 }
 
-/// Kinds of entries, by their names, that make up most of a session and say nothing of requests.
+/// Names of the kinds of entries that make up most of a session and do not concern requests.
 const NOT_OF_REQUESTS: &[&str] =
     &["message", "part", "finish", "tool_journal", "permission", "turn_end", "file_snapshot", "file_changes"];
 
-/// Whether an entry is one of a request, or makes the next one differ from the one before, without holding what was said.
+/// True if the entry is a request, or changes the next request, and contains no message.
 fn is_of_requests(kind: &EntryKind) -> bool {
     match kind {
         EntryKind::Request(_)
@@ -372,7 +383,7 @@ fn row(span: &Span, text: &str) -> Value {
     row
 }
 
-/// The text behind each span, in the same order.
+/// Returns the text of each span, in the same order.
 fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
     let context = view.context();
     let mut out: Vec<String> = context.system.iter().map(|s| s.to_string()).collect();
@@ -383,9 +394,9 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
     out
 }
 
-/// The catalogue's entry for `provider/name`.
+/// Returns the catalogue's entry for `provider/name`.
 pub(crate) fn info(id: Option<&str>) -> ModelInfo {
-    // A script says for itself what it is.
+    // A scripted model describes itself in its file.
     let script =
         id.and_then(|id| id.strip_prefix("script:")).map(|file| ScriptedModel::open(Path::new(file)));
     if let Some(Ok(script)) = script {

@@ -1,7 +1,7 @@
 //! `becket demo`: the whole program at work on a scratch repository, with a scripted model.
 //!
-//! Only the model's words are from a file. The tools run, the message in the middle of the turn is steered in, the context
-//! really fills and is compacted, and the checks at the end are run once more by the demo itself.
+//! Only the model's answers come from a file. The tools run, a message is really inserted in the middle of the turn,
+//! and the context really fills and is compacted. At the end the demo runs the checks once more itself.
 
 use crate::args::{DemoArgs, Run};
 use crate::assemble::{Assembled, assemble};
@@ -42,11 +42,11 @@ pub(crate) fn run(
     Ok(if told.pass && told.completed { ExitStatus::Ok } else { ExitStatus::Error })
 }
 
-/// How the demo went.
+/// Result of the demo.
 struct Played {
     completed: bool,
     pass: bool,
-    /// The scratch folder, where it was kept.
+    /// The scratch folder, if it was kept.
     kept: Option<PathBuf>,
 }
 
@@ -67,7 +67,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Pl
     )?;
     say(out, &format!("scratch repository: {}\n", repository.display()))?;
 
-    // A home of its own: the demo neither reads nor leaves anything of the user's.
+    // The demo has its own home folder, so that it neither reads nor changes anything of the user's.
     let path = environment.vars.get_key_value("PATH");
     let vars = path.map(|(k, v)| (k.clone(), v.clone())).into_iter().collect();
     let environment = Environment { vars, home: Some(root.clone()), ..Environment::below(&root) };
@@ -121,7 +121,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Pl
     Ok(Played { completed: green, pass, kept: kept.then_some(root) })
 }
 
-/// The repository with its failing checks, and documentation long enough to fill a small window.
+/// Creates the repository with its failing checks, and documentation that is long enough to fill a small window.
 fn lay_out(repository: &Path, root: &Path) -> Result<(), Failure> {
     let write =
         |path: PathBuf, text: &str| fs::write(&path, text).map_err(failed("write the scratch repository"));
@@ -133,7 +133,7 @@ fn lay_out(repository: &Path, root: &Path) -> Result<(), Failure> {
     write(repository.join("docs/slugs.md"), &slug_rules())?;
     write(repository.join("docs/history.md"), &history())?;
     write(root.join("script.json"), SCRIPT)?;
-    // Without git the demo works as well.
+    // The demo works without git as well.
     let _ = process::Command::new("git").args(["init", "-q"]).current_dir(repository).output();
     Ok(())
 }
@@ -169,7 +169,7 @@ fn history() -> String {
     text
 }
 
-/// Runs the agent and tells what happens. True when the turn was completed.
+/// Runs the agent and prints its progress. Returns true if the turn was completed.
 async fn watch(
     environment: &Environment,
     mut settings: RunSettings,
@@ -190,7 +190,7 @@ async fn watch(
             _ = &mut agent => None,
         };
         let Some(event) = event else { break };
-        // The user speaks while the first run of the checks is under way.
+        // The user's message arrives while the checks run for the first time.
         if matches!(&event, Event::ToolStarted { name, .. } if name == "bash") && !steered {
             steered = true;
             let _ = commands.send(send(STEERING)).await;
@@ -210,7 +210,7 @@ fn prompt(text: &str) -> Command {
     Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
 }
 
-/// One line for a person, or none.
+/// Describes an event in one line for the user, if it is worth one.
 fn line(event: &Event) -> Option<String> {
     Some(match event {
         Event::UserMessage { message, steered, .. } => {
@@ -243,7 +243,7 @@ fn subject(input: &Value) -> String {
     one_line(becket_types::subject(input), 60)
 }
 
-/// What came of a call, on one line.
+/// Returns the result of a call in one line.
 fn outcome(message: &Message) -> String {
     let text = message.parts.iter().find_map(|p| match p {
         Part::ToolResult { output, .. } => Some(output.as_str()),

@@ -1,5 +1,5 @@
-//! `becket doctor`: is everything in order, and what to do where it is not. Changes nothing; with `--repair` it makes sound
-//! copies of damaged sessions.
+//! `becket doctor`: reports problems and how to solve them. Changes nothing, except that `--repair` makes sound copies
+//! of damaged sessions.
 
 mod secrets;
 
@@ -25,7 +25,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// One finding.
+/// A finding.
 pub(crate) struct Check {
     pub name: &'static str,
     pub ok: bool,
@@ -74,7 +74,7 @@ pub(crate) fn run(
     Ok(if ok { ExitStatus::Ok } else { ExitStatus::Error })
 }
 
-/// The checks of configuration, models, storage, programs and sandbox.
+/// Returns the checks of configuration, models, storage, programs and sandbox.
 pub(crate) fn everything(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
     let mut checks = config(environment, cwd);
     checks.extend(models(environment, cwd)?);
@@ -125,12 +125,12 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                     let names: Vec<&str> = listed.iter().map(|model| model.name.as_str()).collect();
                     out.extend(unlisted(name, settings.config.model.as_deref(), &names));
                 }
-                // Many gateways answer requests and have no list.
+                // Many gateways answer requests but have no list of models.
                 Err(e) if e.kind == ErrorKind::NotFound && e.status.is_some() => {
                     out.push(check("model", true, format!("{name}: reachable; it has no list of models")));
                 }
                 Err(e) => {
-                    // Whoever reads this has run the doctor already.
+                    // The hint to run the doctor is removed, because the reader has just run it.
                     let hint = e.hint.map(|h| h.replace(" (`becket doctor`)", ""));
                     let hint = hint.map(|h| format!(" ({h})")).unwrap_or_default();
                     out.push(check("model", false, format!("{name}: {}{hint}", e.message)));
@@ -148,14 +148,14 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
     })
 }
 
-/// The configured model, where its server lists models and this one is not among them.
+/// Returns a finding if the server lists its models and the configured model is not among them.
 fn unlisted(provider: &str, configured: Option<&str>, listed: &[&str]) -> Option<Check> {
     let reference = ModelRef::parse(configured?).ok()?;
     if reference.provider() != provider {
         return None;
     }
     let name = reference.name();
-    // Names without their date are served, too.
+    // Names without their date are accepted by servers as well.
     if listed.is_empty() || listed.iter().any(|served| served.starts_with(name)) {
         return None;
     }
@@ -195,9 +195,9 @@ fn storage(environment: &Environment) -> Vec<Check> {
     out
 }
 
-/// Why nothing can be kept in `dir`, tried with a file that is removed again.
+/// Returns the reason if `dir` cannot be written to. Tests it with a file that is removed again.
 fn unwritable(dir: &Path) -> Option<String> {
-    // What is not there yet is made below the nearest folder that is.
+    // A folder that does not exist would be created in its nearest existing parent.
     let nearest = dir.ancestors().find(|d| d.exists())?;
     tempfile::tempfile_in(nearest).err().map(|e| format!("cannot write in {}: {e}", dir.display()))
 }
@@ -221,10 +221,10 @@ fn programs(environment: &Environment) -> Vec<Check> {
     out
 }
 
-/// What confines commands here, in one line.
+/// Describes in one line what confines commands on this machine.
 fn sandbox(environment: &Environment, cwd: &Path) -> Check {
     let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true);
-    // A configuration that cannot be read is a finding of its own.
+    // An unreadable configuration is reported by another check.
     let config = settings.map(|settings| settings.config.sandbox).unwrap_or_default();
     let sandbox = crate::sandbox::sandbox(environment, &config, &[cwd.to_path_buf()]);
     check("sandbox", true, crate::sandbox::summary(&config, sandbox.as_ref()))
@@ -293,7 +293,7 @@ fn repair_all(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failu
 
 const SOUND: &str = "sound";
 
-/// A sound copy of a session, where it is damaged.
+/// Makes a sound copy of a damaged session.
 fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Result<Check, Failure> {
     let root = environment.sessions_dir();
     let cwd = if summary.cwd.as_os_str().is_empty() { cwd } else { &summary.cwd };
@@ -316,7 +316,7 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
     })
 }
 
-/// Every blob that an entry names is there and has the content its name says.
+/// Checks that every blob named by an entry exists and has the content that its name promises.
 fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
     let mut named = BTreeSet::new();
     reading.each(&mut |entry| {

@@ -1,5 +1,5 @@
-//! `becket import`: a session from a file, becket's own byte for byte, or another agent's with all of its calls. What could
-//! not be carried is listed.
+//! `becket import`: a session from a file. becket's own files are imported byte for byte, those of other agents with
+//! all their calls. Parts that could not be imported are listed.
 
 use crate::args::ImportArgs;
 use crate::cmd::sessions::write;
@@ -53,7 +53,7 @@ pub(crate) fn run(
     foreign(environment, cwd, args, &conversation, out)
 }
 
-/// The session that was made of a file with this hash.
+/// Returns the session that was made from a file with this hash.
 fn known(environment: &Environment, digest: &str) -> Option<SessionSummary> {
     let sessions = store::list(&environment.sessions_dir(), None);
     sessions
@@ -61,7 +61,7 @@ fn known(environment: &Environment, digest: &str) -> Option<SessionSummary> {
         .find(|s| s.extra.get("imported").is_some_and(|imported| imported["digest"] == digest))
 }
 
-/// The file was imported before: the session that is there is named, and nothing is written.
+/// Reports that the file was imported before, names that session, and writes nothing.
 fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Result<(), Failure> {
     if args.json {
         return write(out, &format!("{}\n", json!({ "session": known.id, "was_there": true })));
@@ -84,7 +84,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(cannot)
 }
 
-/// What can be told of a file that is nobody's.
+/// Describes why no known format fits the file.
 fn why_not(text: &str) -> String {
     let head = text.trim_start_matches('\u{feff}').trim_start();
     if head.is_empty() {
@@ -93,7 +93,7 @@ fn why_not(text: &str) -> String {
     if !head.starts_with(['{', '[']) {
         return ": it is not JSON".to_owned();
     }
-    // One value over many lines, or one a line.
+    // The file may be one value over many lines, or one value for each line.
     let error = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).err();
     match error(head.lines().next().unwrap_or_default()).and_then(|_| error(head)) {
         Some(error) => format!(": its JSON breaks off or is damaged ({error})"),
@@ -159,7 +159,7 @@ fn foreign(
     conversation: &Conversation,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    // Its own directory, where that is one here.
+    // Prefers the session's own directory if it exists here.
     let own = conversation.cwd.as_deref().filter(|dir| !args.here && dir.is_dir());
     let project: PathBuf = own.unwrap_or(cwd).to_path_buf();
     let policy = crate::settings::policy_in(environment, &project);

@@ -1,7 +1,8 @@
-//! `becket permissions`: which rules are in force, what they decide about a call, and rules with examples for CI.
+//! `becket permissions`: lists the rules in force, explains the decision about a call, and tests rules against examples
+//! in CI.
 //!
-//! The decisions are the guard's own; here calls are read from text, and rules are followed to the file and line they
-//! come from. Needs no session, no model and no network, and runs nothing but the self-test of the sandbox.
+//! The guard makes the decisions. This module parses calls from text, and traces rules to the file and line they come
+//! from. Needs no session, no model and no network, and runs nothing except the self-test of the sandbox.
 
 mod call;
 mod examples;
@@ -48,7 +49,7 @@ pub(crate) fn run(
     }
 }
 
-/// The rules in force in a folder, with where each was written.
+/// The rules in force in a folder, each with its origin.
 struct Rights {
     cwd: PathBuf,
     roots: Vec<PathBuf>,
@@ -59,7 +60,7 @@ impl Rights {
     fn read(environment: &Environment, args: &ConfigArgs, mode: Option<&str>) -> Result<Self, Failure> {
         let cwd = crate::settings::enter(args.cd.as_deref())?;
         let root = project_root(&cwd);
-        // As in a session: the files of a project that is not trusted can only forbid.
+        // As in a session, the files of an untrusted project can only forbid.
         let trusted =
             crate::trust::brings(&root, &cwd).is_empty() || crate::trust::is_trusted(environment, &root);
         let mut settings = configuration(environment, &cwd, args, Vec::new(), trusted)?;
@@ -78,7 +79,7 @@ impl Rights {
         Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
     }
 
-    /// All rules, the strongest kind first.
+    /// Returns all rules, the strongest kind first.
     fn rules(&self) -> Vec<(Verb, Origin)> {
         let kinds = [
             (Verb::Deny, "permissions.deny"),
@@ -91,10 +92,10 @@ impl Rights {
             .collect()
     }
 
-    /// Where the rule of a decision was written.
+    /// Returns the origin of the rule that decided.
     fn origin(&self, verb: Verb, rule: &str) -> Option<Origin> {
         let same = |(kind, origin): &(Verb, Origin)| *kind == verb && origin.value.trim() == rule;
-        // `dontAsk` denies by an ask rule.
+        // In the mode `dontAsk` an ask rule denies.
         let rules = self.rules();
         let any = |(_, origin): &(Verb, Origin)| origin.value.trim() == rule;
         rules
@@ -203,12 +204,12 @@ impl Rights {
     }
 }
 
-/// True if a rule that names the whole command allows it, whatever its parts would come to.
+/// True if a rule for the whole command allows it although its parts alone would not be allowed.
 fn rules_over(found: &Explanation) -> bool {
     found.verb() == Verb::Allow && found.parts.iter().any(|part| part.verb != Verb::Allow)
 }
 
-/// The scope of a source, and the file or flag it names.
+/// Returns the scope of a source, and the file or flag it names.
 fn scope(source: &Source) -> (&'static str, Option<String>) {
     let file = |path: &Path| Some(path.display().to_string());
     match source {
@@ -229,7 +230,7 @@ fn origin_json(origin: &Origin) -> Value {
     json!({ "rule": origin.value, "scope": scope, "file": file, "line": origin.line })
 }
 
-/// `user: /home/u/.config/becket/config.toml, line 3`.
+/// Returns for example `user: /home/u/.config/becket/config.toml, line 3`.
 fn place(origin: &Origin) -> String {
     match origin.line {
         Some(line) => format!("{}, line {line}", origin.source),

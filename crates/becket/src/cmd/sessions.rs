@@ -1,5 +1,5 @@
-//! `becket sessions`: those of this directory, or those that hold some words; and what is done with them (`file`), how they
-//! hang together (`branches`), what they cost (`stats`).
+//! `becket sessions`: lists and searches the sessions of this directory. Other modules change them (`file`), show their
+//! relations (`branches`) and their cost (`stats`).
 
 mod branches;
 mod file;
@@ -46,7 +46,7 @@ pub(crate) fn run(
     }
 }
 
-/// A list or a search, as it was asked for.
+/// A requested list or search.
 struct Looking<'a> {
     environment: &'a Environment,
     cwd: &'a Path,
@@ -92,11 +92,11 @@ impl Looking<'_> {
             let query = self.query("", usize::MAX >> 1)?;
             searched(environment, |index| index.sessions(&query))?
         } else {
-            // The index is derived: where it does not serve, the folders do.
+            // The index is derived data. If it cannot be used, the folders are read.
             let all = index::list(&environment.index_path(), &environment.sessions_dir(), self.project()).0;
             all.into_iter().filter(|s| self.narrow.archived || !s.archived).collect()
         };
-        // What subagents did is in the sessions that they worked for; `tree` lists theirs.
+        // The work of subagents belongs to the sessions that started them; `tree` lists the subagents' sessions.
         sessions.retain(|s| s.subagent_of().is_none());
         let total = sessions.len();
         sessions.truncate(self.limit);
@@ -162,7 +162,7 @@ impl Looking<'_> {
     }
 }
 
-/// One session in a list.
+/// Formats one session of a list.
 fn line(s: &SessionSummary, with_place: bool) -> String {
     let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let unit = if s.messages == Some(1) { "message " } else { "messages" };
@@ -190,7 +190,7 @@ fn row(s: &SessionSummary) -> Value {
     })
 }
 
-/// What the index says, brought up to date first.
+/// Queries the index after bringing it up to date.
 fn searched<T>(
     environment: &Environment,
     look: impl Fn(&Index) -> Result<T, IndexError>,
@@ -202,7 +202,7 @@ fn searched<T>(
     })
 }
 
-/// `2026-11-21` in the local time zone, or `7d` ago.
+/// Parses a day: `2026-11-21` in the local time zone, or `7d` for seven days ago.
 pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
     let wrong =
         || Failure::usage(format!("{text:?} is no day")).hint("such as 2026-11-21, or 7d for seven days ago");
@@ -216,7 +216,7 @@ pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
     millis(zoned.timestamp())
 }
 
-/// Writes, and turns a closed pipe into a quiet end.
+/// Writes text. If the reader closed the pipe, ends the command quietly.
 pub(crate) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
 }

@@ -1,4 +1,4 @@
-//! A plan in words, and as JSON; and its summary in the person's editor.
+//! A compaction plan as text and as JSON, and its summary in the user's editor.
 
 use super::words;
 use crate::cmd::sessions::write;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::Command;
 
-/// Messages and lost things that are shown; `--json` has all.
+/// Most messages and lost items that are shown; `--json` prints all.
 const SHOWN: usize = 20;
 
 pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Failure> {
@@ -78,7 +78,7 @@ fn more(text: &mut String, count: usize) {
     }
 }
 
-/// Text of the summarising model that is not in the summary; empty without any.
+/// Returns text of the summarising model that was not taken into the summary; empty if there is none.
 pub(super) fn left_out(left_out: &[LeftOut]) -> String {
     let mut text = String::new();
     if !left_out.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn left_out(left_out: &[LeftOut]) -> String {
     text
 }
 
-/// What must be there, each with its proof.
+/// Lists the protected content, each item with its proof.
 pub(super) fn present(found: &[Present]) -> String {
     let mut text = String::from("Present byte for byte:\n");
     for item in found {
@@ -149,7 +149,7 @@ pub(super) fn json(plan: &CompactionPlan, applied: bool) -> Value {
     })
 }
 
-/// The text as the person's editor leaves it.
+/// Returns the text after the user edited it.
 pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Failure> {
     let editor = environment.var("VISUAL").or_else(|| environment.var("EDITOR")).ok_or_else(|| {
         Failure::usage("there is no editor: neither VISUAL nor EDITOR is set")
@@ -159,7 +159,7 @@ pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Fa
     let mut file =
         tempfile::Builder::new().prefix("becket-summary-").suffix(".md").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
-    // As git does it: the variable may hold arguments, so a shell reads it.
+    // Runs the editor through a shell as git does, because the variable may contain arguments.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())

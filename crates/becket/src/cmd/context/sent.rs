@@ -1,10 +1,11 @@
-//! Requests that were sent: made again from the ledger, byte for byte.
+//! Rebuilds sent requests from the ledger, byte for byte.
 //!
-//! Model: a `request` entry and the entries before it give the context, the tools and the settings; the adapter turns
-//! them into bytes as it did then. The entry's SHA-256 proves them. What an adapter does can depend on the server it
-//! talks to, so the configured one, the provider's own and a foreign one are tried in turn.
+//! Model: a `request` entry and the entries before it determine the context, the tools and the settings. The adapter
+//! turns them into bytes as it did when the request was sent, and the entry's SHA-256 proves the result. The bytes can
+//! depend on the server that the adapter talks to. So the configured server, the provider's own and a foreign one are
+//! tried in turn.
 //!
-//! The ledger is read once up to the last of the requests that are wanted; memory holds what the view shows on the way.
+//! The ledger is read once, up to the last of the wanted requests. Memory holds only the current view meanwhile.
 //!
 //! Nothing is sent, locked or written.
 
@@ -35,23 +36,23 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-/// One request of the ledger.
+/// A request in the ledger.
 pub(crate) struct Sent<'a> {
-    /// From 1.
+    /// Number of the request, counted from 1.
     pub number: usize,
-    /// Place among the entries of requests.
+    /// Index among the entries about requests.
     at: usize,
     pub entry: &'a Entry,
     pub record: &'a SentRequest,
-    /// What the provider reported for it.
+    /// Usage that the provider reported for it.
     pub usage: Option<Usage>,
     /// The entry of that report.
     pub reported: Option<Seq>,
-    /// What happened since the request before that changes what was shown already, in words.
+    /// Changes since the previous request to content that was already sent, in words.
     pub boundary: Vec<&'static str>,
 }
 
-/// All requests of a ledger, oldest first, from its entries of requests.
+/// Returns all requests of a ledger, oldest first, from its entries about requests.
 pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
     let mut found: Vec<Sent<'_>> = Vec::new();
     let mut boundary = Vec::new();
@@ -66,7 +67,7 @@ pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
                 reported: None,
                 boundary: std::mem::take(&mut boundary),
             }),
-            // The report comes behind the answer; a summary may be asked for beside it.
+            // The usage is reported after the answer, and a summary may have been requested in between.
             EntryKind::Usage { purpose, usage, .. } => {
                 let open = |s: &&mut Sent<'_>| s.record.purpose == *purpose && s.usage.is_none();
                 if let Some(sent) = found.iter_mut().rev().find(open) {
@@ -93,7 +94,7 @@ fn boundary_of(kind: &EntryKind) -> Option<&'static str> {
     })
 }
 
-/// A request made again.
+/// A rebuilt request.
 pub(crate) struct Rebuilt {
     pub body: Vec<u8>,
     /// The bytes have the recorded hash.
@@ -101,24 +102,24 @@ pub(crate) struct Rebuilt {
     pub spans: Vec<Placed>,
 }
 
-/// A span, where it stands in the bytes, and the words it stands for.
+/// A span, its place in the bytes, and its text.
 pub(crate) struct Placed {
     pub span: Span,
-    /// Of the message or block that it is part of.
+    /// The bytes of the whole message or block that contains the span.
     pub bytes: Option<Range<usize>>,
     pub text: String,
-    /// File, call or step that it is from, where there is one.
+    /// The file, call or step that the span comes from, if there is one.
     pub source: Option<String>,
 }
 
-/// What is needed to make requests again.
+/// Data for rebuilding requests.
 pub(crate) struct Maker<'a> {
     dir: &'a Path,
-    /// Those of requests.
+    /// Entries about requests.
     entries: &'a [Entry],
-    /// The model of the last one.
+    /// The model of the last request.
     model: Option<&'a str>,
-    /// Of the reading that gave the entries.
+    /// Proof from the reading that returned the entries.
     proof: &'a Proof,
     policy: Policy,
     settings: becket_model::Settings,
@@ -152,13 +153,17 @@ impl<'a> Maker<'a> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
         let policy = crate::settings::policy(&settings.config);
         let settings = models::model_settings(environment, &settings);
-        // Nothing is sent, so no proxy is needed either.
+        // Nothing is sent, so no proxy is needed.
         let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
         let blobs = Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)));
         Ok(Self { dir, entries, model, proof, policy, settings, blobs })
     }
 
-    /// Makes these requests again, one for one. They are in the order in which they were sent.
+    /// Rebuilds these requests, one result for each. They must be in the order in which they were sent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger has changed since it was read, or a request cannot be built.
     pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
         let scope = becket_agent::scope(&info(self.model));
@@ -178,7 +183,7 @@ impl<'a> Maker<'a> {
         made.into_iter().collect()
     }
 
-    /// `view`: of the entries before it.
+    /// Rebuilds one request. `view`: derived from the entries before it.
     fn one(&self, sent: &Sent<'_>, view: &mut View) -> Result<Rebuilt, Failure> {
         let mut last = None;
         for settings in self.candidates() {
@@ -198,7 +203,8 @@ impl<'a> Maker<'a> {
         last.unwrap_or_else(|| Err(Failure::error("there is no adapter for this request")))
     }
 
-    /// The settings in force, then the provider's own server, then somebody else's. No key is needed: nothing is sent.
+    /// Returns the settings to try: those in force, then with the provider's own server, then with a foreign one.
+    /// Nothing is sent, so missing keys get a placeholder.
     fn candidates(&self) -> Vec<becket_model::Settings> {
         let with = |base: Option<Option<&str>>| {
             let mut settings = self.settings.clone();
@@ -283,12 +289,12 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The spans of the view, each with its text and where it is from.
+/// Returns the spans of the view, each with its text and origin.
 fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry]) -> Vec<Placed> {
     let models = models_of(entries);
     let subjects: HashMap<&str, &str> =
         view.journal().iter().filter_map(|line| Some((line.call_id, line.subject?))).collect();
-    // As they are sent: what could end the block that holds it is escaped, and a blank one is left out.
+    // The text as it is sent: marks that would end the enclosing block are escaped, and blank items are left out.
     let mut system = context.system.iter();
     let mut texts: Vec<(String, Option<String>)> = view
         .system_items()
@@ -314,7 +320,7 @@ fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry])
     placed.map(|(span, (text, source))| Placed { span, bytes: None, text, source }).collect()
 }
 
-/// The spans of what would be sent now.
+/// Returns the spans of the request that would be sent now.
 pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
     let mut tools = reading.tools();
     let context = reading.view.context().clone();
@@ -322,23 +328,25 @@ pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
     placed(&reading.view, &context, &tools, &reading.entries)
 }
 
-/// Where each message of the context stands in the bytes: all of them are of some message, from the first to what closes the body.
+/// Returns the byte range of each message. Together the ranges cover everything from the first message to the end of
+/// the messages.
 ///
-/// Known by making the request with so many messages only. The last message of a request may still grow (messages of one role
-/// are joined), so its bytes are counted as far as the whole request has the same.
+/// Found by building the request with the first message only, then with two, and so on. The last message of a request
+/// may still grow, because messages of one role are joined. So its range ends where its bytes begin to differ from the
+/// whole request.
 fn places(
     context: &Context,
     request: &dyn Fn(&Context) -> Result<Prepared, ModelError>,
     body: &[u8],
 ) -> Result<Vec<Range<usize>>, ModelError> {
     let mut part = Context { messages: Vec::with_capacity(context.messages.len()), ..context.clone() };
-    // Without messages there is nothing to close but the body.
+    // A request without messages ends only with the end of the body.
     let tail = request(&part)?.body.last().map_or(0, |piece| piece.len());
     let mut out: Vec<Range<usize>> = Vec::with_capacity(context.messages.len());
     for message in &context.messages {
         part.messages.push(Arc::clone(message));
         let prepared = request(&part)?;
-        // The first piece is everything before the messages, the last one closes the last message and the body.
+        // The first piece holds everything before the messages. The last piece ends the last message and the body.
         let start =
             out.last().map_or_else(|| prepared.body.first().map_or(0, |piece| piece.len()), |r| r.end);
         let closing = prepared.body.last().map_or(&[][..], |piece| &piece[..]);
@@ -351,7 +359,7 @@ fn places(
     Ok(out)
 }
 
-/// Gives each span its place: messages as the adapter wrote them, blocks before them by their text.
+/// Gives each span its byte range: messages by the adapter's output, blocks before them by their text.
 fn place(spans: &mut [Placed], context: &Context, places: &[Range<usize>], body: &[u8]) {
     let parts: usize = context.messages.iter().map(|m| m.message.parts.len()).sum();
     let head = spans.len().saturating_sub(parts);
@@ -397,7 +405,7 @@ fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
     Placed { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
 }
 
-/// The models that answered, each with the entry from which on.
+/// Returns the models that answered, each with the entry from which it was used.
 fn models_of(entries: &[Entry]) -> Vec<(Seq, &str)> {
     let mut models = Vec::new();
     for entry in entries {
@@ -408,7 +416,7 @@ fn models_of(entries: &[Entry]) -> Vec<(Seq, &str)> {
     models
 }
 
-/// The file, the command, the compaction that a part is from.
+/// Returns the file, the command or the compaction that a part comes from.
 fn source(
     message: &ContextMessage,
     part: &Part,
@@ -441,7 +449,7 @@ fn source(
     }
 }
 
-/// The model of a request; of a script that is gone, one with its name and nothing to say.
+/// Opens the model of a request. If its script was deleted, returns an empty script of that name.
 fn open(id: &str, settings: &becket_model::Settings) -> Result<Arc<dyn Model>, ModelError> {
     let reference = ModelRef::parse(id)?;
     match becket_model::open(&reference, settings) {

@@ -1,4 +1,4 @@
-//! Requests for people and programs: the list, the bytes, the spans, the difference to the request before.
+//! Requests as text and JSON: the list, the bytes, the spans, the differences to the previous request.
 
 use super::name;
 use super::sent::{Maker, Placed, Rebuilt, Sent, all};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// `becket context --requests`.
+/// Prints `becket context --requests`.
 pub(super) fn list(entries: &[Entry], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let sent = all(entries);
     if as_json {
@@ -54,7 +54,7 @@ fn row(s: &Sent<'_>) -> Value {
     })
 }
 
-/// `becket context --request N`.
+/// Prints `becket context --request N`.
 pub(super) fn request(
     maker: &Maker<'_>,
     entries: &[Entry],
@@ -93,7 +93,7 @@ pub(super) fn request(
     )))
 }
 
-/// The request that a person names: its number, or `last`.
+/// Returns the request with this number, or the last one for `last`.
 pub(crate) fn request_of<'a, 'b>(sent: &'a [Sent<'b>], number: &str) -> Result<&'a Sent<'b>, Failure> {
     let wanted = match number {
         "last" => sent.last(),
@@ -108,7 +108,7 @@ pub(crate) fn request_of<'a, 'b>(sent: &'a [Sent<'b>], number: &str) -> Result<&
     })
 }
 
-/// The request before it for the same purpose.
+/// Returns the previous request with the same purpose.
 pub(crate) fn before<'a, 'b>(sent: &'a [Sent<'b>], wanted: &Sent<'_>) -> Option<&'a Sent<'b>> {
     sent[..wanted.number - 1].iter().rev().find(|s| s.record.purpose == wanted.record.purpose)
 }
@@ -138,17 +138,17 @@ fn head(sent: &Sent<'_>, made: &Rebuilt, out: &mut dyn Write) -> Result<(), Fail
     write(out, &text)
 }
 
-/// How many bytes the two bodies share from their start.
+/// Returns the number of bytes that the two bodies share at their start.
 pub(crate) fn shared(made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> usize {
     before.map_or(0, |(_, b)| made.body.iter().zip(&b.body).take_while(|(a, b)| a == b).count())
 }
 
-/// Whether the span's bytes were sent with the request before, at the same place.
+/// True if the previous request had the span's bytes at the same place; `None` if the place is unknown.
 pub(crate) fn is_same(placed: &Placed, shared: usize) -> Option<bool> {
     placed.bytes.as_ref().map(|range| range.end <= shared)
 }
 
-/// What became of each span in the provider's cache.
+/// Returns the state of each span in the provider's cache.
 pub(crate) fn cache_states(made: &Rebuilt, usage: Option<Usage>) -> Vec<CacheState> {
     let sizes: Vec<Tokens> = made.spans.iter().map(|placed| placed.span.tokens).collect();
     becket_session::context::view::cache_states(&sizes, usage)
@@ -184,7 +184,7 @@ fn spans(
     Ok(())
 }
 
-/// Spans that are only in one of the two, by what they are and say.
+/// Returns the spans of `these` that are not in `others`, compared by message, kind, label and text.
 fn only_in<'a>(these: &'a [Placed], others: &[Placed]) -> Vec<&'a Placed> {
     let key = |p: &Placed| (p.span.seq, p.span.kind, p.span.label.clone(), p.text.clone());
     let known: std::collections::HashSet<_> = others.iter().map(key).collect();
@@ -209,7 +209,7 @@ pub(crate) fn diff(
     write(out, &changes(&made.spans, &earlier.spans))
 }
 
-/// What is gone and what is new, a line each.
+/// Lists removed and added spans, one line each.
 pub(crate) fn changes(these: &[Placed], earlier: &[Placed]) -> String {
     let mut out = String::new();
     for (sign, list) in [('-', only_in(earlier, these)), ('+', only_in(these, earlier))] {
