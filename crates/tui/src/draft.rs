@@ -1,21 +1,22 @@
-//! When the text in the composer is handed to the host, so that a crash does not take it: a second after it changed.
+//! Timing of drafts: the text in the composer is passed to the host a second after it changed, so that a crash does not
+//! lose it.
 //!
-//! Owns only the timing; the text is the composer's, the file the host's.
+//! Owns only the timing. The composer owns the text, and the host owns the file.
 
 use crate::input::{Effect, Request, Timer};
 
-/// From a change to the disk, in milliseconds.
+/// Delay between a change and saving, in milliseconds.
 const LATER: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub struct Draft {
     waiting: bool,
-    /// The host has one.
+    /// The host has a saved draft.
     kept: bool,
 }
 
 impl Draft {
-    /// The text changed.
+    /// Schedules saving after a change of the text.
     pub fn changed(&mut self) -> Vec<Effect> {
         if std::mem::replace(&mut self.waiting, true) {
             return Vec::new();
@@ -23,12 +24,12 @@ impl Draft {
         vec![Effect::Wake(LATER, Timer::Draft)]
     }
 
-    /// The host gave one back: it still has it.
+    /// Records that the host returned a draft, which is therefore still saved.
     pub fn restored(&mut self) {
         self.kept = true;
     }
 
-    /// The time has come; `text` is what is in the composer.
+    /// Saves `text`, the content of the composer, after the delay.
     pub fn due(&mut self, text: String) -> Vec<Effect> {
         self.waiting = false;
         if text.trim().is_empty() {
@@ -38,7 +39,7 @@ impl Draft {
         vec![Effect::Ask(Request::Draft { text: Some(text) })]
     }
 
-    /// It was sent, or thrown away.
+    /// Removes the saved draft, because the text was sent or discarded.
     pub fn gone(&mut self) -> Vec<Effect> {
         if !std::mem::take(&mut self.kept) {
             return Vec::new();

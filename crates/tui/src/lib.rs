@@ -1,43 +1,43 @@
 //! The interactive front end: a session in the terminal.
 //!
-//! Owns the screen, the keys and what is drawn. Knows `types` only: [`Event`](becket_types::Event) in,
-//! [`Command`](becket_types::Command) out, so every screen can be drawn from a file of events; what only the surroundings
-//! know (files, editor, clipboard) it asks of its [`Host`].
+//! Owns the screen, the keys and the drawing. Knows `types` only: [`Event`](becket_types::Event) in,
+//! [`Command`](becket_types::Command) out, so every screen can be drawn from a file of events. Its [`Host`] provides
+//! access to files, the editor and the clipboard.
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | [`app`] | the panes together: pure |
-//! | [`transcript`] | what was said and done |
-//! | [`reading`] | search in it; a block in focus; the mouse |
-//! | [`composer`] | where people write |
-//! | [`completion`], [`menu`], [`palette`] | what can stand there; a list to choose from; commands by Ctrl-P |
+//! | [`app`] | joins the panes: pure |
+//! | [`transcript`] | messages and actions of the session |
+//! | [`reading`] | search in the transcript; the focused block; the mouse |
+//! | [`composer`] | the text field for messages |
+//! | [`completion`], [`menu`], [`palette`] | completions at the cursor; a list of choices; commands by Ctrl-P |
 //! | [`mod@todo`] | the todo list while the agent works on it |
-//! | [`waiting`] | what was sent and not delivered yet |
-//! | [`picker`] | a page to choose from, with search and preview |
-//! | [`draft`] | when what is being written is kept |
+//! | [`waiting`] | messages that were sent and not delivered yet |
+//! | [`picker`] | a page of choices, with search and preview |
+//! | [`draft`] | timing of saving the unsent text |
 //! | [`overlay`], [`page`] | a page over the transcript; pages as data, and their rows |
-//! | [`approval`] | may this run? |
-//! | [`answers`] | a question's answers as a numbered list; which keys count |
-//! | [`status`] | what is going on |
-//! | [`commands`], [`keymap`] | slash commands; chords of the whole interface |
+//! | [`approval`] | permission questions |
+//! | [`answers`] | a question's answers as a numbered list; keys that count |
+//! | [`status`] | the status line and the current activity |
+//! | [`commands`], [`keymap`] | slash commands; global key bindings |
 //! | [`welcome`] | a page before there is a session |
-//! | [`notify`] | telling a person who looks elsewhere |
-//! | [`decoder`] | what the terminal's events mean: reports, sequences that were cut apart |
-//! | [`input`] | inputs and effects: what panes are reducers over |
-//! | [`runner`], [`terminal`], [`scheduler`] | the loop, the terminal's modes, when a frame is due |
+//! | [`notify`] | desktop notifications |
+//! | [`decoder`] | decoding of terminal events: reports, split sequences |
+//! | [`input`] | inputs and effects of the panes |
+//! | [`runner`], [`terminal`], [`scheduler`] | the event loop, the terminal's modes, timing of frames |
 //! | [`ax`] | the same in plain lines, for screen readers |
 //! | [`picture`] | a frame as SVG |
 //! | [`theme`], [`text`] | styles by meaning; text that is safe to show, wrapped |
-//! | [`graphics`] | images as terminals take them |
+//! | [`graphics`] | images in the protocols of terminals |
 //! | [`links`] | hyperlinks and marks of prompts |
-//! | [`highlight`], [`ansi`] | code by what its words are; the colours of what programs print |
+//! | [`highlight`], [`ansi`] | syntax highlighting; colours in the output of programs |
 //!
 //! Invariants:
-//! - A message whose visibility says it is not for people is never drawn, unless a person reveals hidden messages.
+//! - A message whose visibility excludes the user is never drawn, unless the user reveals hidden messages.
 //! - Text of models and tools never reaches the terminal as an escape sequence.
-//! - A frame is drawn only when something changed; idle costs nothing.
+//! - A frame is drawn only when something changed, so an idle session costs nothing.
 //!
-//! Holds no agent logic, opens no file but the terminal, reads no environment and never exits the process.
+//! Contains no agent logic, opens no file except the terminal, reads no environment and never exits the process.
 
 pub mod ansi;
 pub mod answers;

@@ -1,12 +1,13 @@
-//! Hyperlinks (OSC 8) and marks of prompts (OSC 133): how they travel with a text, and their bytes.
+//! Hyperlinks (OSC 8) and prompt marks (OSC 133): how they are attached to text, and their bytes.
 //!
-//! Model: cells and spans have no place for an address, so it is kept here once, and its number travels in the colour of the
-//! underline, which nothing else uses. The terminal's pen turns the number into the sequence when it writes.
+//! Model: cells and spans have no field for an address. So the address is stored here once, and its number is used as
+//! the underline colour, which has no other use. The terminal's pen turns the number into the sequence when it writes.
 //!
 //! Invariants:
-//! - The bytes of an address are printable ASCII: whatever a model writes as one cannot end the sequence or begin another.
-//! - Nothing is written until [`switch_on`]: not in plain lines, not where the terminal would show the bytes.
-//! - At most 10,000 addresses of at most 2,083 bytes are kept; later ones are plain text.
+//! - The bytes of an address are printable ASCII, so an address written by a model can neither end the sequence nor
+//!   begin another.
+//! - Nothing is written before [`switch_on`]: not in plain lines, and not on terminals that would show the bytes.
+//! - At most 10,000 addresses of at most 2,083 bytes are stored. Later ones are plain text.
 
 use ratatui::style::{Color, Style};
 use std::collections::HashMap;
@@ -14,13 +15,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Addresses that are kept in a session.
+/// Most addresses that are stored in a session.
 const MOST: usize = 10_000;
-/// Terminals take addresses of about this length; VTE ignores longer ones.
+/// Longest address in bytes. Terminals accept about this length; VTE ignores longer ones.
 const LONGEST: usize = 2_083;
-/// In place of an address: a prompt of the person's begins in this line.
+/// Number that is used instead of an address: a prompt of the user begins in this line.
 const PROMPT: u32 = 0xff_ffff;
-/// Written before a prompt that goes into the scrollback, so that the terminal can jump to it.
+/// Written before a prompt in the scrollback, so that the terminal can jump to the prompt.
 pub(crate) const PROMPT_MARK: &[u8] = b"\x1b]133;A\x1b\\";
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -32,7 +33,7 @@ struct Addresses {
     all: Vec<Arc<str>>,
 }
 
-/// The terminal takes both, or ignores them.
+/// Turns links and marks on, for terminals that support or ignore both.
 pub fn switch_on() {
     ON.store(true, Ordering::Relaxed);
 }
@@ -41,33 +42,34 @@ pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Terminals by the value of TERM that may show the bytes of a sequence which they do not know.
+/// True unless the value of TERM names a terminal that may show the bytes of an unknown sequence.
 pub fn is_harmless(term: &str) -> bool {
     !(term.is_empty()
         || ["dumb", "linux", "cons25", "emacs", "eterm", "vt", "sun"].iter().any(|t| term.starts_with(t)))
 }
 
-/// `style` for a text that leads to `address`; as it was where that is no address of the web, of mail or of a file.
+/// Returns `style` with a link to `address`, or unchanged if that is not an address of the web, of mail or of a file.
 pub fn to(address: &str, style: Style) -> Style {
     number(address).map_or(style, |number| style.underline_color(coded(number)))
 }
 
-/// `style` for a path of this machine.
+/// Returns `style` with a link to a path on this machine.
 pub fn to_path(path: &str, style: Style) -> Style {
     if path.starts_with('/') { to(&format!("file://{}", encoded(path)), style) } else { style }
 }
 
-/// The style of an empty span that marks the beginning of a prompt.
+/// Returns the style of an empty span that marks the start of a prompt.
 pub(crate) fn prompt_mark() -> Style {
     Style::new().underline_color(coded(PROMPT))
 }
 
-/// True for [`prompt_mark`].
+/// True for the style of [`prompt_mark`].
 pub(crate) fn is_prompt_mark(style: Style) -> bool {
     style.underline_color == Some(coded(PROMPT))
 }
 
-/// The place of each address in a text: from `http://` or `https://` to the next space, without what ends a sentence.
+/// Returns the range of each web address in a text: from `http://` or `https://` to the next space, without punctuation
+/// at the end of a sentence.
 pub(crate) fn in_text(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -82,7 +84,7 @@ pub(crate) fn in_text(text: &str) -> Vec<std::ops::Range<usize>> {
         let ends = |c: char| c.is_whitespace() || c.is_control() || "<>\"'`|│".contains(c);
         let whole = &rest[..rest.find(ends).unwrap_or(rest.len())];
         let mut trimmed = whole.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
-        // A bracket belongs to the address only where it was opened in it.
+        // A closing bracket belongs to the address only if the address also contains the opening one.
         for (open, close) in [('(', ')'), ('[', ']')] {
             while trimmed.ends_with(close) && trimmed.matches(close).count() > trimmed.matches(open).count() {
                 trimmed = trimmed[..trimmed.len() - 1].trim_end_matches(['.', ',', ';', ':', '!', '?']);
@@ -117,7 +119,7 @@ fn number(address: &str) -> Option<u32> {
     Some(number)
 }
 
-/// Bytes that are not printable ASCII become `%XX`, and so do spaces and the marks that delimit addresses in text.
+/// Replaces bytes that are not printable ASCII by `%XX`, and spaces and delimiters of addresses as well.
 fn encoded(address: &str) -> String {
     let mut out = String::with_capacity(address.len());
     for byte in address.bytes() {
@@ -137,7 +139,7 @@ fn coded(number: u32) -> Color {
     Color::Rgb(r, g, b)
 }
 
-/// The sequence from one colour of the underline to another; empty where links are off or both mean the same.
+/// Returns the sequence between two underline colours; empty if links are off or both colours mean the same.
 pub(crate) fn change(from: Color, to: Color) -> String {
     if from == to || !is_on() {
         return String::new();
@@ -147,7 +149,7 @@ pub(crate) fn change(from: Color, to: Color) -> String {
         _ => None,
     };
     match (number(from), number(to)) {
-        // The number is its name too, so that a terminal knows the rows of a link that is broken into lines as one.
+        // The number is also the link's id, so that a terminal treats the rows of a wrapped link as one link.
         (_, Some(to)) => {
             let kept = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
             kept.all
@@ -210,7 +212,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the address: between the opening and the end of the sequence there is printable ASCII alone.
+        /// For any address, the bytes between the start and the end of the sequence are printable ASCII.
         #[test]
         fn no_address_breaks_out(rest in "(?s).{0,60}|[\u{1b}\u{7}\\\\;\u{9c}\u{202e}a]{0,20}") {
             switch_on();

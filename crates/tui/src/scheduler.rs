@@ -1,8 +1,9 @@
-//! When the next frame is due: at once for what a person did, at most sixty a second for what streams, never without cause.
+//! Timing of frames: at once after an action of the user, at most sixty a second while text streams, and none if
+//! nothing changed.
 
 use std::time::{Duration, Instant};
 
-/// Between two frames of streaming.
+/// Shortest time between two frames while text streams.
 const FRAME: Duration = Duration::from_millis(16);
 
 #[derive(Debug, Default)]
@@ -12,23 +13,23 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A person did something: they wait for it.
+    /// Schedules a frame at once, because the user waits for the effect of an action.
     pub fn at_once(&mut self, now: Instant) {
         self.due = Some(now);
     }
 
-    /// Something changed that can wait for the next frame.
+    /// Schedules a frame after a change that can wait.
     pub fn soon(&mut self, now: Instant) {
         let at = self.last.map_or(now, |last| now.max(last + FRAME));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// When to draw; `None` while nothing changed.
+    /// Returns the time of the next frame; `None` if nothing changed.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// A frame was drawn.
+    /// Records that a frame was drawn.
     pub fn drawn(&mut self, now: Instant) {
         self.due = None;
         self.last = Some(now);

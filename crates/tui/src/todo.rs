@@ -1,6 +1,7 @@
 //! The panel above the composer that shows the agent's todo list while it works on it.
 //!
-//! Owns the last list that the agent wrote. The panel goes when every item is done; the transcript keeps a line for each list.
+//! Owns the last list that the agent wrote. The panel disappears when every item is done. The transcript keeps a line
+//! for each list.
 
 use crate::text;
 use crate::theme::Theme;
@@ -9,9 +10,9 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use serde_json::Value;
 
-/// Items that are shown at most.
+/// Most items that are shown.
 const ITEMS: usize = 5;
-/// On a screen with fewer rows the panel is its headline alone.
+/// On a screen with fewer rows, the panel consists of its headline only.
 const SMALL: u16 = 20;
 
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ enum State {
 }
 
 impl TodoPanel {
-    /// Takes the list over where the event is the end of a call that wrote one.
+    /// Takes the list from the end of a call that wrote one.
     pub fn event(&mut self, event: &Event) {
         let Event::ToolFinished { message, .. } = event else { return };
         for part in &message.parts {
@@ -46,7 +47,7 @@ impl TodoPanel {
         }
     }
 
-    /// The panel on a screen of `rows`; empty when nothing is left to do.
+    /// Returns the panel for a screen of `rows`; empty if no item is left to do.
     pub fn lines(&self, width: u16, rows: u16, theme: &Theme) -> Vec<Line<'static>> {
         let done = self.items.iter().filter(|item| item.state == State::Completed).count();
         if done == self.items.len() {
@@ -63,7 +64,7 @@ impl TodoPanel {
         if rows < SMALL {
             return vec![line(format!("{head} · {}", self.items[current].content), theme.dim)];
         }
-        // The item before the current one shows what was done last.
+        // The item before the current one is shown as well: it was done last.
         let last = self.items.len().saturating_sub(ITEMS);
         let from = current.saturating_sub(1).min(last);
         let mut out = vec![line(head, theme.dim)];

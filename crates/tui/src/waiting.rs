@@ -1,14 +1,15 @@
-//! Messages that were sent while the agent works and were not delivered yet: shown above the composer, taken back with Up.
+//! Messages that were sent while the agent works and were not delivered yet. They are shown above the composer, and Up
+//! takes them back.
 //!
-//! The agent has them already, so that a crash does not lose them; here is only what is known of them. A message leaves when
-//! it is delivered, or when the agent says that it was taken back.
+//! The agent already holds them, so a crash does not lose them. This module keeps only a copy for display. A message is
+//! removed when it is delivered, or when the agent reports that it was taken back.
 
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{DeliveryMode, MessageId};
 use ratatui::text::Line;
 
-/// Rows that are shown at most.
+/// Most rows that are shown.
 const ROWS: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,25 +25,25 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// A message goes to the agent while it works; the id under which it goes.
+    /// Adds a message that is sent to the agent while it works. Returns the message's id.
     pub fn put(&mut self, text: &str, mode: DeliveryMode) -> String {
         let id = MessageId::new().to_string();
         self.messages.push(Message { id: id.clone(), text: text.to_owned(), mode });
         id
     }
 
-    /// It was delivered.
+    /// Removes a message that was delivered.
     pub fn delivered(&mut self, id: &str) {
         self.messages.retain(|m| m.id != id);
     }
 
-    /// It was taken back: its text.
+    /// Removes a message that was taken back, and returns its text.
     pub fn withdrawn(&mut self, id: &str) -> Option<String> {
         let at = self.messages.iter().position(|m| m.id == id)?;
         Some(self.messages.remove(at).text)
     }
 
-    /// The one that is taken back first: the last.
+    /// Returns the id of the last message, which is taken back first.
     pub fn last(&self) -> Option<&str> {
         self.messages.last().map(|m| m.id.as_str())
     }

@@ -1,5 +1,5 @@
-//! Nothing that is not for people reaches them by any way: the screen, the search, a copy, the scrollback, inline frames, plain
-//! lines, pictures, the list of messages to go back to.
+//! Messages for the model only never reach the user: not on the screen, by search, copy, scrollback, inline frames,
+//! plain lines or pictures, and not in the list of messages to rewind to.
 //!
 //! The property runs 1,000 cases (`PROPTEST_CASES` sets more).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -31,12 +31,12 @@ const KINDS: [Synthetic; 5] = [
     Synthetic::Reminder,
 ];
 
-/// A message that is not for people, by each event that could bring one.
+/// Returns an event with a message for the model only, of each kind that can contain one.
 fn hidden(kind: Synthetic, way: u8) -> Event {
     let mut message = Message::synthetic(kind, format!("{SECRET} what the model reads\n{SECRET}"));
     message.metadata.compaction_continue = kind == Synthetic::CompactionContinue;
     if way > 3 {
-        // As an imported ledger may have it: the flag alone says that it is not for people.
+        // In an imported ledger, this flag alone may mark the message as one for the model only.
         message.metadata.compaction_continue = true;
         message.origin = if way == 4 { Origin::User } else { Origin::Model };
     }
@@ -82,7 +82,7 @@ fn texts(effects: &[Effect]) -> String {
     effects.iter().map(|effect| format!("{effect:?}\n")).collect::<Vec<_>>().concat()
 }
 
-/// Everything that people can get at, in every way.
+/// Returns everything that the user can reach in any way.
 fn everything(events: &[Event], size: (u16, u16)) -> String {
     let mut out = String::new();
     let mut stage = Stage::new(size.0, size.1);
@@ -91,7 +91,7 @@ fn everything(events: &[Event], size: (u16, u16)) -> String {
         out.push_str(&texts(&stage.event(event.clone())));
         out.push_str(&stage.screen());
     }
-    // Opened; found; copied, block after block; the messages to go back to.
+    // Opens blocks, searches, copies block after block, and lists the messages to rewind to.
     stage.ctrl('o');
     out.push_str(&stage.screen());
     stage.ctrl('f');
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// The property can fail: what a person reveals is there, and marked.
+/// Shows that the property can fail: a message that the user reveals is drawn, with a mark.
 #[test]
 fn what_is_revealed_is_there() {
     let mut stage = Stage::new(80, 24);
@@ -163,7 +163,7 @@ fn what_is_revealed_is_there() {
     assert!(everything(&[shown(0, SECRET)], (80, 24)).matches(SECRET).count() > 5);
 }
 
-/// A preview of another session is the host's text: shown as text, whatever it holds.
+/// The preview of another session comes from the host and is shown as text, whatever it contains.
 #[test]
 fn a_preview_is_text() {
     let mut stage = Stage::new(80, 24);

@@ -1,4 +1,5 @@
-//! Images where the terminal draws them: asked for once when they come into view, drawn as cells, gone with their screen.
+//! Images in terminals that draw them: requested once when they come into view, drawn as cells, and forgotten with
+//! their screen.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::Preferences;
@@ -45,7 +46,7 @@ fn scaled() -> Scaled {
     Scaled { columns: 3, rows: 2, data: Data::Png(b"bytes".to_vec()) }
 }
 
-/// A frame as text, and the images that it asks for.
+/// Returns a frame as text, and the images that it requests.
 fn frame(app: &mut App) -> (String, Vec<(u32, String)>) {
     let mut surface = Surface::new(SIZE).unwrap();
     let mut effects = Vec::new();
@@ -141,13 +142,13 @@ fn in_the_scrollback_it_is_printed_when_it_is_whole() {
 
 const SIXEL: Protocol = Protocol::Sixel { cell: (2, 6), colours: 255 };
 
-/// Three columns, two rows of cells of two by six pixels.
+/// Returns an image of three columns and two rows, with cells of two by six pixels.
 fn sixels() -> Scaled {
     let image = Indexed { width: 6, height: 12, palette: vec![[9, 9, 9]], pixels: vec![0; 72] };
     Scaled { columns: 3, rows: 2, data: Data::Pixels { image, cell: (2, 6) } }
 }
 
-/// Draws until no image waits; how many were drawn, and what was asked for.
+/// Draws until no image waits. Returns how many were drawn, and the requests.
 fn painted(app: &mut App, surface: &mut Surface) -> (usize, Vec<Effect>) {
     let (mut bytes, mut effects) = (Vec::new(), Vec::new());
     loop {
@@ -161,7 +162,7 @@ fn painted(app: &mut App, surface: &mut Surface) -> (usize, Vec<Effect>) {
     (bytes.windows(3).filter(|bytes| bytes == b"\x1bP0").count(), effects)
 }
 
-/// Gives the terminal what an effect says.
+/// Sends an effect's image to the terminal.
 fn given(effects: Vec<Effect>, surface: &mut Surface) {
     for effect in effects {
         if let Effect::Picture(number, image) = effect {
@@ -201,13 +202,13 @@ fn sixels_wait_for_the_terminal_s_answer_and_are_sent_again_only_when_they_move(
     let screen = surface.cells(SIZE, |frame| drop(app.draw(frame))).map(|(c, _)| picture::text(c)).unwrap();
     assert!(screen.contains("and that") && screen.contains("[image a.png]"), "{screen}");
     assert_eq!(moved, 1, "{screen}");
-    // A page over it, and away again.
+    // A page covers the image and closes again.
     let page = Page { title: "page".into(), markdown: "of text".into(), ..Page::default() };
     app.update(Input::Reply(Reply::Page { name: "tools".into(), result: Ok(page) }));
     assert_eq!(painted(&mut app, &mut surface).0, 0);
     app.update(Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)));
     assert_eq!(painted(&mut app, &mut surface).0, 1);
-    // Another font: what was made has the wrong size.
+    // Another font changes the cell size, so the image has the wrong size.
     surface.drop_images();
     let other = Protocol::Sixel { cell: (3, 9), colours: 255 };
     app.update(Input::Draws(other));

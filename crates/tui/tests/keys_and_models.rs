@@ -1,4 +1,4 @@
-//! `/model` and `/key` by keystrokes: what is offered first, what a mistyped name does, and a key that is on no screen.
+//! `/model` and `/key` by keystrokes: the first offers, the effect of a mistyped name, and keys that are never shown.
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -62,7 +62,7 @@ fn the_model_in_use_is_offered_first() {
     );
     assert!(at("anthropic/sonnet") < at("openai/gpt"), "{screen}");
     assert!(offered(&mut stage).len() >= 4);
-    // Another model is in use: the list is asked for again.
+    // The model changed, so the list is requested again.
     stage.event(Event::ModelChosen { model: "openai/qwen".into() });
     let effects = run_back(&mut stage);
     assert_eq!(asks(&effects), [&Request::Models]);
@@ -86,7 +86,7 @@ fn a_mode_that_does_not_exist_leaves_the_input_and_the_modes_are_named() {
     assert!(screen.contains("unknown permission mode \"foo\""), "{screen}");
     assert!(screen.contains("acceptEdits") && screen.contains("bypassPermissions"), "{screen}");
     assert!(screen.contains("› Describe a task"), "{screen}");
-    // Without a name it waits for one.
+    // Without a name, the command waits for one.
     stage.type_text("/mode");
     stage.key(KeyCode::Esc);
     stage.key(KeyCode::Enter);
@@ -106,7 +106,7 @@ fn key_page() -> Stage {
 #[test]
 fn a_key_is_on_no_screen_and_counts_at_once() {
     let mut stage = key_page();
-    // Enter that was pressed before the page could be read chooses nothing.
+    // An Enter pressed before the page could be read chooses nothing.
     stage.key(KeyCode::Enter);
     assert!(stage.asks().contains(&Effect::Wake(300, Timer::Page)));
     stage.update(Input::Due(Timer::Page));
@@ -128,7 +128,7 @@ fn a_key_is_on_no_screen_and_counts_at_once() {
     assert!(stage.screen().contains("asking script if the key is good"), "{}", stage.screen());
     let said = Ok("The key for script is good.".to_owned());
     let effects = stage.update(Input::Reply(Reply::KeyKept { provider: "script".into(), result: said }));
-    // It is the provider of the model in use, which is opened again.
+    // The key belongs to the provider of the current model, which is opened again.
     assert_eq!(effects, [Effect::Send(Command::SetModel { model: "script/demo".into() })]);
     assert!(stage.screen().contains("The key for script is good."), "{}", stage.screen());
 }

@@ -1,6 +1,6 @@
-//! Pages that are data: what each looks like at three sizes, in all themes, and that no row is ever too wide.
+//! Pages as data: their appearance at three sizes and in all themes. No row may ever be too wide.
 //!
-//! `screens/page-NAME.COLUMNSxROWS.txt` is what the terminal shows; `BECKET_UPDATE_SCREENS=1` writes them.
+//! `screens/page-NAME.COLUMNSxROWS.txt` contains the expected screen; `BECKET_UPDATE_SCREENS=1` writes it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::app::App;
@@ -201,7 +201,7 @@ fn pages_are_what_they_were() {
     assert!(differ.is_empty(), "{}", differ.join("\n"));
 }
 
-/// A theme changes colours alone: without them (`NO_COLOR`) and with sixteen, every share has its mark.
+/// A theme changes colours only: without colours (`NO_COLOR`) and with sixteen, every share still has its mark.
 #[test]
 fn pages_say_the_same_without_colours() {
     for name in NAMES {

@@ -1,5 +1,6 @@
-//! Every main screen at four sizes, as text: `screens/NAME.jsonl` is a file of events, `screens/NAME.COLUMNSxROWS.txt` what
-//! the terminal shows after them. `BECKET_UPDATE_SCREENS=1` writes the texts; look at the difference before it is kept.
+//! Every main screen at four sizes, as text. `screens/NAME.jsonl` contains events, and `screens/NAME.COLUMNSxROWS.txt`
+//! the screen that is expected after them. `BECKET_UPDATE_SCREENS=1` writes the texts; read the difference before you
+//! keep it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_tui::picture::{self, Palette};
@@ -59,7 +60,7 @@ fn every_file_of_events_is_a_screen() {
     assert_eq!(files, SCREENS.map(str::to_owned).into());
 }
 
-/// Every theme draws the same text; only plain has no colour at all.
+/// All themes draw the same text, and only the plain theme has no colour at all.
 #[test]
 fn themes_differ_in_colour_alone() {
     let size = (80, 40).into();

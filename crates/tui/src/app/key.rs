@@ -1,7 +1,7 @@
-//! `/key`: another key for a provider, from a page that hides what is typed.
+//! `/key`: replaces a provider's key, on a page that hides what is typed.
 //!
-//! Owns the page while it is open. The host checks the key with one request to its provider and keeps it. A key is in no
-//! history, draft or transcript.
+//! Owns the page while it is open. The host checks the key with one request to its provider and stores it. A key enters
+//! no history, draft or transcript.
 
 use super::App;
 use crate::input::{Effect, Hidden, Request};
@@ -14,7 +14,7 @@ const ABOUT: &str = "Choose a provider, then paste its key. becket asks the prov
     file that only you can read.";
 
 impl App {
-    /// The page, with the providers that the host names.
+    /// Opens the page with the providers that the host lists.
     pub(super) fn offer_keys(&mut self, providers: Result<Vec<(String, String)>, String>) -> Vec<Effect> {
         match providers {
             Ok(providers) => {
@@ -45,7 +45,7 @@ impl App {
         }
     }
 
-    /// The model in use is opened again, with the new key.
+    /// Reports the result, and opens the current model again if it uses the new key.
     pub(super) fn key_kept(&mut self, provider: &str, result: Result<String, String>) -> Vec<Effect> {
         self.status.end_toast();
         let said = match result {
@@ -65,7 +65,7 @@ impl App {
     }
 }
 
-/// Checks the form alone; the provider says if the key is good.
+/// Checks only the form of a key. The provider decides if it is valid.
 fn judge(key: &str) -> Result<String, String> {
     match key {
         "" => Err("paste the key first".to_owned()),

@@ -1,17 +1,17 @@
-//! Ctrl-R: earlier prompts that hold what is typed, newest first.
+//! Ctrl-R: searches earlier prompts that contain the typed text, newest first.
 //!
-//! Owns the words that are sought and which match is shown; the prompts are the composer's.
+//! Owns the search text and the current match. The composer owns the prompts.
 
-/// One search.
+/// A search in the history.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) query: String,
-    /// Place of the match in the history.
+    /// Index of the match in the history.
     pub(super) at: Option<usize>,
 }
 
 impl Search {
-    /// The newest match at or before `from`; stays where it is when there is none.
+    /// Moves to the newest match before `from`. If there is none, keeps the current match if it still fits.
     pub(super) fn back(&mut self, history: &[String], from: usize) {
         let query = self.query.to_lowercase();
         let fits = |text: &String| text.to_lowercase().contains(&query);
@@ -19,7 +19,7 @@ impl Search {
         self.at = found.or(self.at.filter(|at| history.get(*at).is_some_and(fits)));
     }
 
-    /// The words are others.
+    /// Searches again after the text changed.
     pub(super) fn again(&mut self, history: &[String]) {
         self.back(history, self.at.map_or(history.len(), |at| at + 1));
         if self.at.is_none() {

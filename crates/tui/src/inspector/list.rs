@@ -1,4 +1,4 @@
-//! Rows to choose from: which one is chosen, and which part of them is in view.
+//! A list of rows with a chosen row and a scroll position.
 
 #[derive(Debug)]
 pub(super) struct List<T> {
@@ -29,7 +29,7 @@ impl<T> List<T> {
         self.chosen = self.chosen.saturating_add_signed(by).min(self.rows.len().saturating_sub(1));
     }
 
-    /// The rows in view where `shown` fit, each with whether it is chosen.
+    /// Returns the rows in view if `shown` rows fit. True marks the chosen row.
     pub(super) fn view(&mut self, shown: usize) -> impl Iterator<Item = (bool, &T)> {
         self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(shown));
         let chosen = self.chosen;

@@ -1,4 +1,4 @@
-//! Rows of a [`Sheet`] for a width: the one place that knows how pages look.
+//! Lays out a [`Sheet`] in rows. All pages get their appearance here.
 //!
 //! Headings stand at the edge and everything else is indented, so a page can be read without colours.
 
@@ -10,33 +10,33 @@ use crate::transcript::block::thousands;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// Columns before everything but headings.
+/// Indentation of everything except headings, in columns.
 const INDENT: usize = 2;
 /// Columns between two columns of a table.
 const GAP: usize = 2;
-/// Cells of a bar at most, and at least: with less room there is none.
+/// Largest and smallest length of a bar in cells. With less room there is no bar.
 const BAR: (usize, usize) = (30, 6);
-/// Cells of the bar over the whole width.
+/// Most cells of the bar over the whole width.
 const WIDE_BAR: usize = 76;
-/// Columns that labels of fields take at most.
+/// Largest width of the labels of fields, in columns.
 const LABEL: usize = 18;
-/// With less room than this behind its label, a value gets rows of its own.
+/// If fewer columns than this are left after its label, a value gets rows of its own.
 const VALUE: usize = 16;
-/// Columns that a flexible column keeps before another column leaves.
+/// Width that a flexible column keeps before other columns are left out.
 const FLEXIBLE: usize = 16;
-/// Columns of the mark of a share, and of its percentage.
+/// Width of the mark of a share, and of its percentage.
 const MARK: usize = 2;
 const PERCENT: usize = 5;
 /// Rows and columns of a plot.
 const PLOT: (usize, usize) = (6, 60);
 
 impl Sheet {
-    /// Its rows on a terminal with so many columns.
+    /// Returns the rows of the page on a terminal with this many columns.
     pub fn rows(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         Page { columns: columns.max(1), theme, bars: true, rows: Vec::new() }.of(&self.items)
     }
 
-    /// Its rows as plain text that is read out: nothing is cut, and nothing is only drawn.
+    /// Returns the page as plain text for screen readers: nothing is cut, and bars are left out.
     pub fn spoken(&self) -> String {
         let rows =
             Page { columns: 1_000, theme: &Theme::plain(), bars: false, rows: Vec::new() }.of(&self.items);
@@ -78,12 +78,12 @@ impl Page<'_> {
         self.rows
     }
 
-    /// Columns behind the indentation.
+    /// Returns the number of columns after the indentation.
     fn room(&self) -> usize {
         self.columns.saturating_sub(INDENT)
     }
 
-    /// A row, cut where it has no room. Empty spans are left out.
+    /// Adds a row, cut at the edge of the screen. Empty spans are left out.
     fn push(&mut self, spans: Vec<Span<'static>>) {
         let mut left = self.columns;
         let mut kept: Vec<Span<'static>> = Vec::with_capacity(spans.len());
@@ -165,7 +165,7 @@ impl Page<'_> {
                 self.push(before(lead, line));
             }
             if !first.is_empty() {
-                // A field without a value.
+                // The field has no value.
                 self.push(first);
             }
         }
@@ -187,7 +187,7 @@ impl Page<'_> {
         let value = widest(&|row| visible(&row.value));
         let detail = widest(&|row| visible(&row.detail));
         let natural = widest(&|row| row.label.width());
-        // Label, value and share have room first, then the bar, then the detail.
+        // Label, value and share get room first, then the bar, then the detail.
         let fixed = MARK + GAP + value + GAP + PERCENT;
         let label = natural.min(self.room().saturating_sub(fixed)).min(natural.min(24).max(self.room() / 3));
         let left = self.room().saturating_sub(fixed + label);
@@ -278,7 +278,7 @@ impl Page<'_> {
         if most == 0 || columns == 0 {
             return;
         }
-        // The largest of the values that share a column.
+        // Each column shows the largest of the values that share it.
         let column = |x: usize| {
             let from = x * values.len() / columns;
             let to = ((x + 1) * values.len() / columns).max(from + 1).min(values.len());
@@ -322,13 +322,13 @@ impl Cell {
     }
 }
 
-/// `text` with spaces up to `width`.
+/// Pads `shown` with spaces up to `width`.
 fn pad(shown: &str, width: usize, right: bool) -> String {
     let space = " ".repeat(width.saturating_sub(text::width(shown)));
     if right { format!("{space}{shown}") } else { format!("{shown}{space}") }
 }
 
-/// `words` in rows of so many columns, without spaces at their ends.
+/// Wraps `words` into rows of this many columns, without spaces at their ends.
 fn wrapped(words: &str, columns: usize, style: Style) -> Vec<Line<'static>> {
     let none = Span::raw("");
     let wrap = |line: &str| {
@@ -338,9 +338,9 @@ fn wrapped(words: &str, columns: usize, style: Style) -> Vec<Line<'static>> {
     words.lines().flat_map(wrap).collect()
 }
 
-/// A row that begins with `lead`.
+/// Puts `lead` at the start of a row.
 fn before(mut lead: Vec<Span<'static>>, line: Line<'static>) -> Vec<Span<'static>> {
-    // A line may carry its style itself.
+    // The style may be set on the line instead of its spans.
     let style = line.style;
     lead.extend(line.spans.into_iter().map(|span| Span { style: style.patch(span.style), ..span }));
     lead
@@ -358,7 +358,7 @@ fn trimmed(mut line: Line<'static>) -> Line<'static> {
     line
 }
 
-/// Full and empty cells of a bar. What is there fills one cell at least.
+/// Returns the numbers of full and empty cells of a bar. An amount above 0 fills at least one cell.
 fn filled(amount: u64, of: u64, cells: usize) -> (usize, usize) {
     if of == 0 || amount == 0 {
         return (0, cells);
@@ -368,7 +368,7 @@ fn filled(amount: u64, of: u64, cells: usize) -> (usize, usize) {
     (full, cells - full)
 }
 
-/// The widths of columns in so much room; `None` for one that leaves.
+/// Returns the widths of the columns; `None` for a column that is left out.
 fn widths(columns: &[Column], rows: &[TableRow], room: usize) -> Vec<Option<usize>> {
     let natural: Vec<usize> = columns
         .iter()
@@ -395,7 +395,7 @@ fn widths(columns: &[Column], rows: &[TableRow], room: usize) -> Vec<Option<usiz
             widths[n] = None;
             continue;
         }
-        // Narrow ones keep their width; wide ones share the rest.
+        // Narrow columns keep their width, and wide ones share the rest.
         let mut left = left;
         let mut order = flexible.clone();
         order.sort_by_key(|n| natural[*n]);

@@ -4,8 +4,8 @@ use crate::text;
 use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// The longest end of `path` that fits into `columns`, behind an ellipsis and from a folder on where one fits: the end says
-/// which file it is.
+/// Shortens `path` to `columns` from the left, after an ellipsis and if possible at a folder, because the end names the
+/// file.
 pub fn path(path: &str, columns: usize) -> Cow<'_, str> {
     if text::width(path) <= columns {
         return Cow::Borrowed(path);

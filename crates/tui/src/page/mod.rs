@@ -1,7 +1,7 @@
 //! A page as data: headings, fields, bars, tables and notes. The host fills it, and one renderer lays it out (`draw`).
 //!
-//! Invariants: no row is wider than the terminal, at any width. Every share has a mark of its own, so that it can be told
-//! without colours. Knows nothing about sessions.
+//! Invariants: no row is wider than the terminal, at any width. Every share has its own mark, so that it is
+//! recognizable without colours. Knows nothing about sessions.
 
 mod draw;
 mod fit;
@@ -18,20 +18,20 @@ pub struct Sheet {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// Opens a section: an empty row stands before it, unless it is the first row.
+    /// Starts a section. An empty row precedes it, unless it is the first row.
     Heading {
         text: String,
-        /// Dimmed, on the same row.
+        /// Shown dimmed on the same row.
         detail: String,
     },
     Field(Field),
-    /// One bar over the whole width: parts of `of`, and a mark where the context is compacted.
+    /// One bar over the whole width: the parts of `of`, and a mark at the compaction threshold.
     Bar {
         parts: Vec<(Part, u64)>,
         of: u64,
         mark: Option<u64>,
     },
-    /// One row each, with a bar.
+    /// Shares of a whole, one row each, with a bar.
     Shares {
         of: u64,
         rows: Vec<Share>,
@@ -56,7 +56,7 @@ pub struct Field {
     pub value: Value,
 }
 
-/// The mark before a field.
+/// Mark before a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     None,
@@ -68,7 +68,7 @@ pub enum State {
 pub enum Value {
     /// Wrapped at words.
     Text(String),
-    /// One row. A long one loses its beginning.
+    /// A path in one row. If it is too long, its beginning is left out.
     Path(String),
 }
 
@@ -77,11 +77,11 @@ pub enum Value {
 pub struct Share {
     pub part: Part,
     pub label: Cell,
-    /// Its part of the whole.
+    /// The share's part of the whole.
     pub amount: u64,
     /// The amount in words.
     pub value: String,
-    /// Left out where there is no room.
+    /// Left out if there is no room.
     pub detail: String,
 }
 
@@ -89,9 +89,9 @@ pub struct Share {
 pub struct Column {
     pub title: String,
     pub right: bool,
-    /// It may be cut. A table needs one such column to fit narrow terminals.
+    /// The column may be cut. A table needs one such column to fit narrow terminals.
     pub flexible: bool,
-    /// Columns with a lower weight leave first when there is no room.
+    /// Columns with a lower weight are left out first if there is too little room.
     pub weight: u8,
 }
 
@@ -106,7 +106,7 @@ impl Column {
         Self { title: title.to_owned(), right: false, flexible: false, weight }
     }
 
-    /// A column of text or paths, which takes the room that is left.
+    /// A column of text or paths, which takes the remaining room.
     pub fn text(title: &str) -> Self {
         Self { title: title.to_owned(), right: false, flexible: true, weight: u8::MAX }
     }
@@ -114,19 +114,19 @@ impl Column {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableRow {
-    /// Its mark; a table in which no row has one has no column for it.
+    /// Mark of the row. If no row has one, the table has no column for it.
     pub part: Option<Part>,
-    /// One for each column. A row without cells is a note alone.
+    /// One cell for each column. A row without cells consists of its note.
     pub cells: Vec<Cell>,
-    /// Below the row.
+    /// Shown below the row.
     pub note: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Loses its end where it has no room.
+    /// Text that is cut at its end if it is too long.
     Text(String),
-    /// Loses its beginning.
+    /// A path that is cut at its beginning if it is too long.
     Path(String),
 }
 
@@ -161,7 +161,7 @@ impl Sheet {
         self.put(State::None, label, Value::Path(path.into()));
     }
 
-    /// The result of a check.
+    /// Adds the result of a check.
     pub fn check(&mut self, good: bool, label: &str, value: impl Into<String>) {
         self.put(if good { State::Good } else { State::Bad }, label, Value::Text(value.into()));
     }

@@ -233,6 +233,11 @@ impl<W: Write> Screen<W> {
         self.send(&bytes)
     }
 
+    /// Draws a frame on the alternate screen. Writes nothing if nothing changed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         let bytes = self.surface.draw(size()?, draw)?;
         if bytes.is_empty() {
@@ -246,6 +251,11 @@ impl<W: Write> Screen<W> {
         &mut self.surface
     }
 
+    /// Sets the window title, without control characters and with at most 80 characters.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the terminal cannot be written to.
     pub fn title(&mut self, title: &str) -> io::Result<()> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(80).collect();
         execute!(self.out, SetTitle(title))

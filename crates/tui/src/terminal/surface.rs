@@ -24,6 +24,11 @@ pub struct Surface {
 }
 
 impl Surface {
+    /// Creates a surface for frames of `size` cells.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend of ratatui cannot be created.
     pub fn new(size: Size) -> io::Result<Self> {
         let size = Rc::new(Cell::new(size));
         let cursor = Rc::default();

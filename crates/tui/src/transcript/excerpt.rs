@@ -1,7 +1,7 @@
-//! The few lines of output under a closed call: the end of what a command printed, the error of a call that failed.
+//! The lines of output below a closed call: the end of a command's output, or the error of a call that failed.
 //!
-//! Owns which lines of the output these are, and the summary of a test run. Depends on the call alone; it runs when the call
-//! is laid out, never for each frame.
+//! Owns the choice of these lines, and the summary of a test run. Depends on the call alone. Runs when the call is laid
+//! out, not for each frame.
 
 use super::block::paragraph;
 use super::row::Row;
@@ -12,16 +12,16 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::fmt::Write as _;
 
-/// Lines under a command that went well.
+/// Lines below a command that succeeded.
 const DONE: usize = 3;
-/// Lines under a command that runs, or did not go well.
+/// Lines below a command that is running or did not succeed.
 const FAILED: usize = 5;
-/// Lines of the error of another tool.
+/// Lines of another tool's error.
 const REASON: usize = 3;
-/// The output of a command that printed nothing.
+/// Shown for a command that printed nothing.
 const NOTHING: &str = "(no output)";
 
-/// The rows under the line of a closed call; none for calls whose output says nothing to people.
+/// Returns the rows below the line of a closed call; none if its output is not meant for the user.
 pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let is_command = is_command(call);
     match &call.state {
@@ -35,12 +35,12 @@ pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     }
 }
 
-/// True for calls whose output is what a program printed.
+/// True for calls whose output was printed by a program.
 fn is_command(call: &ToolCall) -> bool {
     call.name == "bash" || call.details.get("exit_code").is_some()
 }
 
-/// The last lines that are not blank, after the count of those above them.
+/// Returns the last lines that are not blank, after a count of the lines above them.
 fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme) -> Vec<Row> {
     let output = without_exit_code(call);
     if output == NOTHING {
@@ -48,7 +48,7 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     }
     let is_blank = |line: &&str| line.trim().is_empty();
     let all = call.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
-    // The row that counts a single line would take as much room as the line.
+    // A count for a single line would take as much room as that line.
     let most = if all == most + 1 { all } else { most };
     let mut last: Vec<&str> = output.lines().rev().filter(|line| !is_blank(line)).take(most).collect();
     last.reverse();
@@ -67,7 +67,7 @@ fn more(lines: usize, call: &ToolCall, width: usize, theme: &Theme) -> Row {
     Row { gutter: 2, ..Row::from(cut(spans, width)) }
 }
 
-/// Output without the note of the exit code at its end: the line of the call says it.
+/// Returns the output without the note about the exit code at its end, which the call's line already shows.
 fn without_exit_code(call: &ToolCall) -> &str {
     let output = call.output.trim_end();
     let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
@@ -77,7 +77,7 @@ fn without_exit_code(call: &ToolCall) -> &str {
     if says_code { before.trim_end() } else { output }
 }
 
-/// The first lines of an error: tools say there what was wrong.
+/// Returns the first lines of an error, in which tools describe the mistake.
 fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
     let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).take(REASON).collect();
     if lines.is_empty() {
@@ -92,7 +92,7 @@ fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
     rows
 }
 
-/// Passed and failed tests, as the output of a known test runner counts them.
+/// Numbers of passed and failed tests, as a known test runner reported them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tests {
     passed: u64,
@@ -100,7 +100,7 @@ pub(super) struct Tests {
 }
 
 impl Tests {
-    /// `None`: the command is no test run that is known.
+    /// Returns `None` if the command's output is not that of a known test runner.
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let mut all: Option<Self> = None;
         for line in call.output.lines() {
@@ -113,7 +113,7 @@ impl Tests {
         all.filter(|tests| tests.passed + tests.failed > 0)
     }
 
-    /// `1 failed, 41 passed`.
+    /// Returns for example `1 failed, 41 passed`.
     pub(super) fn line(&self) -> String {
         let mut out = String::new();
         if self.failed > 0 {
@@ -124,7 +124,7 @@ impl Tests {
     }
 }
 
-/// The counts in the summary line of cargo test, nextest, pytest, jest, vitest, mocha and bun; `None` for other lines.
+/// Parses the summary line of cargo test, nextest, pytest, jest, vitest, mocha or bun; `None` for other lines.
 fn counts(line: &str) -> Option<Tests> {
     let plain: String =
         Ansi::new(Style::new(), false).line(line).iter().map(|s| s.content.as_ref()).collect();

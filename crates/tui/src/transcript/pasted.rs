@@ -1,14 +1,15 @@
-//! Long pastes in a message of the person's: where they are, kept with the text in the ledger, and the chips that stand for them.
+//! Long pastes in a message of the user: their ranges, which are stored with the text in the ledger, and the chips that
+//! represent them.
 
 use becket_types::Part;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The field of a text part that says which bytes of it were pasted: `[[from, to], …]`.
+/// Field of a text part with the byte ranges that were pasted: `[[from, to], …]`.
 const KEY: &str = "pasted";
 
-/// A text part that says which of its bytes were pasted.
+/// Returns a text part that records which of its bytes were pasted.
 pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
     let mut extra = Map::new();
     if !pasted.is_empty() {
@@ -18,8 +19,8 @@ pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
     Part::Text { text, synthetic: false, ignored: false, extra }
 }
 
-/// The pastes in `parts`, as ranges of their texts joined by line ends. A range that fits no text counts for nothing: a
-/// ledger may be written by other programs.
+/// Returns the pastes in `parts`, as byte ranges of the parts' texts joined by line ends. Ranges that do not fit a text
+/// are ignored, because other programs may have written the ledger.
 pub fn ranges(parts: &[Part]) -> Vec<Range<usize>> {
     let (mut out, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
     for part in parts {
@@ -38,7 +39,7 @@ pub fn ranges(parts: &[Part]) -> Vec<Range<usize>> {
     out
 }
 
-/// Stands for a paste.
+/// Returns the chip for a paste.
 pub fn label(text: &str) -> String {
     match text.lines().count() {
         0 | 1 => format!("[pasted {} characters]", text.chars().count()),
@@ -46,7 +47,7 @@ pub fn label(text: &str) -> String {
     }
 }
 
-/// `text` with a chip for each paste.
+/// Returns `text` with a chip for each paste.
 pub fn closed<'a>(text: &'a str, pasted: &[Range<usize>]) -> Cow<'a, str> {
     if pasted.is_empty() {
         return Cow::Borrowed(text);

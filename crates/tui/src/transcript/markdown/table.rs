@@ -1,4 +1,5 @@
-//! Tables: columns as wide as their widest cell where that fits, else narrowed from the widest on, their cells wrapped.
+//! Tables: columns are as wide as their widest cell if that fits. Otherwise the widest are narrowed first, and their
+//! cells are wrapped.
 
 use crate::text;
 use crate::theme::Theme;
@@ -7,7 +8,7 @@ use ratatui::style::Modifier;
 use ratatui::text::Span;
 
 const SEPARATOR: &str = " │ ";
-/// A column is never narrower.
+/// Smallest width of a column.
 const NARROWEST: usize = 3;
 
 pub(super) struct Table {
