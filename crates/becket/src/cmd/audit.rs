@@ -1,7 +1,7 @@
-//! `becket audit`: the decisions about tool calls over all sessions, oldest session first, one line each.
+//! `becket audit`: the decisions about tool calls in all sessions, oldest session first, one line each.
 //!
-//! Reads ledgers one after the other and holds the open calls of one session. Sessions that were written before decisions
-//! were recorded show what their journal tells: which calls ran, and which did not.
+//! Reads one ledger after the other and holds only the open calls of one session. Older sessions did not record
+//! decisions. For them the journal shows which calls ran.
 
 use crate::args::AuditArgs;
 use crate::cmd::sessions::{day, write};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Kinds that hold nothing of decisions, by their names in ledgers.
+/// Kinds of entries without decisions, by their names in ledgers.
 const NOT_READ: &[&str] =
     &["message", "part", "finish", "usage", "request", "file_snapshot", "file_changes", "turn_end"];
 
@@ -26,11 +26,11 @@ struct Open {
     tool: Option<String>,
     subject: Option<String>,
     decided: bool,
-    /// It started without a decision in the ledger.
+    /// The call started, and the ledger contains no decision about it.
     ran: bool,
 }
 
-/// The session that is read.
+/// The session that is being read.
 struct Reading<'a> {
     session: Option<SessionId>,
     cwd: PathBuf,
@@ -44,7 +44,7 @@ struct Reading<'a> {
 pub(crate) fn run(environment: &Environment, args: &AuditArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let since = args.since.as_deref().map(day).transpose()?;
     let mut dirs = store::session_dirs(&environment.sessions_dir(), None);
-    // Ids begin with the time of creation.
+    // Ids begin with the time of creation, so this sorts by age.
     dirs.sort_by_key(|dir| dir.file_name().map(std::ffi::OsStr::to_owned));
     let mut rows = 0;
     for dir in dirs {
@@ -81,12 +81,12 @@ impl Reading<'_> {
             |e: &dyn std::fmt::Display| Failure::error(format!("cannot read {}: {e}", dir.display()));
         let entries = match store::read_entries_without(dir, NOT_READ) {
             Ok(entries) => entries,
-            // Thrown away meanwhile.
+            // The session was removed meanwhile.
             Err(_) if !dir.exists() => return Ok(()),
             Err(e) => return Err(cannot(&e)),
         };
         for entry in entries {
-            // Damaged records are the business of `becket verify`.
+            // `becket verify` reports damaged records.
             if let Ok(entry) = entry.map_err(|e| cannot(&e))? {
                 self.entry(&entry)?;
             }
@@ -150,7 +150,7 @@ impl Reading<'_> {
         )
     }
 
-    /// A call of a session in which decisions were not recorded.
+    /// Reports a call of a session that did not record decisions.
     fn unrecorded(&mut self, id: &CallId, call: &Open) -> Result<(), Failure> {
         let reason = if call.ran {
             "it ran; who decided is not recorded"

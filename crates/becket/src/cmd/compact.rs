@@ -1,8 +1,8 @@
-//! `becket compact`: a compaction in the open. Shown first, with what would be lost; the summary can be written by hand;
-//! undone, redone, and proven to have left alone what must never be lost.
+//! `becket compact`: previews a compaction with its losses, applies it, undoes it and redoes it. The summary can be
+//! written by hand. `--verify` proves that protected content is still present.
 //!
-//! The agent plans and makes it, as in a session; here are the editor and the words. A preview works on a copy in memory,
-//! so it locks and writes nothing.
+//! The agent plans and applies compactions, as in a session. This module owns the editor and the output. A preview
+//! works on a copy in memory, so it locks and writes nothing.
 
 mod report;
 
@@ -83,7 +83,8 @@ fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure>
     write(out, &format!("Not compacted: {}.\n", why.trim_end_matches('.')))
 }
 
-/// The session as it would continue in its folder. Without `applies` it is a copy that is not saved.
+/// Builds the agent of the session as it would continue in its folder. Without `applies`, it works on a copy that is
+/// not saved.
 fn agent(
     environment: &Environment,
     summary: &SessionSummary,
@@ -119,7 +120,8 @@ fn agent(
     Ok(Live::run(runtime, agent, handle))
 }
 
-/// The agent's plan, with the person's summary if there is one; why there is none inside.
+/// Returns the agent's plan, with the user's summary if there is one. The inner error is the reason why there is no
+/// plan.
 fn plan(
     environment: &Environment,
     live: &mut Live,
@@ -147,7 +149,7 @@ fn plan(
         plan = edited;
     }
     if args.summary.is_some() {
-        // That no model was asked is what the person wants.
+        // The notice that no model was called is expected here.
         plan.notices.clear();
     }
     if plan.summary == before {
@@ -157,7 +159,7 @@ fn plan(
     Ok(Ok(plan))
 }
 
-/// Undo and redo: one more entry.
+/// Undoes or redoes a compaction by adding an entry.
 fn change(
     environment: &Environment,
     summary: &SessionSummary,
@@ -221,7 +223,7 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
     }
 }
 
-/// Messages of the ledger that the view does not show and that a person once saw.
+/// Lists messages of the ledger that were visible to the user and are no longer in the view.
 fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
     let mut parts: HashMap<MessageId, Message> = HashMap::new();
@@ -260,7 +262,7 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
     write(out, &format!("To bring some back: becket context {} --restore 12-15\n", reading.summary.id))
 }
 
-/// First words of a message, for lists.
+/// Returns the first words of a message, for lists.
 fn words(message: &Message) -> String {
     let text = message.parts.iter().map(super::context::text_of).collect::<Vec<_>>().join(" ");
     one_line(&text, 80)

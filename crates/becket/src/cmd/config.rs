@@ -41,7 +41,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The value that the text of a row stands for; what is masked is text.
+/// Returns the value that a row's text represents. A masked value stays text.
 fn value(text: &str) -> Value {
     match text {
         "" => Value::Null,

@@ -35,7 +35,7 @@ pub(crate) fn run(
     };
     match &args.output {
         None if format != Format::Jsonl && format != Format::Whole && std::io::stdout().is_terminal() => {
-            // A terminal obeys what stands in a text; a file has it as it was said.
+            // A terminal would obey escape sequences in the text. A file gets the text unchanged.
             let mut text = Vec::new();
             let masked = export::export(&session.dir, format, secrets, &mut text).map_err(store_failure)?;
             let text = String::from_utf8_lossy(&text);
@@ -58,7 +58,7 @@ pub(crate) fn run(
     }
 }
 
-/// Says what was written where. Not for a pipe or a device, whose reader has it.
+/// Reports the written file. Nothing is reported for a pipe or a device, whose reader has the content.
 fn told_file(
     session: &SessionSummary,
     path: &Path,
@@ -78,7 +78,7 @@ fn told_file(
     write(out, &format!("{} ({label}) is in {}, {}B.\n", session.id, path.display(), short(bytes)))
 }
 
-/// One line about the secrets of an export; none where there were none.
+/// Returns a line about the masked secrets of an export; none if there were none.
 pub(crate) fn told(masked: usize, format: ExportFormat) -> Option<String> {
     let how = match format {
         ExportFormat::Jsonl => ", and the hashes of its lines are new; --with-secrets makes an exact copy",
@@ -91,7 +91,8 @@ pub(crate) fn told(masked: usize, format: ExportFormat) -> Option<String> {
     }
 }
 
-/// Beside its place first, so that what was there stays if it fails midway. A pipe or device is written as it is.
+/// Writes to a temporary file beside the target first, so that an existing file survives a failure. A pipe or device is
+/// written directly.
 fn into_file(
     path: &Path,
     export: impl FnOnce(&mut BufWriter<File>) -> Result<usize, Failure>,

@@ -24,7 +24,7 @@ pub(crate) fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> Result
     out.write_all(&script).or_else(|error| write(out, "").map_err(|_| not_printed(&error)))
 }
 
-/// The manual page in roff, for `man -l -` or a file below `share/man/man1`.
+/// Prints the manual page in roff, for `man -l -` or a file below `share/man/man1`.
 pub(crate) fn man(args: &HelpArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let command = if args.path.is_empty() { whole_command() } else { find(&args.path)? };
     let mut page = Vec::new();
@@ -36,7 +36,7 @@ fn not_printed(error: &std::io::Error) -> Failure {
     Failure::error(format!("cannot print: {error}"))
 }
 
-/// The command at this path, under its whole name.
+/// Returns the command at this path, with its full name.
 fn find(path: &[String]) -> Result<Command, Failure> {
     let mut command = whole_command();
     command.build();

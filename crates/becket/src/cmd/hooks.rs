@@ -1,6 +1,6 @@
-//! `becket hooks`: the hooks that are configured here, with where each is from and if it runs; and a trial of one event.
+//! `becket hooks`: lists the configured hooks with their origin and state, and tries the hooks of one event.
 //!
-//! Listing runs nothing. A trial runs the hooks that would run, with an input that is made up.
+//! Listing runs nothing. A trial runs the hooks that would run, with a made-up input.
 
 use crate::args::{HooksCommandArgs, HooksWhat};
 use crate::cmd::sessions::write;
@@ -43,7 +43,7 @@ struct Here {
     trust: ContentTrust,
 }
 
-/// One hook in the list.
+/// A row of the list.
 struct Row {
     event: HookEvent,
     matcher: String,
@@ -106,7 +106,7 @@ impl Here {
         }
     }
 
-    /// A call of this event, with an input that is made up where none is given.
+    /// Returns a call of this event. Input that is not given is made up.
     fn call(&self, event: &str, tool: Option<&str>, input: Option<&str>) -> Result<HookCall, Failure> {
         let event = HookEvent::parse(event).ok_or_else(|| {
             let all: Vec<&str> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();

@@ -1,7 +1,7 @@
-//! A stored session opened as an agent, so that a command changes it by the same commands as a front end.
+//! A stored session opened as an agent, so that subcommands change it by the same commands as a front end.
 //!
-//! Owns how such an agent is made, sent a command and ended. What a command does is the agent's; what is printed is the
-//! subcommand's. Asks no model, unless the caller assembled an agent that has one.
+//! Owns creating such an agent, sending it commands and ending it. The agent carries commands out, and the subcommand
+//! prints. Calls no model, unless the caller built the agent with one.
 
 use crate::cmd::{not_saved, open};
 use crate::environment::Environment;
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, LocalSet};
 
-/// A model for work that asks none: it is known, and every request to it is refused.
+/// A model for work that needs none. Its facts are known, and every request to it is refused.
 pub(crate) struct NoModel(pub ModelInfo);
 
 fn refused() -> ModelError {
@@ -52,9 +52,9 @@ pub(crate) enum Answer {
     ContextChanged,
     CompactionPlanned(Box<CompactionPlan>),
     Compacted,
-    /// A compaction was undone, or counts again.
+    /// A compaction was undone, or redone.
     CompactionReverted(Seq),
-    /// There is nothing to do, and why.
+    /// There is nothing to do, with the reason.
     Nothing(String),
 }
 
@@ -65,13 +65,17 @@ pub(crate) struct Live {
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedReceiver<Event>,
     agent: JoinHandle<Arc<Mutex<Session>>>,
-    /// Warnings of the agent, for people.
+    /// Warnings of the agent for the user.
     pub warnings: Vec<String>,
 }
 
 impl Live {
-    /// Opens the session for writing. No model is asked, so no key is needed, and a configuration that cannot be read does
-    /// no harm.
+    /// Opens the session for writing. No model is called, so no key is needed, and an unreadable configuration does no
+    /// harm.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure for the user if the session cannot be opened.
     pub(crate) fn open(environment: &Environment, summary: &SessionSummary) -> Result<Self, Failure> {
         let mut session = open(environment, summary, ModelScope::no_model())?;
         let model = Remembered::of_view(session.view()).model;
@@ -103,7 +107,7 @@ impl Live {
         Ok(Self::run(crate::runtime()?, agent, handle))
     }
 
-    /// Runs an agent that was made elsewhere.
+    /// Runs an agent that the caller built.
     pub(crate) fn run(runtime: Runtime, agent: Agent, handle: AgentHandle) -> Self {
         let local = LocalSet::new();
         let AgentHandle { commands, events, .. } = handle;
@@ -112,7 +116,7 @@ impl Live {
             local.spawn_local(agent.run())
         };
         let mut live = Self { runtime, local, commands, events, agent, warnings: Vec::new() };
-        // Events of the start belong to no command.
+        // Events of the start do not answer any command.
         while let Some(event) = live.next() {
             if matches!(event, Event::SessionStarted { .. }) {
                 break;
@@ -127,7 +131,11 @@ impl Live {
         local.block_on(runtime, events.recv())
     }
 
-    /// Sends a command and waits for what answers it.
+    /// Sends a command and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure for the user if the agent refuses the command or ends.
     pub(crate) fn ask(&mut self, command: Command) -> Result<Answer, Failure> {
         let sent = self.local.block_on(&self.runtime, self.commands.send(command));
         sent.map_err(|_| Failure::error("the session ended before the command was taken"))?;
@@ -150,7 +158,11 @@ impl Live {
         Err(Failure::error("the session ended before the command was carried out"))
     }
 
-    /// Ends the agent. What it wrote must be on disk then.
+    /// Ends the agent.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure for the user if its entries could not be saved.
     pub(crate) fn end(self) -> Result<(), Failure> {
         let Self { runtime, local, commands, agent, .. } = self;
         drop(commands);

@@ -1,7 +1,7 @@
-//! `becket login`, `logout` and `auth status`: the keys in the user's own file, and which keys are in use.
+//! `becket login`, `logout` and `auth status`: the keys in the user's own file, and the keys in use.
 //!
-//! Owns reading a key without showing it, and the words about keys. A key is never printed, and never an argument: arguments are
-//! visible to others on this machine.
+//! Owns reading a key without showing it, and the messages about keys. A key is never printed and never an argument,
+//! because others on this machine can see arguments.
 
 use crate::args::{AuthStatusArgs, ConfigArgs, LoginArgs, LogoutArgs};
 use crate::cmd::sessions::write;
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::Path;
 
-/// A key is shorter; what is longer is a file by mistake.
+/// Most bytes of a key. A longer text is probably a file by mistake.
 const LONGEST: u64 = 16 * 1024;
 
 pub(crate) fn login(
@@ -78,7 +78,7 @@ pub(crate) fn logout(
     Ok(ExitStatus::Ok)
 }
 
-/// Exit code 0: there is a key; 1: there is none; 2: a provider refused its key.
+/// Prints which providers have a key. Exit code 0: there is a key; 1: there is none; 2: a provider refused its key.
 pub(crate) fn status(
     environment: &Environment,
     cwd: &Path,
@@ -165,11 +165,11 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
     Err(failure)
 }
 
-/// From the terminal without showing it, or from standard input.
+/// Reads a key from the terminal without showing it, or from standard input.
 fn read_key(provider: Option<&str>) -> Result<String, Failure> {
     let cannot = |e: std::io::Error| Failure::error(format!("the key cannot be read: {e}"));
     let text = if std::io::stdin().is_terminal() {
-        // The question is no part of what the command prints.
+        // The prompt goes to stderr, because it is not output of the command.
         let mut screen = std::io::stderr();
         let title =
             provider.and_then(vendor).map_or(provider.unwrap_or("your provider"), |vendor| vendor.title);

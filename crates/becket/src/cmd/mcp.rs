@@ -1,4 +1,4 @@
-//! `becket mcp`: MCP servers in the files, their states, and what of the project is allowed.
+//! `becket mcp`: MCP servers in the configuration files, their states, and the project's servers that are allowed.
 
 use crate::args::{AddArgs, McpCommandArgs, McpScope, McpWhat};
 use crate::environment::Environment;
@@ -51,7 +51,7 @@ fn said(out: &mut dyn Write, line: &str) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Ok)
 }
 
-/// The JSON of a server from the words of `add`.
+/// Returns the JSON of a server from the words of `add`.
 fn entry(add: &AddArgs) -> Result<Value, Failure> {
     let first = add.command.first().map(String::as_str).unwrap_or_default();
     let is_address = first.starts_with("http://") || first.starts_with("https://");
@@ -98,7 +98,7 @@ fn entry(add: &AddArgs) -> Result<Value, Failure> {
     Ok(Value::Object(entry))
 }
 
-/// The file of a scope.
+/// Returns the file of a scope.
 fn file(environment: &Environment, cwd: &Path, scope: McpScope) -> PathBuf {
     match scope {
         McpScope::Project => mcp::project_file(cwd),
@@ -106,7 +106,7 @@ fn file(environment: &Environment, cwd: &Path, scope: McpScope) -> PathBuf {
     }
 }
 
-/// The object of servers of a scope inside its file, made where it is missing.
+/// Returns the object of servers of a scope inside its file. Creates it if it is missing.
 fn servers_of<'a>(whole: &'a mut Value, cwd: &Path, scope: McpScope) -> Option<&'a mut Map<String, Value>> {
     let mut at = whole;
     if scope == McpScope::Local {
@@ -143,7 +143,7 @@ fn add_server(
     scope: McpScope,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    // A variable may be set where the server is used and not here.
+    // A variable may be set where the server is used, even if it is not set here.
     let (_, odd) = config::server(name, entry, &|_| Some("x".to_owned())).map_err(Failure::usage)?;
     if let Some(odd) = odd.first() {
         return Err(Failure::usage(odd.clone()));
@@ -159,7 +159,7 @@ fn add_server(
     servers.insert(name.to_owned(), entry.clone());
     write_whole(&path, &whole, scope)?;
     if scope == McpScope::Project {
-        // Whoever adds it has seen it.
+        // The user who adds a server has seen it.
         let text = entry.to_string();
         mcp::approve(environment, cwd, name, &text)
             .map_err(|e| Failure::error(format!("the server was added and is not allowed yet: {e}")))?;
@@ -242,7 +242,7 @@ fn as_json(server: &Configured, status: Option<&Status>) -> Value {
     })
 }
 
-/// One line about a server.
+/// Describes a server in one line.
 fn line(server: &Configured, status: Option<&Status>) -> String {
     let name = &server.config.name;
     let state = match status.map(|status| &status.state) {
@@ -325,7 +325,7 @@ fn get(
     Ok(ExitStatus::Ok)
 }
 
-/// A server that is configured, allowed or not.
+/// Returns a configured server, allowed or not.
 fn configured(environment: &Environment, cwd: &Path, name: &str) -> Result<Configured, Failure> {
     let mut found = mcp::found(environment, cwd, &[], false)?;
     found.servers.remove(name).ok_or_else(|| {
@@ -362,10 +362,10 @@ fn login(
     said(out, &format!("authorized: {name}"))
 }
 
-/// A line of standard input; `None` at its end.
+/// Reads a line of standard input; `None` at its end.
 async fn pasted_line() -> Option<String> {
     let (sender, received) = tokio::sync::oneshot::channel();
-    // A thread of its own: nothing can end a read from a terminal.
+    // Reads on its own thread, because a read from a terminal cannot be cancelled.
     std::thread::spawn(move || {
         let mut line = String::new();
         while std::io::stdin().read_line(&mut line).is_ok_and(|read| read > 0) {

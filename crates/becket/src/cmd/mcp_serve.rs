@@ -1,7 +1,7 @@
 //! `becket mcp serve`: becket's own tools for other programs, over standard input and output, with the same guard.
 //!
-//! Nobody can be asked here: what would ask is refused, with the rule that would allow it. Calls run one after the other. Offers
-//! the tools that work without a session of their own: no subagents, no `todo`, no `recall`.
+//! Nobody can be asked here. A call that needs a question is refused, with the rule that would allow it. Calls run one
+//! after the other. Offers only the tools that work without a session: no subagents, no `todo`, no `recall`.
 
 use crate::args::{Permissions, Run};
 use crate::environment::Environment;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Versions of the protocol, the newest first.
+/// Supported versions of the protocol, the newest first.
 const VERSIONS: &[&str] = &["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// Tools that need a session, or another way to ask.
 const NOT_OFFERED: &[&str] = &["todo", "recall", "task", "skill"];
@@ -99,7 +99,7 @@ impl Server {
         })
     }
 
-    /// The answer to a message; `None` for a notification.
+    /// Returns the answer to a message; `None` for a notification.
     async fn answer(&self, message: &Value) -> Option<Value> {
         let id = message.get("id")?;
         let method = message.get("method").and_then(Value::as_str)?;
@@ -186,7 +186,7 @@ impl Server {
     }
 }
 
-/// State that tools keep between calls; it ends with the process.
+/// State that tools keep between calls. It is lost when the process ends.
 #[derive(Default)]
 struct MemoryHost(Mutex<Kept>);
 

@@ -1,4 +1,4 @@
-//! Subcommands: each reads, prints and returns; what they share is here.
+//! Subcommands: each reads, prints and returns. Shared functions are here.
 
 pub(crate) mod audit;
 pub(crate) mod compact;
@@ -33,15 +33,15 @@ use becket_types::Millis;
 use std::io::Write as _;
 use std::path::Path;
 
-/// The newest session of a directory, for a person who names none.
+/// The newest session of a directory, for a command without a session argument.
 pub(crate) struct Newest {
     pub session: SessionSummary,
-    /// One line about a newer session that was passed over, because the model only failed in it.
+    /// A note about a newer session that was skipped because the model only failed in it.
     pub note: Option<String>,
 }
 
-/// The newest session of this directory that is not a subagent's. One in which the model never answered is taken only if
-/// there is no other: there is nothing in it to undo, export or continue.
+/// Returns the newest session of this directory that is not a subagent's. A session in which the model never answered
+/// is chosen only if there is no other, because it contains nothing to undo, export or continue.
 pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
     let root = environment.sessions_dir();
     let newest = store::most_recent(&root, cwd, |s| s.subagent_of().is_none())?;
@@ -60,7 +60,7 @@ pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
     Some(Newest { session, note: Some(note) })
 }
 
-/// The session a person means; the newest of this directory when nothing is said.
+/// Returns the session that the user named, or the newest of this directory.
 pub(crate) fn pick_session(
     environment: &Environment,
     cwd: &Path,
@@ -92,7 +92,7 @@ pub(crate) fn open(
     Session::open(&summary.dir, policy, scope).map_err(store_failure)
 }
 
-/// A session that is not there, ambiguous or taken is the user's to mend; a failing disk is not.
+/// Converts a storage error. The user can solve a missing, ambiguous or locked session, but not a failing disk.
 pub(crate) fn store_failure(error: StoreError) -> Failure {
     let in_use = matches!(error, StoreError::Locked { .. });
     let failure = match error {
@@ -106,7 +106,7 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
     Failure { in_use, ..failure }
 }
 
-/// A change that did not come to the disk, and why.
+/// Returns the failure for a change that was not saved, with the reason.
 pub(crate) fn not_saved(session: &mut Session) -> Failure {
     let notices = session.take_notices();
     let why = notices.first().and_then(|text| text.split(". ").next());
@@ -114,7 +114,7 @@ pub(crate) fn not_saved(session: &mut Session) -> Failure {
         .hint("free some space or make the directory writable, and do it again")
 }
 
-/// `2026-11-21 14:05` in the local time zone.
+/// Formats a time as `2026-11-21 14:05` in the local time zone.
 pub(crate) fn when(time: Millis) -> String {
     i64::try_from(time.0)
         .ok()
@@ -123,7 +123,7 @@ pub(crate) fn when(time: Millis) -> String {
         .unwrap_or_default()
 }
 
-/// 21,412 → `21k`; 900 → `900`.
+/// Shortens a number: 21,412 becomes `21k`, and 900 stays `900`.
 pub(crate) fn short(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),
@@ -133,12 +133,12 @@ pub(crate) fn short(n: u64) -> String {
     }
 }
 
-/// `1 message`, `2 messages`.
+/// Returns for example `1 message` or `2 messages`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// `text` on one line, at most `width` characters.
+/// Returns `text` on one line, with at most `width` characters.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let clean = becket_print::clean(&flat).into_owned();

@@ -1,4 +1,4 @@
-//! `becket models`: what becket knows of models, and what the configured servers say they have.
+//! `becket models`: the models that becket knows, and those that the configured servers list.
 
 use crate::args::{ConfigArgs, ModelsArgs};
 use crate::cmd::sessions::write;
@@ -36,7 +36,7 @@ pub(crate) fn run(
         }).collect::<Vec<_>>() });
         return write(out, &format!("{body}\n"));
     }
-    // Those that a server of yours offers come first: the table below them is long.
+    // The models of the user's own servers come first, because the table below is long.
     for (provider, result) in remote {
         match result {
             Err(e) => write(out, &format!("{provider}: {e}\n\n"))?,
@@ -74,7 +74,7 @@ pub(crate) fn run(
     )
 }
 
-/// The catalog, and the models of the configuration that it does not have.
+/// Returns the catalogue, and the configured models that it lacks.
 fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
     let mut known = catalog::all();
     for provider in endpoints.providers() {
@@ -93,12 +93,12 @@ fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
     known
 }
 
-/// A request can be sent: there is a key, or none is needed.
+/// True if requests can be sent: there is a key, or none is needed.
 fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool {
     endpoints.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some() || !endpoint.needs_key)
 }
 
-/// `* groq (Groq), key in GROQ_API_KEY`: the mark says that it can be used.
+/// Returns for example `* groq (Groq), key in GROQ_API_KEY`; the mark means that it can be used.
 fn heading(endpoints: &becket_model::Settings, name: &str, key: &str) -> String {
     let built_in = becket_config::vendor(name);
     let title = built_in.map(|vendor| format!(" ({})", vendor.title)).unwrap_or_default();
@@ -117,7 +117,7 @@ fn row(info: &ModelInfo) -> String {
     format!("{:<40} {:>7} {:>7}  {prices:>18}\n", info.id, short(info.window), short(info.max_output))
 }
 
-/// The models of one provider with their windows, or why there is no list.
+/// Models of one provider with their windows in tokens, or the reason why there is no list.
 type Served = Result<Vec<(String, Option<u64>)>, String>;
 
 /// Asks every provider that has a key or a configured address.

@@ -1,4 +1,4 @@
-//! `becket redo`: the undo that came last is taken back.
+//! `becket redo`: takes the last undo back.
 
 use crate::args::RedoArgs;
 use crate::cmd::live::{Answer, Live};

@@ -1,7 +1,7 @@
-//! `becket rewind`: back to before a message of the user's, for the conversation, the files, or both.
+//! `becket rewind`: goes back to before a message of the user, for the conversation, the files, or both.
 //!
-//! The conversation goes back by `revert` entries, one for each message, compaction and prune behind the place; nothing
-//! is deleted, and reverting those entries brings it back.
+//! The conversation goes back by `revert` entries, one for each message, compaction and prune after that place. Nothing
+//! is deleted, and reverting those entries restores it.
 
 use crate::args::RewindArgs;
 use crate::cmd::live::{Answer, Live};
@@ -51,7 +51,7 @@ pub(crate) fn run(
     }
 }
 
-/// Takes no lock: a session that runs can be listed, and forked at one of these.
+/// Lists the messages. Takes no lock, so a running session can be listed, and forked at one of its messages.
 fn list(prompts: &[Prompt], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if as_json {
         let rows: Vec<Value> = (1..)

@@ -1,5 +1,5 @@
-//! `becket sandbox`: a command confined as the model's commands are, so that anyone can try to break out; without a
-//! command, what confines commands here.
+//! `becket sandbox`: runs a command confined like the model's commands, so that anyone can try to break out. Without a
+//! command, shows what confines commands here.
 
 use crate::args::{LevelArg, SandboxArgs};
 use crate::environment::Environment;
@@ -47,17 +47,17 @@ pub(crate) fn run(
         .env("TMPDIR", &confined.temp)
         .status()
         .map_err(|e| Failure::error(format!("the command was not started: {e}")))?;
-    // The command itself learned no more than "403", or nothing at all.
+    // The command itself saw only "403", or nothing at all.
     for line in confined.pass.iter().flat_map(|pass| pass.refusals()) {
         let _ = writeln!(std::io::stderr(), "becket: the sandbox refused {}", becket_print::clean(&line));
     }
-    // As shells report the end of a program.
+    // Exit codes follow the convention of shells.
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
 }
 
-/// Says that the program is not there or cannot be run, with the exit code of a shell for that. The backends have words of
-/// their own, and codes that a command could have as well.
+/// Reports a program that is missing or cannot be run, with the exit code that a shell uses for that. The backends have
+/// messages of their own, and exit codes that a command could return as well.
 fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Option<ExitStatus> {
     let name = command.first()?;
     let shown = becket_print::clean(&name.to_string_lossy()).into_owned();
@@ -99,7 +99,7 @@ pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Writ
     Ok(())
 }
 
-/// The reach of commands at one level.
+/// Places that commands can reach at one level.
 pub(crate) struct LevelReach {
     pub level: SandboxLevel,
     pub backend: String,
@@ -122,7 +122,7 @@ pub(crate) fn levels(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Vec<Le
     [SandboxLevel::ReadOnly, SandboxLevel::Workspace].into_iter().map(reach).collect()
 }
 
-/// The network of a level in words. `given`: what its backend can give.
+/// Describes the network access of a level. `given`: the access that its backend can grant.
 fn network(config: &SandboxConfig, given: Network, level: SandboxLevel) -> String {
     match given {
         Network::Proxy => {

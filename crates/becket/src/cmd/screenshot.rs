@@ -1,4 +1,4 @@
-//! `becket screenshot`: what the terminal would show after a file of events, as SVG, PNG or text.
+//! `becket screenshot`: draws the terminal's content after a file of events, as SVG, PNG or text.
 
 use crate::args::ScreenshotArgs;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `becket undo`: the agent's plan is shown, asked about, and carried out. What undo, redo and rewind share is here.
+//! `becket undo`: shows the agent's plan, asks, and carries it out. Code shared by undo, redo and rewind is here.
 
 use crate::args::{Consent, UndoArgs};
 use crate::cmd::live::{Answer, Live};
@@ -20,9 +20,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Paths that are shown one by one.
+/// Most paths that are listed.
 const SHOWN: usize = 200;
-/// Sessions that are looked into for changes, when the newest has none.
+/// Most sessions that are searched for changes if the newest has none.
 const SESSIONS: usize = 50;
 
 pub(crate) fn run(
@@ -69,7 +69,7 @@ pub(crate) fn run(
     }
 }
 
-/// The newest session of this directory, other than `than`, that has changes to undo.
+/// Returns the newest session of this directory, other than `than`, that has changes to undo.
 fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) -> Option<SessionSummary> {
     let others = store::list(&environment.sessions_dir(), Some(cwd));
     let mut others = others.into_iter().filter(|s| s.id != than.id && s.subagent_of().is_none());
@@ -79,7 +79,7 @@ fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) 
         .find(|summary| history(summary).is_ok_and(|history| history.undoable().next().is_some()))
 }
 
-/// There is nothing to do, which is no failure.
+/// Reports that there is nothing to do, which is not a failure.
 pub(crate) fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
     let text = if as_json {
         json!({ "plan": null, "done": null, "nothing": why }).to_string()
@@ -102,19 +102,23 @@ impl Store for Stored {
     }
 }
 
-/// Files and messages of a stored session; nothing is locked or written.
+/// Reads the files and messages of a stored session. Locks and writes nothing.
 fn history(summary: &SessionSummary) -> Result<History, Failure> {
     let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
     let entries = store::read_entries(&summary.dir).map_err(store_failure)?;
     Ok(History::of(entries.flatten().flatten(), &blobs))
 }
 
-/// The user's messages of a stored session; nothing is locked or written.
+/// Returns the user's messages of a stored session. Locks and writes nothing.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the session cannot be read.
 pub(crate) fn prompts(summary: &SessionSummary) -> Result<Vec<Prompt>, Failure> {
     Ok(history(summary)?.prompts().to_vec())
 }
 
-/// One of these: its number, its id, or the beginning of it.
+/// Returns the message with this number, this id, or this beginning of an id.
 pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure> {
     let by_number = query.parse::<usize>().ok().and_then(|n| prompts.get(n.checked_sub(1)?));
     let by_id = || {
@@ -127,7 +131,7 @@ pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure>
     })
 }
 
-/// The user's messages, for choosing one.
+/// Lists the user's messages, for choosing one.
 pub(crate) fn list(prompts: &[Prompt]) -> String {
     let mut text = String::new();
     for (at, prompt) in prompts.iter().enumerate() {
@@ -143,7 +147,7 @@ pub(crate) fn list(prompts: &[Prompt]) -> String {
     text
 }
 
-/// Shows the plan, asks, has it carried out, and says what was done.
+/// Shows the plan, asks, has the agent carry it out, and prints the result.
 pub(crate) fn carry_out(
     mut live: Live,
     plan: &UndoPlan,
@@ -220,7 +224,7 @@ fn told(done: &UndoOutcome, kind: UndoKind) -> String {
     text
 }
 
-/// `--yes`, or yes on a terminal.
+/// True if `--yes` was given or the user answered yes on the terminal.
 pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Failure> {
     if consent.yes {
         return Ok(true);
@@ -237,7 +241,7 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
     Ok(line.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// A plan for people. Paths below `cwd` are shown from there.
+/// Describes a plan. Paths below `cwd` are shown relative to it.
 fn shown(plan: &UndoPlan, cwd: &Path, force: bool) -> String {
     let mut text = String::new();
     if let Some(back) = &plan.conversation {
@@ -284,7 +288,7 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool) -> String {
     becket_print::clean(&text).into_owned()
 }
 
-/// Names the turns that are meant, and says that newer ones are passed over.
+/// Names the turns of the plan, and reports that newer ones are skipped.
 fn heading(plan: &UndoPlan, text: &mut String) {
     let what = if plan.kind == UndoKind::Redo { "Done again" } else { "Taken back" };
     match plan.turns.as_slice() {

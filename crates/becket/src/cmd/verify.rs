@@ -1,8 +1,10 @@
-//! `becket verify`: is a session's ledger as it was written? The chain of hashes, and an anchor that is kept elsewhere.
+//! `becket verify`: checks that a session's ledger is unchanged, by its chain of hashes and by an anchor that is kept
+//! elsewhere.
 //!
-//! The chain shows lines that were changed, exchanged or taken out. It cannot show lines that are missing at the end, nor a
-//! ledger that somebody wrote again with hashes that fit. An anchor, the hash of the last line at some moment, shows both
-//! for everything before that moment, as long as the file of anchors is out of reach of whoever changes ledgers.
+//! The chain reveals lines that were changed, exchanged or removed. It cannot reveal lines that are missing at the end,
+//! or a ledger that was rewritten with matching hashes. An anchor is the hash of the last line at some moment. It
+//! reveals both for everything before that moment, as long as whoever changes ledgers cannot change the file of
+//! anchors.
 
 use crate::args::VerifyArgs;
 use crate::cmd::sessions::write;
@@ -19,21 +21,21 @@ use std::fs::OpenOptions;
 use std::io::{Read as _, Write};
 use std::path::Path;
 
-/// Anchors of more bytes than this are no file of anchors.
+/// Largest file of anchors in bytes.
 const MOST: u64 = 64 << 20;
 
-/// One line of a file of anchors: where a ledger ended at some moment.
+/// A line of a file of anchors: the end of a ledger at some moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Anchor {
     session: SessionId,
-    /// Commits up to there, and their bytes.
+    /// Commits up to that moment, and their size in bytes.
     commits: u64,
     bytes: u64,
-    /// The hash of the last of them.
+    /// The hash of the last commit.
     head: String,
 }
 
-/// Result of a reading.
+/// Result of reading a ledger.
 #[derive(Default)]
 struct Found {
     commits: u64,
@@ -103,7 +105,7 @@ fn report(found: &Found, session: SessionId, anchors: usize, recorded: bool) -> 
     text
 }
 
-/// Reads the ledger once and checks the chain and the anchors on the way.
+/// Reads the ledger once, and checks the chain and the anchors on the way.
 fn read(dir: &Path, anchors: &[Anchor]) -> Result<Found, Failure> {
     let mut reader = ledger::read(dir).map_err(store_failure)?;
     let mut found = Found::default();
@@ -135,15 +137,14 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<Found, Failure> {
     Ok(found)
 }
 
-/// The hash that a line ends with.
+/// Returns the hash that a line ends with.
 fn hash_of(line: &[u8]) -> String {
     let end = line.len().saturating_sub(2);
     let hash = line.get(end.saturating_sub(64)..end).unwrap_or_default();
     String::from_utf8_lossy(hash).into_owned()
 }
 
-/// The anchors of one session. A file that is not there holds none.
-/// `new`: the file may not be there yet.
+/// Returns the anchors of one session. A missing file contains none, but that is an error unless `new` is set.
 fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Failure> {
     let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
     let opened = match std::fs::File::open(file) {

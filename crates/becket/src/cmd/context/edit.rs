@@ -1,5 +1,5 @@
-//! Changes of the context by hand from the command line: the agent's plan is shown with what it does to the cache, asked
-//! about, and carried out.
+//! Changes of the context from the command line: shows the agent's plan with its effect on the cache, asks, and carries
+//! it out.
 
 use crate::args::ContextArgs;
 use crate::cmd::live::{Answer, Live};

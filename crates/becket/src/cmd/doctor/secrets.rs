@@ -1,7 +1,7 @@
-//! `becket doctor --secrets`: where secrets lie in the files of a folder and in its sessions.
+//! `becket doctor --secrets`: finds secrets in the files of a folder and in its sessions.
 //!
-//! Looks at text files that git does not ignore, and at the stored sessions of this folder. Prints the place, the kind and the
-//! first letters, never more: what is printed here may end in a log. Changes nothing.
+//! Searches text files that git does not ignore, and the stored sessions of this folder. Prints only the place, the
+//! kind and the first letters, because the output may end up in a log. Changes nothing.
 
 use crate::cmd::count;
 use crate::cmd::sessions::write;
@@ -14,11 +14,11 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::path::Path;
 
-/// Larger files are not looked at: data, not settings.
+/// Larger files are skipped: they contain data, not settings.
 const LARGEST: u64 = 4 << 20;
-/// Files that are looked at; the rest is named as not looked at.
+/// Most files that are searched. The number of other files is reported.
 const MOST_FILES: usize = 50_000;
-/// Findings that are printed.
+/// Most findings that are printed.
 const MOST: usize = 1_000;
 /// Letters of a secret that are shown.
 const SHOWN: usize = 4;
@@ -35,7 +35,7 @@ struct Report {
     secrets: Vec<Secret>,
     files: usize,
     sessions: usize,
-    /// Why something was not looked at.
+    /// Reasons why something was not searched.
     left: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
 
 fn files(cwd: &Path, report: &mut Report) {
     let mut walk = ignore::WalkBuilder::new(cwd);
-    // Settings often lie in hidden files.
+    // Settings are often in hidden files.
     walk.hidden(false)
         .require_git(false)
         .follow_links(false)
@@ -127,7 +127,7 @@ fn files(cwd: &Path, report: &mut Report) {
     }
 }
 
-/// The ledgers of the sessions in this folder, line by line.
+/// Searches the ledgers of the sessions in this folder, line by line.
 fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) {
     let (found, _) =
         becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), Some(cwd));

@@ -1,11 +1,11 @@
-//! A tool call written as people write rules: `Bash(git push)`, `Read(src/main.rs)`, `WebFetch(docs.rs)`.
+//! Parses a tool call written like a rule: `Bash(git push)`, `Read(src/main.rs)`, `WebFetch(docs.rs)`.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_types::{Access, Effect};
 use std::path::{Path, PathBuf};
 
-/// A call, with what it would touch.
+/// A call, and the access that it needs.
 pub(super) struct Call {
     pub text: String,
     /// The tool's name in lower case.
@@ -46,7 +46,7 @@ impl Call {
     }
 }
 
-/// Names of tools as rules write them, without those that [`Call::parse`] knows by itself only.
+/// Names of tools as rules write them, except those that [`Call::parse`] handles itself.
 const NAMES: [&str; 12] = [
     "Bash",
     "Read",
@@ -62,7 +62,11 @@ const NAMES: [&str; 12] = [
     "Task",
 ];
 
-/// `Err`: the name that comes nearest to that of a tool which does not exist. `plain`: in lower case, without `_`.
+/// Checks the name of a tool, given in lower case and without `_` (`plain`).
+///
+/// # Errors
+///
+/// Returns the most similar name if there is no such tool.
 fn known(plain: &str) -> Result<(), &'static str> {
     let is_it = |name: &str| name.replace('_', "").eq_ignore_ascii_case(plain);
     if crate::toolbox::specs().iter().any(|spec| is_it(&spec.name)) {
@@ -72,7 +76,7 @@ fn known(plain: &str) -> Result<(), &'static str> {
     Err(NAMES.into_iter().min_by_key(distance).unwrap_or("Bash"))
 }
 
-/// The tool's name, and what stands between the parentheses.
+/// Splits text into the tool's name and the text between the parentheses.
 pub(super) fn split(text: &str) -> Option<(&str, Option<&str>)> {
     let text = text.trim();
     let (name, inner) = match text.split_once('(') {
@@ -84,7 +88,7 @@ pub(super) fn split(text: &str) -> Option<(&str, Option<&str>)> {
     (named && inner.is_none_or(|inner| !inner.trim().is_empty())).then_some((name, inner))
 }
 
-/// A path as rules write it: `~/` is the home folder, `//` the root of the file system.
+/// Resolves a path as rules write it: `~/` is the home folder, `//` the root of the file system.
 fn file(text: &str, environment: &Environment, cwd: &Path) -> PathBuf {
     let text = text.trim();
     let path = match (text.strip_prefix("~/"), text.strip_prefix("//"), &environment.home) {
@@ -95,7 +99,7 @@ fn file(text: &str, environment: &Environment, cwd: &Path) -> PathBuf {
     becket_tool::paths::resolve(cwd, &path).unwrap_or_else(|_| becket_types::lexical(&cwd.join(&path)))
 }
 
-/// `domain:host` of an address, a host or a rule's own form.
+/// Returns `domain:host` for an address, a host or a rule's own form.
 fn domain(text: &str) -> String {
     let text = text.trim();
     if text.starts_with("domain:") {

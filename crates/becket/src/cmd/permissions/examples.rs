@@ -1,5 +1,5 @@
-//! `becket permissions test FILE`: rules with the calls that they must match and must not match, and calls with the decision
-//! that the rules in force must come to. Made for CI: the exit code is 0 only if all of them hold.
+//! `becket permissions test FILE`: checks rules against calls that they must and must not match, and the rules in force
+//! against expected decisions. Made for CI: the exit code is 0 only if all of them hold.
 
 use super::Rights;
 use super::call::{Call, split};
@@ -21,7 +21,7 @@ struct Cases {
     call: Vec<CallCase>,
 }
 
-/// One rule with examples. An example is a call, or what stands in the parentheses of one of the rule's tool.
+/// A rule with examples. An example is a call, or only the text between the parentheses of a call of the rule's tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleCase {
@@ -34,7 +34,7 @@ struct RuleCase {
     not_match: Vec<String>,
 }
 
-/// One call, with the decision of the rules in force.
+/// A call, with the expected decision of the rules in force.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallCase {
@@ -48,7 +48,7 @@ fn allow() -> Verb {
     Verb::Allow
 }
 
-/// One line of the report.
+/// A line of the report.
 struct Outcome {
     ok: bool,
     subject: String,
@@ -127,7 +127,7 @@ fn rule_case(
     Ok(())
 }
 
-/// A guard that knows this rule and no other.
+/// Returns a guard that has only this rule.
 fn alone(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<Guard, Failure> {
     let rule = std::slice::from_ref(&case.rule);
     let none: &[String] = &[];
@@ -181,7 +181,7 @@ fn json_report(outcomes: &[Outcome], failed: usize) -> String {
     )
 }
 
-/// The failures, and a line with the counts.
+/// Returns the failures, and a line with the counts.
 fn text_report(outcomes: &[Outcome], failed: usize) -> String {
     let line = |o: &Outcome| {
         let text = format!(

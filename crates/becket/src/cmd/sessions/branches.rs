@@ -1,4 +1,4 @@
-//! Sessions as branches of one another: forked at a message, shown as a tree, compared. To jump to one: `becket --resume`.
+//! Sessions as branches: fork at a message, show the tree, compare two sessions. `becket --resume` switches to one.
 
 use super::{searched, write};
 use crate::args::SessionsWhat;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// Messages of one side that are shown.
+/// Most messages of one side that are shown.
 const SHOWN: usize = 20;
 
 pub(super) fn run(
@@ -36,7 +36,7 @@ pub(super) fn run(
                 |query: &String| Reading::of(environment, pick_session(environment, cwd, Some(query))?);
             let (one, other) = (read(one)?, read(other)?);
             let (first, second) = (one.all_entries()?, other.all_entries()?);
-            // A fork has the entries of its source; only the first one names another session.
+            // A fork has the entries of its source, except the first one, which names its own session.
             let same = first.iter().zip(&second).skip(1).take_while(|(a, b)| a == b).count() + 1;
             compare(&Side::of(one, first, same), &Side::of(other, second, same), *json, out)
         }
@@ -93,7 +93,7 @@ fn fork(
     write(out, &text)
 }
 
-/// The last entry before the message that is meant; `@N` is entry N itself.
+/// Returns the last entry before the message that the query names. `@N` is entry N itself.
 fn place(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
     if let Some(number) = query.strip_prefix('@') {
         let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
@@ -146,7 +146,7 @@ fn tree(
     write(out, &text)
 }
 
-/// The session that another one was forked from, or works for.
+/// Returns the session that this one was forked from, or that its subagent works for.
 fn above(session: &SessionSummary) -> Option<SessionId> {
     session.forked_from.map(|(from, _)| from).or_else(|| session.subagent_of().map(|of| of.session))
 }
@@ -170,20 +170,20 @@ fn branch(
         when(session.updated),
         one_line(session.label(), 60)
     );
-    // A fork and a subagent are always younger than what they are of, so this ends.
+    // A fork or subagent is always younger than its parent, so the recursion ends.
     for child in children.get(&session.id).into_iter().flatten() {
         branch(child, children, depth + 1, text);
     }
 }
 
-/// One of two sessions that are compared.
+/// One of the two compared sessions.
 struct Side {
     summary: SessionSummary,
     messages: Vec<Message>,
     all: Spent,
-    /// By what only this one has.
+    /// Usage of the entries that only this session has.
     own: Spent,
-    /// Changed since the two parted.
+    /// Files that were changed since the sessions diverged.
     files: BTreeSet<String>,
 }
 
@@ -201,7 +201,7 @@ impl Spent {
 }
 
 impl Side {
-    /// `same`: so many entries are the other one's too.
+    /// `same`: the number of entries that both sessions share.
     fn of(reading: Reading, entries: Vec<Entry>, same: usize) -> Self {
         let mut side = Self {
             summary: reading.summary,

@@ -1,5 +1,5 @@
-//! Sessions named, tagged, put away, thrown away and brought back. What is said of a session is an entry of its ledger; the
-//! trash is a folder beside the sessions.
+//! Renames, tags, archives, removes and restores sessions. Titles and tags are entries of the ledger, and the trash is
+//! a folder beside the sessions.
 
 use super::{line, row, write};
 use crate::args::{SessionsWhat, Several};
@@ -98,7 +98,7 @@ fn tag(
     as_json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    // A list reads the ends of long ledgers only; here every entry counts.
+    // The list of sessions reads only the ends of long ledgers. Here every entry counts.
     let mut now: Vec<String> = Vec::new();
     for entry in store::read_entries(&summary.dir).map_err(store_failure)?.flatten().flatten() {
         if let EntryKind::State { key, value } = entry.kind
@@ -211,7 +211,7 @@ fn restore(
     write(out, &format!("{}{} is back.\n", summary.id, with_subagents(below)))
 }
 
-/// That the sessions of its subagents go where it goes.
+/// Returns a note that the sessions of its subagents move with it.
 fn with_subagents(count: usize) -> String {
     match count {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! Tokens, cost and tools, by day and project: as a table, as JSON, or as a page with charts that needs nothing else.
+//! Tokens, cost and tools by day and project: as a table, as JSON, or as a self-contained page with charts.
 
 use super::{searched, write};
 use crate::cmd::{count, one_line, short};
@@ -60,7 +60,7 @@ fn date(day: u64) -> String {
     jiff::Timestamp::from_second(seconds).map(|t| t.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
 }
 
-/// Sums over projects, by day.
+/// Sums all projects by day.
 fn by_day(figures: &Figures) -> BTreeMap<u64, (u64, u64, u64, f64)> {
     let mut days: BTreeMap<u64, (u64, u64, u64, f64)> = BTreeMap::new();
     for d in &figures.days {
@@ -185,7 +185,7 @@ fn page(figures: &Figures, days: u64) -> String {
     out
 }
 
-/// Horizontal bars with their names and values.
+/// Draws horizontal bars with their names and values.
 fn bars(title: &str, rows: &[(String, f64)], value: impl Fn(f64) -> String) -> String {
     let most = rows.iter().map(|(_, n)| *n).fold(0.0, f64::max);
     let mut out = format!("<h2>{}</h2>", escape(title));
