@@ -1,9 +1,9 @@
-//! Kinds of subagents: the built-in ones, and those that Markdown files describe.
+//! Kinds of subagents: the built-in ones, and those described by Markdown files.
 //!
-//! Owns where the files are and what their frontmatter means (`name`, `description`, `tools`, `disallowedTools`, `model`; the
-//! rest is the prompt). A project's count where it is trusted, and go before the user's, and these before the built-in ones.
-//! Files are read within bounds; what cannot be read is left out with a warning. Rights are not given here: a subagent has at
-//! most those of the session.
+//! Owns the locations of the files and the meaning of their frontmatter (`name`, `description`, `tools`,
+//! `disallowedTools`, `model`); the rest of a file is the prompt. The files of a trusted project override the user's,
+//! and those override the built-in kinds. Files are read up to a limit, and a file that cannot be read is left out with
+//! a warning. A file cannot grant permissions: a subagent has at most those of the session.
 
 use crate::environment::Environment;
 use crate::trust::{Brought, folders};
@@ -12,11 +12,11 @@ use becket_tool_skill::Head;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Files that are read at most, and of each so much.
+/// Most files that are read, and most bytes of each.
 const MOST: usize = 100;
 const BYTES: u64 = 64 * 1024;
 
-/// Names of tools in other agents' files, and what they are here. Case and `_` do not matter.
+/// Names of tools in other agents' files, and the names of the same tools here. Case and `_` are ignored.
 const NAMES: [(&str, &str); 6] = [
     ("todowrite", "todo"),
     ("multiedit", "edit"),
@@ -25,10 +25,10 @@ const NAMES: [(&str, &str); 6] = [
     ("ls", "read"),
     ("shell", "bash"),
 ];
-/// With no other tools than these, a subagent changes nothing.
+/// A subagent that has only these tools changes nothing.
 const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 
-/// All kinds, those of the project first, and what people should know.
+/// Returns all kinds, those of the project first, and notes for the user.
 pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
     let root = crate::settings::project_root(cwd);
     let mut dirs = if trusted { folders(Brought::Agents, &root, cwd) } else { Vec::new() };
@@ -51,7 +51,11 @@ pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Ve
     (kinds, warnings)
 }
 
-/// Kinds from an object of agents by name, as an SDK gives them, and what people should know. `Err` says what is wrong.
+/// Parses kinds from an object of agents by name, as an SDK sends it. Also returns notes for the user.
+///
+/// # Errors
+///
+/// Returns what is wrong with the object.
 pub(crate) fn of_json(agents: &serde_json::Value) -> Result<(Vec<Kind>, Vec<String>), String> {
     let agents = agents.as_object().ok_or("an object of agents by name is expected")?;
     let (mut kinds, mut warnings) = (Vec::new(), Vec::new());
@@ -83,7 +87,7 @@ pub(crate) fn of_json(agents: &serde_json::Value) -> Result<(Vec<Kind>, Vec<Stri
     Ok((kinds, warnings))
 }
 
-/// The Markdown files of a folder, by name.
+/// Returns the Markdown files of a folder, sorted by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let Ok(listing) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut files: Vec<PathBuf> = listing
@@ -131,10 +135,10 @@ fn kind(path: &Path, text: &str) -> Result<Kind, String> {
     })
 }
 
-/// The names of these tools as they are here, in small letters.
+/// Translates names of tools to the names here, in lower case.
 fn here(names: &[String]) -> Vec<String> {
     let own = |name: &String| {
-        // `Bash(git *)` is about the tool as a whole: rules decide about calls.
+        // `Bash(git *)` names the whole tool here, since rules decide about calls.
         let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
         let plain = name.replace('_', "");
         NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())

@@ -1,4 +1,5 @@
-//! Keys of AWS, as its own tools find them: variables first, then the profile's entry in the files of `~/.aws`.
+//! AWS credentials, found in the same order as by AWS's own tools: variables first, then the profile's entry in the
+//! files of `~/.aws`.
 
 use crate::environment::Environment;
 use becket_model::{AwsKeys, Secret};
@@ -7,10 +8,10 @@ use std::path::PathBuf;
 
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The keys, if there are any.
+/// Returns the credentials, if there are any.
 pub(crate) fn keys(environment: &Environment) -> Option<AwsKeys> {
     let named = environment.var("AWS_PROFILE");
-    // A profile that is named goes before keys of the environment only where those are not there.
+    // Credentials in variables win, even if a profile is named.
     if let (Some(id), Some(secret)) =
         (environment.var("AWS_ACCESS_KEY_ID"), environment.var("AWS_SECRET_ACCESS_KEY"))
     {
@@ -30,7 +31,7 @@ pub(crate) fn keys(environment: &Environment) -> Option<AwsKeys> {
     })
 }
 
-/// The region: of a variable, else of the profile.
+/// Returns the region from a variable, else from the profile.
 pub(crate) fn region(environment: &Environment) -> Option<String> {
     let named = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(|name| environment.var(name));
     if let Some(region) = named {

@@ -1,13 +1,13 @@
-//! The guard's view of files: names in a folder, and the text of small files.
+//! The guard's access to files: names in a folder, and the text of small files.
 //!
-//! A folder or file that cannot be read in full is an error, never an empty answer. The guard then asks the user.
+//! A folder or file that cannot be read completely is an error, never an empty answer. The guard then asks the user.
 
 use becket_guard::Files;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A larger configuration of git is no ordinary one.
+/// Most bytes of a file. A git configuration that is larger is not an ordinary one.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The file system as it is.

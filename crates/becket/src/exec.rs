@@ -1,8 +1,8 @@
-//! `becket exec`: a run with the arguments, the lines and the exit codes of `codex exec`.
+//! `becket exec`: a run with the arguments, the output lines and the exit codes of `codex exec`.
 //!
-//! Translates and does nothing else: its arguments become those of a run. Levels of the sandbox are those words:
-//! `read-only` reads and runs confined commands, `workspace-write` also changes files of the workspace, and
-//! `danger-full-access` is asked about nothing. Nobody is asked in any of them, so what would ask is denied.
+//! Only translates: its arguments become those of a run. The sandbox levels have these meanings: `read-only` reads and
+//! runs confined commands, `workspace-write` also changes files of the workspace, and `danger-full-access` asks about
+//! nothing. Nobody can be asked at any level, so calls that need a question are denied.
 
 use crate::args::{ExecArgs, ExecOptions, ExecWhat, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
@@ -14,10 +14,10 @@ use clap::Parser as _;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Bytes of an image file.
+/// Largest image file in bytes.
 const MOST_BYTES: u64 = 20 * 1024 * 1024;
 
-/// Settings of `-c` that change nothing here, and lose nothing by it.
+/// Settings of `-c` that are harmless to ignore.
 const WITHOUT_EFFECT: [&str; 9] = [
     "approval_policy",
     "model_provider",
@@ -31,6 +31,10 @@ const WITHOUT_EFFECT: [&str; 9] = [
 ];
 
 /// Runs to the end.
+///
+/// # Errors
+///
+/// Returns a failure for the user if an argument is wrong or the run cannot begin.
 pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitStatus, Failure> {
     if environment.var("OPENAI_API_KEY").is_none()
         && let Some(key) = environment.var("CODEX_API_KEY").map(str::to_owned)
@@ -45,7 +49,7 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     settings.driven = true;
     settings.format = if json { Format::Codex } else { Format::Text };
     let status = crate::runtime()?.block_on(crate::headless::run(environment, settings))?;
-    // Scripts know 0 and 1.
+    // Scripts expect only 0 and 1.
     Ok(match status {
         ExitStatus::Ok | ExitStatus::PermissionDenied | ExitStatus::NotSaved => ExitStatus::Ok,
         ExitStatus::Usage | ExitStatus::Interrupted | ExitStatus::Terminated => status,
@@ -61,7 +65,7 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
     run.output.output_format = OutputFormat::Text;
     run.prompt = prompt;
     if let Some(ExecWhat::Resume { session, prompt, last }) = what {
-        // With --last the one word is the task.
+        // With `--last`, a single word is the task.
         let (session, task) = if last { (None, session.or(prompt)) } else { (session, prompt) };
         run.prompt = task;
         match session {
@@ -86,7 +90,7 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
     Ok(run)
 }
 
-/// A bare name is one of OpenAI's wire, as everywhere in these scripts.
+/// A bare name is a model of OpenAI, as in scripts for `codex exec`.
 fn model(name: &str) -> String {
     match becket_model::ModelRef::parse(name) {
         Ok(_) => name.to_owned(),
@@ -141,7 +145,7 @@ fn configured(
     Ok(())
 }
 
-/// A value of `-c`: a TOML string without its quotes, else the text as it is.
+/// Returns a value of `-c`: a TOML string without its quotes, any other text unchanged.
 fn text(value: &str) -> String {
     let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match quoted {

@@ -1,7 +1,7 @@
-//! The hooks of a run: found in becket's configuration and in `.claude/settings.json`, trusted by content where the project
-//! brings them, and handed to the agent.
+//! The hooks of a run: found in becket's configuration and in `.claude/settings.json`, trusted by content if the
+//! project brings them, and passed to the agent.
 //!
-//! Without any configured hook no engine is made. What a hook means is `becket_hooks`' business.
+//! If no hook is configured, no engine is created. `becket_hooks` defines what a hook means.
 
 use crate::environment::Environment;
 use crate::settings::project_root;
@@ -22,24 +22,24 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Claude's settings, with the scope that each has.
+/// Claude Code's managed settings.
 const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.json";
 
-/// A `hooks` table as it was found.
+/// A `hooks` table and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub source: Source,
     pub value: Value,
 }
 
-/// Everything that was found, and what could not be read.
+/// All tables that were found, and what could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub found: Vec<Found>,
     pub warnings: Vec<String>,
 }
 
-/// The engine as the agent knows it.
+/// Adapts the engine to the agent's interface.
 #[derive(Debug)]
 struct Adapter(Engine);
 
@@ -57,7 +57,7 @@ impl Hooks for Adapter {
     }
 }
 
-/// The agent's side of an engine.
+/// Wraps an engine for the agent.
 pub(crate) fn for_agent(engine: &Engine) -> Arc<dyn Hooks> {
     Arc::new(Adapter(engine.clone()))
 }
@@ -108,7 +108,7 @@ fn shown(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// The `hooks` of a settings file of Claude Code. Comments and trailing commas are let pass.
+/// Returns the `hooks` of a settings file of Claude Code. Comments and trailing commas are allowed.
 fn of_claude(path: &Path) -> Result<Option<Value>, String> {
     let Some(text) = becket_config::read_text(path).map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -123,7 +123,7 @@ fn of_claude(path: &Path) -> Result<Option<Value>, String> {
         .cloned())
 }
 
-/// The item that trust is about, for a `hooks` table of the project.
+/// Returns the item to be trusted for a `hooks` table of the project.
 pub(crate) fn item(found: &Found, root: &Path, cwd: &Path) -> Item {
     let parsed = becket_hooks::parse(&found.value, &found.source);
     let commands: Vec<String> = parsed
@@ -144,14 +144,14 @@ pub(crate) fn item(found: &Found, root: &Path, cwd: &Path) -> Item {
     Item { kind: "hooks".to_owned(), name: found.source.place.clone(), content }
 }
 
-/// Items of the project here that trust is about.
+/// Returns the items of the project here that need trust.
 pub(crate) fn items(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<Item> {
     let root = project_root(cwd);
     let found = search(environment, cwd, settings).found.into_iter().filter(|found| found.source.confined);
     found.map(|found| item(&found, &root, cwd)).collect()
 }
 
-/// The groups that may run, and what people should know.
+/// Returns the groups that may run, and notes for the user.
 pub(crate) fn groups(
     environment: &Environment,
     cwd: &Path,
@@ -175,7 +175,7 @@ pub(crate) fn groups(
     (groups, warnings)
 }
 
-/// An engine for these groups.
+/// Creates an engine for these groups.
 pub(crate) fn engine(
     environment: &Environment,
     cwd: &Path,
@@ -197,16 +197,16 @@ pub(crate) fn engine(
     )
 }
 
-/// Permission rules as conditions of hooks: a rule fits if it would deny the call.
+/// Returns permission rules as conditions of hooks: a rule fits if it would deny the call.
 fn fits(environment: &Environment, roots: &[PathBuf]) -> Fits {
     let (roots, home) = (roots.to_vec(), environment.home.clone().unwrap_or_else(|| PathBuf::from("/")));
     Arc::new(move |rule, tool, input| crate::assemble::rule_fits(rule, tool, input, &roots, &home))
 }
 
-/// Tokens that the answer to a prompt hook may have.
+/// Most tokens of the answer to a prompt hook.
 const MAX_ANSWER: u64 = 2_000;
 
-/// Answers questions of hooks with the session's model, or with the one that the hook names.
+/// Answers questions of hooks with the session's model, or with the model that the hook names.
 pub(crate) fn ask(model: Arc<dyn Model>, find: FindModel, blobs: Arc<dyn Blobs>) -> Ask {
     Arc::new(move |question| {
         let (model, find, blobs) = (Arc::clone(&model), Arc::clone(&find), Arc::clone(&blobs));

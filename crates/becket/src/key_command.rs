@@ -1,7 +1,7 @@
 //! Keys that a program prints: `providers.NAME.key_command`.
 //!
-//! Owns running the program, reading what it prints, and how long that is used. Only the user's own configuration names such a
-//! program. One request at a time asks; the others wait for its answer. What the program prints is never shown.
+//! Owns running the program, parsing its output, and the lifetime of a key. Only the user's own configuration can name
+//! such a program. One request at a time runs it, and the others wait for its result. The output is never shown.
 
 use becket_model::{Secret, TokenSource};
 use serde_json::Value;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A program that takes longer waits for something that nobody answers.
+/// Longest time for the program. A slower one probably waits for input that nobody gives.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// A key that comes without a lifetime is used for so long.
+/// Lifetime of a key that is printed without one.
 const USUAL: Duration = Duration::from_mins(5);
-/// A token is given up so long before its end: a request may take a while to arrive.
+/// A token is replaced this long before it expires, because a request may take a while to arrive.
 const EARLY: Duration = Duration::from_secs(30);
 
 struct Held {
@@ -22,7 +22,7 @@ struct Held {
     until: Instant,
 }
 
-/// The key of this provider, from its program.
+/// Returns the source of this provider's key, which runs the program.
 pub(crate) fn source(provider: &str, command: &[String]) -> TokenSource {
     let held: Arc<Mutex<Option<Held>>> = Arc::default();
     let (provider, command) = (provider.to_owned(), command.to_vec());
@@ -60,7 +60,7 @@ async fn run(command: &[String]) -> Result<(String, Duration), String> {
     parse(&String::from_utf8(output.stdout).map_err(|_| "printed something that is not text")?)
 }
 
-/// A key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.
+/// Parses a key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.
 fn parse(text: &str) -> Result<(String, Duration), String> {
     let text = text.trim();
     let (key, lifetime) = match serde_json::from_str::<Value>(text) {

@@ -1,8 +1,8 @@
-//! becket: the binary. Arguments, wiring, subcommands; nothing else.
+//! becket: the binary. Contains arguments, wiring and subcommands; nothing else.
 //!
-//! Owns everything that touches the surroundings of the process: it is the only crate that prints, exits, or reads HOME
-//! and the environment. Holds no agent logic: what is meant by the arguments ([`settings`]) is handed to the libraries
-//! ([`assemble`]), and events are handed to a front end ([`headless`], [`interactive`]).
+//! Owns all access to the environment of the process: it is the only crate that prints, exits, or reads HOME and other
+//! variables. Contains no agent logic. [`settings`] interprets the arguments, [`assemble`] builds the agent from the
+//! libraries, and a front end ([`headless`], [`interactive`]) handles the events.
 
 mod agents;
 mod args;
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
             failure.status
         }
     };
-    // Threads that wait for stdin must not hold the process.
+    // Threads that wait for stdin must not keep the process alive.
     let _ = io::stdout().flush();
     exit(status)
 }
@@ -83,7 +83,7 @@ fn exit(status: ExitStatus) -> ExitCode {
     std::process::exit(i32::from(status.code()))
 }
 
-/// With `--json`, a program reads stdout: it gets the error there, too.
+/// Prints the failure as JSON on stdout if `--json` was given, because a program reads stdout.
 fn tell_as_json(failure: &Failure) {
     let mut words = std::env::args_os().skip(1);
     let is_command = words
@@ -124,7 +124,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         Ok(run) => run,
         Err(error) => return mistyped(&error, &arguments),
     };
-    // A program sends messages: there is no terminal to show anything in.
+    // A program sends messages, so there is no terminal to draw on.
     run.print |= run.output.input_format == args::InputFormat::StreamJson;
     let print = run.print;
     let mut draft = None;
@@ -133,7 +133,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         if found.instead.is_some() || !may_ask {
             return Err(no_task(&found));
         }
-        // Enter sends it; until then nothing is spent.
+        // The text is sent only when the user presses Enter. Until then it costs nothing.
         draft = run.prompt.take();
     }
     let environment = storage::place(Environment::read())?;
@@ -147,7 +147,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
 }
 
-/// Arguments that clap refuses. A mistyped command gets the command that was meant, whatever follows it.
+/// Handles arguments that clap refuses. A mistyped command gets a suggestion, whatever follows it.
 fn mistyped(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
     match args::not_a_command(arguments).filter(|_| is_extra) {
@@ -172,10 +172,10 @@ fn no_task(found: &NotATask) -> Failure {
     }
 }
 
-/// "File size limit exceeded", the same number on Linux and macOS.
+/// SIGXFSZ, "File size limit exceeded": the same number on Linux and macOS.
 const SIGXFSZ: i32 = 25;
 
-/// One thread: see `docs/decisions/0003-one-thread.md`.
+/// Creates a runtime with one thread: see `docs/decisions/0003-one-thread.md`.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let failed = |e: io::Error| Failure::error(format!("cannot start: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -183,15 +183,15 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .max_blocking_threads(16)
         .build()
         .map_err(failed)?;
-    // A file that would outgrow `ulimit -f` is an error of that write like any other, and not the end of the process.
-    // The handler outlives its stream; programs that are run start with the default again.
+    // A write beyond `ulimit -f` then fails like any other write instead of ending the process. The handler outlives
+    // its stream. Programs that becket starts get the default handler again.
     let inside = runtime.enter();
     drop(signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?);
     drop(inside);
     Ok(runtime)
 }
 
-/// Help and version go to stdout, mistakes to stderr with code 2, and with `--json` to stdout as well.
+/// Prints help and version to stdout, mistakes to stderr with code 2, and with `--json` to stdout as well.
 fn clap_exit(error: &clap::Error) -> ExitStatus {
     let _ = error.print();
     match error.kind() {
@@ -216,7 +216,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             Box::new(stdout)
         };
     let result = match command {
-        // A run, and no command: `dispatch` has taken it.
+        // `dispatch` has handled it already, because it is a run and not a command.
         Subcommands::Exec(_) => Ok(ExitStatus::Ok),
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
         Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())
@@ -278,7 +278,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::rewind::run(&environment, &cwd, &args, &mut out)),
     };
-    // A reader that has seen enough (`| head`) is no failure.
+    // A reader that stops early (`| head`) is not a failure.
     match out.flush() {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::error(format!("cannot write to stdout: {e}")))

@@ -1,8 +1,8 @@
-//! MCP servers of a run: where they are written down, which of them may be used, and their start.
+//! MCP servers of a run: where they are configured, which of them may be used, and their start.
 //!
-//! Owns the files. The nearest wins by name: `--mcp-config`, the person's own for this project, the project's `.mcp.json`, the
-//! person's own. A server of `.mcp.json` is used only as somebody allowed it: the permission holds for its text, so a changed
-//! entry is asked for again. Nothing is read or started where nothing is configured.
+//! Owns the files. For one name the nearest entry wins: `--mcp-config`, the user's own for this project, the project's
+//! `.mcp.json`, the user's own. A server of `.mcp.json` is used only after the user allowed it. The permission is for
+//! its exact text, so a changed entry is asked about again. If nothing is configured, nothing is read or started.
 
 use crate::args::ElicitationArg;
 use crate::environment::Environment;
@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that one token of a definition takes, about.
+/// Approximate bytes of a definition for each token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// A place where servers are written down.
+/// A place where servers are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     User,
@@ -45,16 +45,16 @@ impl Place {
     }
 }
 
-/// A server and where it stands.
+/// A server and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Configured {
     pub place: Place,
     pub config: ServerConfig,
-    /// False for one of the project that nobody has allowed.
+    /// False for a project's server that the user has not allowed.
     pub allowed: bool,
 }
 
-/// All servers that are configured for a folder, by name, and lines about what cannot be used.
+/// All servers that are configured for a folder, by name, and messages about unusable entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub servers: BTreeMap<String, Configured>,
@@ -69,7 +69,7 @@ pub(crate) fn project_file(cwd: &Path) -> PathBuf {
     project_root(cwd).join(".mcp.json")
 }
 
-/// Reads every place. `given`: the texts and files of `--mcp-config`; `strict`: they alone.
+/// Reads every place. `given`: the texts and files of `--mcp-config`; `strict`: only these are used.
 pub(crate) fn found(
     environment: &Environment,
     cwd: &Path,
@@ -97,7 +97,7 @@ pub(crate) fn found(
         let value = given_config(text)?;
         let before = out.problems.len();
         out.add(environment, cwd, Place::Flag, &value);
-        // Whoever starts the run named it: it is used, or the run does not begin.
+        // The caller named this server, so the run does not begin if the server cannot be used.
         if let Some(problem) = out.problems.get(before) {
             let wrong = !problem.contains("which does nothing");
             if wrong {
@@ -120,7 +120,7 @@ fn given_config(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(&read).map_err(|e| Failure::usage(format!("--mcp-config: {text} is no JSON: {e}")))
 }
 
-/// The JSON of a file, if there is one; what cannot be read is a line for people.
+/// Reads the JSON of a file, if it exists. If it cannot be read, adds a message for the user.
 pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -149,7 +149,7 @@ impl Found {
             let text = texts.get(&server.name).map(ToString::to_string).unwrap_or_default();
             let allowed = place != Place::Project || is_trusted(environment, cwd, &server.name, &text);
             let name = server.name.clone();
-            // One that nobody allowed must not take the place of the person's own.
+            // A server that is not allowed must not replace the user's own.
             if !allowed && self.servers.get(&name).is_some_and(|known| known.allowed) {
                 self.problems.push(not_allowed(&name));
                 continue;
@@ -170,13 +170,13 @@ fn approvals(environment: &Environment) -> PathBuf {
     environment.data_dir.join("mcp-approved.json")
 }
 
-/// The project, the name and the text of a server, as one key.
+/// Returns the project, the name and the text of a server as one key.
 fn approval(cwd: &Path, name: &str, text: &str) -> String {
     let root = project_root(cwd);
     becket_tool::sha256(json!(["mcp", root.to_string_lossy(), name, text]).to_string().as_bytes())
 }
 
-/// True if somebody allowed this server of the project with exactly this text.
+/// True if the user allowed this server of the project with exactly this text.
 pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text: &str) -> bool {
     let key = approval(cwd, name, text);
     let known = std::fs::read_to_string(approvals(environment)).ok();
@@ -196,7 +196,7 @@ pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &
     write_private(&path, &Value::Object(known))
 }
 
-/// Forgets what was allowed in this project; gives how many servers that were.
+/// Forgets the permissions of this project. Returns how many servers were allowed.
 pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize> {
     let path = approvals(environment);
     let known = std::fs::read_to_string(&path).ok().and_then(|known| serde_json::from_str(&known).ok());
@@ -210,7 +210,7 @@ pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize>
     Ok(gone)
 }
 
-/// A JSON file for its owner alone, renamed into place.
+/// Writes a JSON file that only its owner can read, and renames it into place.
 pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
     use std::io::Write as _;
     let dir = path.parent().unwrap_or(Path::new("/"));
@@ -222,7 +222,11 @@ pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the servers of a run, and waits for those that are required. `None`: none is configured.
+/// Starts the servers of a run, and waits for the required ones. Returns `None` if none is configured.
+///
+/// # Errors
+///
+/// Returns a failure for the user if a required server does not start.
 pub(crate) async fn start(
     environment: &Environment,
     run: &RunSettings,
@@ -252,7 +256,7 @@ pub(crate) async fn start(
         Some(ElicitationArg::Defaults) => Elicitation::Defaults,
         Some(ElicitationArg::Cancel | ElicitationArg::Ask) | None => Elicitation::Cancel,
     };
-    // A tenth of the window.
+    // A tenth of the context window.
     settings.most_definitions = (window / 10 * BYTES_PER_TOKEN) as usize;
     let hub = Hub::start(configs, settings);
     hub.required().await.map_err(|why| {
@@ -268,7 +272,7 @@ pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Prog
     HubSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd: cwd.to_path_buf(),
-        // As for commands: servers are not given our keys, but those that their configuration names.
+        // As for commands, servers do not get becket's keys, except those that their configuration names.
         variables: for_commands(vars, &[]),
         programs,
         proxies: Proxies { http, https, no_proxy },
@@ -280,8 +284,12 @@ pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Prog
 /// Longest wait for a server that a prompt names.
 const NAMED: Duration = Duration::from_secs(30);
 
-/// The prompt with what it names of servers: `/mcp__server__prompt words` becomes the text of that prompt, and each
-/// `@server:uri` brings the resource along.
+/// Expands references to servers in a prompt. `/mcp__server__prompt words` becomes the text of that prompt, and each
+/// `@server:uri` adds the resource.
+///
+/// # Errors
+///
+/// Returns a failure for the user if a prompt or resource cannot be read.
 pub(crate) async fn expanded(hub: &Hub, text: String) -> Result<String, Failure> {
     if let Some(command) = text.strip_prefix("/mcp__") {
         hub.settled(NAMED).await;

@@ -1,7 +1,7 @@
-//! From the configuration and the environment to where each provider is and how it is spoken to.
+//! Addresses, protocols and keys of providers, from the configuration and the environment.
 //!
-//! Overlays the built-in list with `[providers.NAME]`, fills in regions and projects, and finds the key. Asks nobody: what costs
-//! time (a program that prints a key) runs with the first request.
+//! Overlays the built-in list with `[providers.NAME]`, fills in regions and projects, and finds the key. Does nothing
+//! slow: a program that prints a key runs with the first request.
 
 use crate::environment::Environment;
 use becket_config::{
@@ -14,7 +14,7 @@ use becket_model::{
 use becket_types::Prices;
 use std::collections::BTreeMap;
 
-/// Every provider but those with a field of their own.
+/// Returns every provider except those with a field of their own.
 pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
     names(settings)
         .filter(|name| !matches!(*name, "anthropic" | "openai"))
@@ -22,13 +22,13 @@ pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap
         .collect()
 }
 
-/// The built-in names in their order, then those of the configuration.
+/// Returns the built-in names in their order, then those of the configuration.
 pub(crate) fn names(settings: &Settings) -> impl Iterator<Item = &str> {
     let own = settings.config.providers.keys().map(String::as_str).filter(|name| vendor(name).is_none());
     VENDORS.iter().map(|vendor| vendor.name).chain(own)
 }
 
-/// True if the user says where the server is, or it is one for their own machine.
+/// True if the user configured the server's address, or it is a server for the user's own machine.
 pub(crate) fn is_own_server(environment: &Environment, settings: &Settings, name: &str) -> bool {
     let built_in = vendor(name);
     built_in.is_none_or(|vendor| vendor.local)
@@ -41,7 +41,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     let config = settings.config.provider(name);
     let built_in = vendor(name);
     let kind = config.kind.or(built_in.map(|vendor| vendor.kind));
-    // OpenAI's compatible servers speak Chat; that is decided by the address.
+    // The address decides if a server compatible with OpenAI uses the Chat protocol.
     let kind = if name == "openai" { config.kind } else { kind }.map(wire);
     let base_url = base_url(environment, config, built_in);
     let compat = compat(kind, base_url.as_deref(), &config.compat);
@@ -81,8 +81,8 @@ fn auth(auth: ProviderAuth) -> Auth {
     }
 }
 
-/// The address that is configured, else that of a variable, else the built-in one. The two providers whose adapters know their
-/// address have none unless somebody names it.
+/// Returns the configured address, else that of a variable, else the built-in one. The two providers whose adapters
+/// know their address have none unless it is configured.
 fn base_url(
     environment: &Environment,
     config: &ProviderConfig,
@@ -95,7 +95,7 @@ fn base_url(
     if let Some(url) = vendor.urls.iter().find_map(|variable| environment.var(variable)) {
         return Some(match vendor.name {
             "azure" => format!("{}/openai/v1", url.trim_end_matches('/').trim_end_matches("/openai/v1")),
-            // Ollama's own variable may hold a host without a scheme, or the address that the server listens on.
+            // Ollama's own variable may contain a host without a scheme, or the address that the server listens on.
             "ollama" => ollama(url),
             _ => url.to_owned(),
         });
@@ -105,7 +105,7 @@ fn base_url(
     }
     let variable = |names: &[&str]| names.iter().find_map(|name| environment.var(name)).map(str::to_owned);
     let mut url = vendor.base_url.to_owned();
-    // Each value is looked up only for an address that has its place: one of them reads a file.
+    // Each value is looked up only if the address has a placeholder for it, because one lookup reads a file.
     for place in
         ["{region}", "{location}", "{project}"].into_iter().filter(|place| vendor.base_url.contains(place))
     {
@@ -147,7 +147,7 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
         return Some(format!("Set {variable}, which providers.{}.api_key_env names.", vendor.name));
     }
     match vendor.name {
-        // Their adapters say it.
+        // Their adapters give the steps.
         "anthropic" | "openai" => None,
         "bedrock" => Some(
             "Set AWS_REGION, and AWS_BEARER_TOKEN_BEDROCK or the usual AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID).".to_owned(),
@@ -180,7 +180,7 @@ fn credential(environment: &Environment, settings: &Settings, name: &str) -> Opt
     }
     let aws = config.auth.or(vendor(name).map(|vendor| vendor.auth)) == Some(ProviderAuth::Aws);
     if aws && config.key_command.is_empty() {
-        // Files are read only where something says that AWS is used.
+        // Files are read only if something indicates that AWS is used.
         let used = ["AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"]
             .into_iter()
             .any(|name| environment.var(name).is_some())
@@ -207,7 +207,7 @@ fn figures(config: &ModelConfig) -> Figures {
     }
 }
 
-/// The dialect of the address with the changes of the configuration; `None` where it changes nothing.
+/// Returns the dialect of the address with the changes of the configuration; `None` if it changes nothing.
 fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> Option<Compat> {
     if *config == CompatConfig::default() {
         return None;

@@ -1,7 +1,7 @@
-//! The sandbox of a run: what is hidden, what may be written, and which program is the helper.
+//! The sandbox of a run: hidden places, writable places, and the helper program.
 //!
-//! Owns where these facts come from: the environment, the disk and the configuration. What a level grants is decided in
-//! `becket_sandbox::policy`, what is secret in `becket_guard`.
+//! Owns the sources of these facts: the environment, the disk and the configuration. `becket_sandbox::policy` decides
+//! what a level grants, and `becket_guard` what is secret.
 
 use crate::environment::Environment;
 use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
@@ -12,15 +12,15 @@ use becket_types::SandboxLevel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders of the workspace in which secrets are not looked for: they hold what programs put there.
+/// Folders of the workspace that are not searched for secrets, because programs generate their content.
 const NOT_SEARCHED: &[&str] =
     &[".git", "node_modules", "target", "__pycache__", ".venv", "venv", "dist", "build"];
 
-/// Limits of the search for secrets in a workspace: entries, and depth in folders.
+/// Limits of the search for secrets in a workspace: entries, and depth of folders.
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
 
-/// The sandbox for commands in `roots`. `None` where becket cannot start itself again.
+/// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
 pub(crate) fn sandbox(
     environment: &Environment,
     config: &SandboxConfig,
@@ -40,7 +40,7 @@ pub(crate) fn sandbox(
     }))
 }
 
-/// becket's own program, also where its file was replaced while it runs.
+/// Returns becket's own program, even if its file was replaced while it runs.
 fn own_program() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     if own.exists() {
@@ -50,7 +50,7 @@ fn own_program() -> Option<PathBuf> {
     running.exists().then_some(running)
 }
 
-/// The guard's side: what must be confined, and which levels work here.
+/// Returns the guard's rules: what must be confined, and which levels work here.
 pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> SandboxRules {
     let sandbox = sandbox.map(Arc::clone);
     let works: SandboxWorks =
@@ -72,7 +72,7 @@ pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> S
     }
 }
 
-/// Starts the formatters, language servers and the status line of a session in `roots`.
+/// Returns the starter of formatters, language servers and the status line program of a session in `roots`.
 pub(crate) fn programs(
     environment: &Environment,
     config: &SandboxConfig,
@@ -84,7 +84,7 @@ pub(crate) fn programs(
         SandboxMode::Auto if !config.fail_if_unavailable => Confine::IfPossible,
         SandboxMode::Auto | SandboxMode::Required | SandboxMode::ReadOnly => Confine::Always,
     };
-    // One folder for each workspace: what one project put into its caches, no other one uses.
+    // Each workspace has its own folder, so that no project can use caches that another one has written.
     let caches = environment.cache_dir().zip(roots.first()).map(|(caches, root)| {
         let name = becket_tool::sha256(root.as_os_str().as_encoded_bytes());
         caches.join("servers").join(&name[..16])
@@ -92,7 +92,7 @@ pub(crate) fn programs(
     Programs::new(confine, sandbox.map(Arc::clone), caches)
 }
 
-/// The protection of the user here, in one plain line.
+/// Describes the user's protection on this machine in one line.
 pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> String {
     let Some(sandbox) = sandbox.filter(|_| config.mode != SandboxMode::Off) else {
         return match config.mode {
@@ -117,11 +117,11 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
     let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
     git_dirs.sort();
     git_dirs.dedup();
-    // Git reads them with every command. What else is in their folder may be a secret.
+    // Git reads these files with every command. Other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
     let settings = environment.home.iter().flat_map(|home| settings.iter().map(move |name| home.join(name)));
     let mut read: Vec<PathBuf> = settings.filter_map(|path| path.canonicalize().ok()).collect();
-    // Git in a subfolder looks at the whole work tree. A home folder that is a repository is not opened for that.
+    // In a subfolder, git reads the whole work tree. A home folder that is a repository is not opened for that.
     let is_home = |tree: &Path| environment.home.as_ref().is_some_and(|home| home.starts_with(tree));
     let trees = roots.iter().filter_map(|root| work_tree(root)).filter(|tree| !is_home(tree));
     read.extend(trees.filter(|tree| !roots.contains(tree)));
@@ -137,7 +137,7 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
             SandboxNetwork::Proxy => Network::Proxy,
             SandboxNetwork::Full => Network::Full,
         },
-        // Only what exists can be hidden, and only where it really is. What this user cannot read needs no hiding.
+        // Only existing places can be hidden, at their real paths. Files that this user cannot read need no hiding.
         secrets: hidden(&secrets),
         own: hidden(&[
             environment.data_dir.clone(),
@@ -156,18 +156,18 @@ fn readable(path: &Path) -> bool {
         || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Places that the user names, where they really are.
+/// Resolves the places that the user configured to their real paths.
 fn real(paths: &[String]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect()
 }
 
-/// The folder with `.git` nearest above `root`, or `root` itself.
+/// Returns the nearest folder above `root` with `.git`, or `root` itself.
 fn work_tree(root: &Path) -> Option<PathBuf> {
     root.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
 }
 
-/// Folders with the data of the repository around `root`, as far as they lie outside of it: that of a repository whose
-/// subfolder `root` is, of a worktree, of a submodule.
+/// Returns folders with the data of the repository around `root`, as far as they are outside of `root`. This happens if
+/// `root` is a subfolder, a worktree or a submodule.
 fn git_dirs(root: &Path) -> Vec<PathBuf> {
     let Some(tree) = work_tree(root) else { return Vec::new() };
     let dot_git = tree.join(".git");
@@ -176,7 +176,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
         return dot_git.canonicalize().ok().and_then(outside).into_iter().collect();
     }
     let Some(dir) = pointed_to(&dot_git, "gitdir:") else { return Vec::new() };
-    // Whoever wrote `.git` can name any folder. Only one that names this work tree in return is believed.
+    // A `.git` file can name any folder. The folder is accepted only if it names this work tree in return.
     let back = |name: &str, from: &Path| {
         let text = std::fs::read_to_string(dir.join(name)).ok()?;
         let named = match name {
@@ -192,20 +192,20 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
     [Some(dir), common].into_iter().flatten().filter_map(outside).collect()
 }
 
-/// The folder that a small file of git names after `prefix`, resolved from where the file is.
+/// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
 fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(file).ok()?;
     let named = text.trim().strip_prefix(prefix)?.trim();
     file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }
 
-/// Secrets in a folder of the workspace: the first that a look of limited depth finds.
+/// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
 fn secrets_below(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     let mut left = MOST_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut next = 0;
-    // Breadth first: what is not deep is found even in a large workspace.
+    // Searches breadth first, so that secrets near the root are found even in a large workspace.
     while let Some((dir, depth)) = folders.get(next).cloned() {
         next += 1;
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
@@ -257,7 +257,7 @@ mod tests {
             fs::write(base.join(path), text).unwrap();
         };
         let at = |path: &str| base.join(path);
-        // A worktree, as `git worktree add` makes it.
+        // A worktree, as `git worktree add` creates it.
         write("main/.git/HEAD", String::new());
         write("main/.git/worktrees/w/commondir", "../..\n".to_owned());
         write("main/.git/worktrees/w/gitdir", format!("{}\n", at("w/.git").display()));
@@ -265,7 +265,7 @@ mod tests {
         // A submodule.
         write("main/.git/modules/s/config", "[core]\n\tworktree = ../../../s\n".to_owned());
         write("main/s/.git", "gitdir: ../.git/modules/s\n".to_owned());
-        // A pointer to a folder that knows nothing of it.
+        // A pointer to a folder that does not point back.
         write("home/.ssh/id", String::new());
         write("evil/.git", format!("gitdir: {}\n", at("home/.ssh").display()));
         fs::create_dir_all(at("main/sub")).unwrap();

@@ -1,7 +1,8 @@
-//! `/name arguments` in prompts of headless runs: commands and skills become the prompts that they stand for.
+//! `/name arguments` in prompts of headless runs: expands commands and skills to their prompts.
 //!
-//! Nothing is looked up until a prompt begins with a slash and a plain name. A name that nobody knows goes to the model as it is:
-//! paths begin with a slash, too. A command of the project that runs something is refused unless the user has agreed to it.
+//! Nothing is looked up unless a prompt begins with a slash and a plain name. An unknown name is sent to the model
+//! unchanged, because paths begin with a slash, too. A project's command that runs something is refused unless the user
+//! has agreed to it.
 
 use crate::environment::Environment;
 use crate::interactive::customs::{Called, Customs};
@@ -36,7 +37,11 @@ impl Slash {
         Self { make: Box::new(make) }
     }
 
-    /// The prompt that a text stands for. `Err` says why a command cannot be used.
+    /// Returns the prompt that a text expands to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if a command cannot be used.
     pub(crate) async fn expanded(&self, text: String) -> Result<String, String> {
         let Some((name, arguments)) = named(&text) else { return Ok(text) };
         let (customs, person) = (self.make)();
@@ -53,7 +58,7 @@ impl Slash {
     }
 }
 
-/// The name and the arguments of a prompt that calls something.
+/// Returns the name and the arguments of a prompt that calls a command.
 fn named(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));

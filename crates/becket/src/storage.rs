@@ -1,13 +1,18 @@
-//! Where sessions are kept: in the data directory, or in the store that `BECKET_STORE` names.
+//! Location of the sessions: the data directory, or the store that `BECKET_STORE` names.
 //!
-//! A store that cannot be used ends the command: a fleet whose runs fall back to their own disks would lose them unnoticed.
+//! A store that cannot be used ends the command. If runs of a fleet fell back to their own disks, their sessions would
+//! be lost unnoticed.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
 
 const STORE: &str = "BECKET_STORE";
 
-/// The environment with its sessions where they belong. To be called once, before any session is touched.
+/// Returns the environment with the location of the sessions set. Call it once, before any session is used.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the store cannot be used.
 pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
     if let Some(home) =
         environment.home.as_deref().filter(|home| home.is_relative() && !home.as_os_str().is_empty())
@@ -23,7 +28,7 @@ pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
 
 #[cfg(feature = "postgres")]
 fn connected(mut environment: Environment, address: &str) -> Result<Environment, Failure> {
-    // One copy for each store; its name gives nothing away of the address.
+    // Each store has its own copy. Its folder is named by a hash, which does not reveal the address.
     let name = becket_session::blobs::id_of(address.as_bytes());
     environment.store_dir =
         environment.data_dir.join(format!("store-{}", becket_types::cut_end(name.as_str(), 16)));

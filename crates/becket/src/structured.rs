@@ -1,7 +1,7 @@
-//! `StructuredOutput`: the tool by which a model gives an answer that must fit a schema.
+//! `StructuredOutput`: the tool with which a model gives an answer that must fit a schema.
 //!
-//! Its input schema is the user's. An input that does not fit is an error with the places that are wrong, so the model
-//! mends it in the same turn; one that fits is the result's `structured_output`.
+//! Its input schema is the user's. An input that does not fit is an error that lists the wrong places, so the model
+//! corrects it in the same turn. An input that fits becomes the result's `structured_output`.
 
 use becket_print::Schema;
 use becket_tool::{Tool, ToolEnv};
@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The tool's name, for the model and for programs alike.
+/// The tool's name, for the model and for programs.
 pub(crate) const NAME: &str = "StructuredOutput";
 
 pub(crate) struct StructuredOutput {
@@ -19,7 +19,7 @@ pub(crate) struct StructuredOutput {
 }
 
 impl StructuredOutput {
-    /// `None` if the schema is not one of objects: an input of a tool is an object.
+    /// Returns `None` if the schema does not describe an object, because the input of a tool is an object.
     pub(crate) fn new(schema: Arc<Schema>) -> Option<Self> {
         let input_schema = schema.value().clone();
         let object = input_schema.get("type").and_then(Value::as_str) == Some("object");

@@ -1,13 +1,13 @@
-//! Arguments of a run that another program drives: the official SDKs give flags of the agent that they were made for.
+//! Arguments of a run that another program drives. The official SDKs pass flags of the agent that they were made for.
 //!
-//! Owns which arguments are taken out before clap sees them. Flags that becket has go to clap, joined with their value,
-//! because a value may begin with a dash. Flags that change nothing here are taken out in silence. Every other one is a
-//! warning and not the end of the run: an SDK is newer than becket as often as not.
+//! Owns the choice of arguments that are removed before clap parses them. Flags that becket has are passed to clap,
+//! joined with their value, because a value may begin with a dash. Flags that have no effect here are removed silently.
+//! Every other flag causes a warning but does not end the run, because an SDK is often newer than becket.
 
 use super::run_command;
 use std::ffi::OsString;
 
-/// Flags that have no effect here and lose nothing by it, each with true if it takes a value.
+/// Flags that are harmless to ignore, each with true if it takes a value.
 const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("await-initialize", false),
     ("allow-dangerously-skip-permissions", false),
@@ -21,10 +21,10 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("thinking-display", true),
 ];
 
-/// Flags of an SDK that take no value, to tell their value from the next flag.
+/// Flags of an SDK that take no value, so that the next argument is not taken for one.
 const WITHOUT_VALUE: &[&str] = &["include-hook-events", "session-mirror", "strict-mcp-config"];
 
-/// True if another program drives this run: an SDK says so in the environment, and messages come as JSON.
+/// True if another program drives this run: an SDK sets the environment variable, and messages come as JSON.
 pub(crate) fn is_driven(arguments: &[OsString], entrypoint: Option<&str>) -> bool {
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let json = words.windows(2).any(|pair| pair == ["--input-format", "stream-json"])
@@ -33,7 +33,7 @@ pub(crate) fn is_driven(arguments: &[OsString], entrypoint: Option<&str>) -> boo
         .is_some_and(|name| name.starts_with("sdk-") && words.len() > 1 && words[1].starts_with('-'))
 }
 
-/// The arguments for clap, and a warning for each flag that is not known.
+/// Returns the arguments for clap, and a warning for each unknown flag.
 pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>) {
     let command = run_command();
     let find = |name: &str| {

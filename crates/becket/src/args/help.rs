@@ -1,6 +1,6 @@
-//! The definitions as clap commands, with the parts of the help that are put together from them.
+//! The definitions of the arguments as clap commands, with the parts of the help that are assembled from them.
 //!
-//! A run and the subcommands are parsed apart; people, completion scripts and manual pages see one program.
+//! A run and the subcommands are parsed separately, but help, completion scripts and manual pages show one program.
 
 use super::{Run, Sub};
 use clap::{Command, CommandFactory as _};
@@ -21,7 +21,7 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 
 13 time limit, 130 interrupted, 143 terminated.
 `becket help COMMAND` explains a command.";
 
-/// The definition of a run; its help lists the subcommands too.
+/// Returns the definition of a run. Its help also lists the subcommands.
 pub(crate) fn run_command() -> Command {
     let commands = Sub::command();
     let mut list = String::from("Commands:\n");
@@ -37,7 +37,8 @@ pub(crate) fn run_command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// A run and the subcommands as one definition: for manual pages and completion scripts, not for parsing.
+/// Returns a run and the subcommands as one definition, for manual pages and completion scripts. It is not used for
+/// parsing.
 pub(crate) fn whole_command() -> Command {
     Run::command()
         .after_help(EXAMPLES)

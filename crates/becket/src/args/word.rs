@@ -1,7 +1,7 @@
-//! One bare word where a task is expected: a task, a mistyped command, or a command of another program.
+//! Detects a single bare word in place of a task: a task, a mistyped command, or a command of another program.
 //!
-//! Such a word is never sent to a model as it is: `becket sesions` would cost money and do nothing that was meant.
-//! `becket -p WORD` and `becket -- WORD` are explicit, and not looked at.
+//! Such a word is never sent to a model, because `becket sesions` would cost money and do nothing useful. `becket -p
+//! WORD` and `becket -- WORD` are explicit and are not checked.
 
 use super::{Run, SUBCOMMANDS};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -48,7 +48,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tui", "becket"),
 ];
 
-/// A word that is not taken as a task.
+/// A word that is not accepted as a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotATask {
     pub word: String,
@@ -56,20 +56,20 @@ pub(crate) struct NotATask {
     pub instead: Option<String>,
 }
 
-/// The single bare word of this run, if it looks like a command.
+/// Returns the single bare word of this run, if it looks like a command.
 pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     let explicit = run.print || arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
     Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
 }
 
-/// The first argument, if it looks like a command that does not exist although one near it does.
+/// Returns the first argument if it looks like a mistyped command: it does not exist, and a similar one does.
 pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
     Some(NotATask { word: word.to_owned(), instead: Some(instead_of(word)?) })
 }
 
-/// The command line with its task in quotes, if clap refused the second of several bare words.
+/// Returns the command line with its task in quotes, if clap refused the second of several bare words.
 pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg).filter(|_| is_extra) else {

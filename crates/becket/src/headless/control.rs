@@ -1,6 +1,7 @@
-//! Control requests that need no turn: what the session is and uses, and changes of it.
+//! Control requests that need no turn: queries about the session, and changes of its settings.
 //!
-//! Every request gets exactly one answer. One that is not offered is answered with an error, so nothing waits.
+//! Every request gets exactly one answer. An unsupported request is answered with an error, so that no program waits
+//! for it.
 
 use super::Front;
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 /// `(used, usable, window, tokens by kind)`.
 type ContextFigures = (u64, u64, u64, Vec<(String, u64)>);
 
-/// Figures of the session for requests about it.
+/// Figures of the session, for requests about it.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     /// Sizes of the last request, in tokens.
@@ -21,7 +22,7 @@ pub(super) struct Figures {
     api_ms: u64,
 }
 
-/// `rewind_files` on its way.
+/// A `rewind_files` request that is being carried out.
 #[derive(Debug)]
 pub(super) struct Rewinding {
     request_id: String,
@@ -83,11 +84,12 @@ fn kind_name(kind: becket_types::SpanKind) -> String {
 }
 
 impl Front {
-    /// Answers a request, or passes it on.
+    /// Answers a request, or forwards it.
     pub(super) async fn request(&mut self, id: String, subtype: &str, body: &Value) -> Result<(), Failure> {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let answer = match subtype {
-            // It can set nothing any more, but a program may ask again what there is.
+            // A second `initialize` can no longer set anything, but a program may ask again for the session's
+            // abilities.
             "initialize" if sets_nothing(body) => Ok(self.greeting.clone()),
             "initialize" => {
                 Err("the session has begun; initialize comes before the first message".to_owned())
@@ -155,7 +157,7 @@ impl Front {
         }
     }
 
-    /// Gives the agent a command whose receipt is answered with `answer`.
+    /// Sends the agent a command. When the agent confirms it, the request is answered with `answer`.
     pub(super) async fn with_receipt(&mut self, request_id: String, command: Command, answer: Value) {
         self.receipts.insert(request_id.clone(), answer);
         self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
@@ -184,7 +186,7 @@ impl Front {
         Ok(())
     }
 
-    /// Moves a rewind on by what the agent says.
+    /// Advances a rewind by the agent's event.
     pub(super) async fn rewind_saw(&mut self, event: &Event) -> Result<(), Failure> {
         let Some(rewinding) = &mut self.rewinding else { return Ok(()) };
         let answer = match event {

@@ -1,9 +1,9 @@
 //! The loop of a headless run: events out, lines in, requests to the program, signals.
 //!
 //! Invariants:
-//! - The input ends for the agent only when no prompt is pending and the printer owes no further question, so a run whose
-//!   input was closed early still gives every result.
-//! - A question for permission is always answered: by the program, or with a refusal when its side is closed.
+//! - The agent's input is closed only when no prompt is pending and the printer will ask no further question. So a run
+//!   whose input was closed early still prints every result.
+//! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
 use super::control::{Figures, Rewinding};
 use super::lines::{Lines, Read};
@@ -19,13 +19,13 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
-/// A question that the program was asked.
+/// A question that was sent to the program.
 pub(super) struct Question {
     call: CallId,
     tool: String,
-    /// The input as the program saw it.
+    /// The input as it was shown to the program.
     shown: Value,
-    /// The call of the subagent that asks.
+    /// The call that started the subagent which asks.
     subagent: Option<CallId>,
 }
 
@@ -33,33 +33,33 @@ pub(super) struct Front {
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) events: mpsc::UnboundedReceiver<Event>,
     pub(super) lines: Option<Lines>,
-    /// Lines that were read before the agent was made.
+    /// Lines that were read before the agent was built.
     pub(super) early: VecDeque<Read>,
-    /// The agent has said what this session is.
+    /// The agent has described the session.
     pub(super) introduced: bool,
-    /// Something came on it that is not blank.
+    /// The input contained something that is not blank.
     pub(super) asked: bool,
     /// No more input will come.
     pub(super) ended: bool,
-    /// The agent knows it.
+    /// The agent was informed that the input has ended.
     pub(super) told_end: bool,
-    /// A turn is under way.
+    /// A turn is running.
     pub(super) in_turn: bool,
-    /// Prompts that were sent and not delivered, by the id that the program gave them.
+    /// Prompts that were sent and not delivered, by the program's ids.
     pub(super) waiting: VecDeque<Option<String>>,
     pub(super) requests: Option<mpsc::UnboundedReceiver<HostRequest>>,
     pub(super) open: OpenRequests,
-    /// Questions for permission, by the id of their request.
+    /// Permission questions, by the ids of their requests.
     pub(super) questions: HashMap<String, Question>,
     /// Answers that wait for the agent's receipt.
     pub(super) receipts: HashMap<String, Value>,
-    /// Subagents under way: the call that each works for, by its session.
+    /// Running subagents: the call that each works for, by its session.
     pub(super) tasks: HashMap<String, CallId>,
-    /// Messages by the id that the program gave them.
+    /// Messages, by the program's ids.
     pub(super) messages: HashMap<String, MessageId>,
     pub(super) figures: Figures,
     pub(super) rewinding: Option<Rewinding>,
-    /// The model that the session began with.
+    /// The model at the start of the session.
     pub(super) model: String,
     pub(super) cwd: PathBuf,
     pub(super) settings: Value,
@@ -70,7 +70,7 @@ pub(super) struct Front {
     pub(super) printer: Printer,
     pub(super) environment: Environment,
     pub(super) slash: Slash,
-    /// Somebody wants the last answer.
+    /// The last answer is needed at the end.
     pub(super) keep_text: bool,
     pub(super) last_text: Option<String>,
     pub(super) interrupted: bool,
@@ -79,7 +79,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Until the agent's events end, or a signal does. `None`: the events ended.
+    /// Runs until the agent's events end, or a signal arrives. `None`: the events ended.
     pub(super) async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
         let mut deadline = None;
         loop {
@@ -90,7 +90,7 @@ impl Front {
                     None => return None,
                 },
                 request = next_request(self.requests.as_mut()) => self.host_request(request),
-                // Lines that a program sends early are answered when the agent is there.
+                // Lines that a program sends early are handled once the agent is ready.
                 line = next_line(&mut self.early, self.lines.as_mut()), if self.introduced => self.line(line).await,
                 status = signals.next() => {
                     if self.interrupted || status == ExitStatus::Terminated {
@@ -102,7 +102,8 @@ impl Front {
                     self.end_input().await;
                     Ok(())
                 }
-                // Its end of the input may be closed early on purpose; nobody closes both ends and wants an answer.
+                // The program may close its end of the input on purpose. If it closes both ends, it does not want an
+                // answer.
                 () = pause(), if self.driven && self.lines.is_none() => {
                     if crate::sys::reader_gone() {
                         return Some(Ok(ExitStatus::Terminated));
@@ -117,7 +118,7 @@ impl Front {
         }
     }
 
-    /// Writes what came while the agent was ending.
+    /// Prints the events that arrived while the agent was ending.
     pub(super) fn drain(&mut self) -> Result<ExitStatus, Failure> {
         while let Ok(event) = self.events.try_recv() {
             self.remember(&event);
@@ -171,7 +172,7 @@ impl Front {
                     self.messages.insert(id.clone(), message.id);
                 }
             }
-            // A question of the printer's own, such as one for a schema.
+            // The prompt may be a question of the printer itself, such as one about a schema.
             Event::UserMessage { client_id, .. } => {
                 self.in_turn = true;
                 self.delivered(client_id.as_ref());
@@ -255,8 +256,8 @@ impl Front {
         Ok(())
     }
 
-    /// Without a schema the agent may know at once that nothing more comes. With one, the end of a turn may bring another
-    /// question, which an agent that has ended would not take.
+    /// Closes the agent's input when nothing is pending. Without a schema, that is possible at once. With one, the end
+    /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
         let pending = self.in_turn || !self.waiting.is_empty();
         if !(pending && self.printer.may_ask()) {
@@ -270,7 +271,7 @@ impl Front {
         }
     }
 
-    /// Asks the program whether a call may run.
+    /// Asks the program if a call may run.
     async fn question(
         &mut self,
         request: &PermissionRequest,
@@ -311,7 +312,7 @@ impl Front {
         for command in answer.commands {
             match &command {
                 Command::Decide { .. } => self.decide(question.subagent.as_ref(), command).await,
-                // Also for the subagent, which has a copy of the rules.
+                // The subagent has a copy of the rules, so it gets the command as well.
                 Command::Grant { .. } | Command::Forbid { .. } => {
                     if question.subagent.is_some() {
                         self.decide(question.subagent.as_ref(), command.clone()).await;
@@ -332,7 +333,7 @@ impl Front {
         let _ = self.commands.send(command).await;
     }
 
-    /// Questions that the end of a turn has answered need no answer of the program any more.
+    /// Withdraws questions that the end of a turn has made obsolete.
     fn withdraw_questions(&mut self) -> Result<(), Failure> {
         for id in std::mem::take(&mut self.questions).into_keys() {
             written(self.printer.control_cancel(&id))?;
@@ -357,7 +358,7 @@ impl Front {
         }
     }
 
-    /// An agent that has ended takes no more commands; then its events end too.
+    /// Sends the agent a command. An agent that has ended takes none, and its events end as well.
     pub(super) async fn command(&mut self, command: Command) {
         match &command {
             Command::Prompt(input) => self.waiting.push_back(input.client_id.clone()),
@@ -368,7 +369,7 @@ impl Front {
     }
 }
 
-/// The time between two looks at whether the program is still there.
+/// Waits between two checks if the program is still running.
 async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 }

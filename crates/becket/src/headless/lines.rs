@@ -1,4 +1,4 @@
-//! Lines that a program sends, read and understood.
+//! Input lines of a driving program, read and parsed.
 
 use super::note;
 use super::opening::{self, Initialize};
@@ -7,13 +7,13 @@ use crate::stdin::{self, Line};
 use becket_print::{InputError, InputLine, parse_line};
 use tokio::sync::mpsc;
 
-/// The lines of stdin as they come.
+/// The lines of stdin as they arrive.
 pub(super) struct Lines {
     receiver: mpsc::Receiver<Line>,
     number: u64,
 }
 
-/// One line, understood or not.
+/// A line, parsed or with the parser's error.
 pub(super) type Read = Result<InputLine, InputError>;
 
 impl Lines {
@@ -21,7 +21,7 @@ impl Lines {
         Self { receiver: stdin::lines(), number: 0 }
     }
 
-    /// The next line; `None` at the end of the input.
+    /// Returns the next line; `None` at the end of the input.
     pub(super) async fn next(&mut self) -> Option<Read> {
         let line = self.receiver.recv().await?;
         self.number += 1;
@@ -39,8 +39,8 @@ impl Lines {
         Some(parse_line(self.number, &text))
     }
 
-    /// Reads up to the first line that says something, and applies it to the run if it is `initialize`. The lines before it
-    /// that are not understood are given back, and so is the first one that is no `initialize`.
+    /// Reads up to the first meaningful line, and applies it to the run if it is `initialize`. Returns unparsable lines
+    /// before it, and the first line itself if it is not `initialize`.
     pub(super) async fn opening(&mut self, run: &mut RunSettings) -> (Vec<Read>, Option<Initialize>) {
         let mut early = Vec::new();
         while let Some(read) = self.next().await {
@@ -54,7 +54,7 @@ impl Lines {
                     }
                     return (early, Some(request));
                 }
-                // Hosts begin with `initialize`: another request or a message means that there is none.
+                // Hosts begin with `initialize`, so any other line means that there is none.
                 Ok(_) => {
                     early.push(read);
                     return (early, None);

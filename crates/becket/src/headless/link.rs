@@ -1,9 +1,10 @@
-//! Requests to the program that drives becket, for whoever needs an answer of it: hooks and tools that live there.
+//! Requests to the program that drives becket, for hooks and tools that the program implements.
 //!
-//! Model: a [`HostLink`] is a cheap handle; the front end owns the other side, writes each request as a `control_request`
-//! line and hands the answer back. A request that is dropped is withdrawn with `control_cancel_request`.
+//! Model: a [`HostLink`] is a cheap handle. The front end owns the other side, writes each request as a
+//! `control_request` line and returns the answer. A request that is dropped is withdrawn with `control_cancel_request`.
 //!
-//! Invariant: nothing waits for ever. When the program closes its side, every open request fails, and so does each later one.
+//! Invariant: no request waits for ever. When the program closes its side, every open request fails, and so does each
+//! later one.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Clone, Debug)]
 pub(crate) struct HostLink(mpsc::UnboundedSender<HostRequest>);
 
-/// A request on its way out.
+/// A request that is about to be sent.
 #[derive(Debug)]
 pub(crate) struct HostRequest {
     body: Value,
@@ -23,13 +24,17 @@ pub(crate) struct HostRequest {
 const GONE: &str = "the program that drives becket has closed its side";
 
 impl HostLink {
-    /// The link, and the side of it that the front end serves.
+    /// Returns the link, and the side that the front end serves.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<HostRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
 
-    /// The answer to a request whose `subtype` says what it is. `Err` says why there is none.
+    /// Sends a request and returns its answer. Its `subtype` names its kind.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there is no answer.
     pub(crate) async fn request(&self, body: Value) -> Result<Value, String> {
         let (reply, answer) = oneshot::channel();
         self.0.send(HostRequest { body, reply }).map_err(|_| GONE.to_owned())?;
@@ -37,7 +42,7 @@ impl HostLink {
     }
 }
 
-/// Requests that wait for an answer, by their id.
+/// Requests that wait for an answer, by id.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     open: HashMap<String, oneshot::Sender<Result<Value, String>>>,
@@ -46,13 +51,14 @@ pub(super) struct OpenRequests {
 }
 
 impl OpenRequests {
-    /// A new id, unique in this process.
+    /// Returns a new id, unique in this process.
     pub(super) fn id(&mut self) -> String {
         self.next += 1;
         format!("becket_{}", self.next)
     }
 
-    /// Takes a request up: its id and body, to be written. `None` if nobody will answer any more; the request has failed then.
+    /// Registers a request. Returns its id and body, to be written. Returns `None` if the program no longer answers;
+    /// the request has failed then.
     pub(super) fn take(&mut self, request: HostRequest) -> Option<(String, Value)> {
         let HostRequest { body, reply } = request;
         if self.closed {
@@ -64,12 +70,12 @@ impl OpenRequests {
         Some((id, body))
     }
 
-    /// Hands an answer to whoever waits for it. False if nobody does.
+    /// Passes an answer to its request. Returns false if nobody waits for it.
     pub(super) fn answered(&mut self, id: &str, outcome: Result<Value, String>) -> bool {
         self.open.remove(id).is_some_and(|reply| reply.send(outcome).is_ok())
     }
 
-    /// The ids of requests that nobody waits for any more.
+    /// Returns the ids of requests that nobody waits for any more.
     pub(super) fn dropped(&mut self) -> Vec<String> {
         let gone: Vec<String> =
             self.open.iter().filter(|(_, reply)| reply.is_closed()).map(|(id, _)| id.clone()).collect();
@@ -79,7 +85,7 @@ impl OpenRequests {
         gone
     }
 
-    /// The program will answer nothing more.
+    /// Fails all open requests, because the program will not answer any more.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for (_, reply) in self.open.drain() {

@@ -1,8 +1,8 @@
-//! `initialize`: what a program says about a run before its first turn, and the answer to it.
+//! `initialize`: the settings that a program sends before the first turn, and the answer.
 //!
-//! Its fields go into the settings of the run before the agent is made, so the system prompt and the tools are right
-//! from the first request on. A field that cannot be carried out is refused with a reason: a host that gives a hook relies
-//! on it.
+//! Its fields become settings of the run before the agent is built, so that the system prompt and the tools are right
+//! from the first request on. An unsupported field is refused with a reason, because a host that sends a hook relies on
+//! it.
 
 use crate::agents;
 use crate::assemble::Assembled;
@@ -17,15 +17,15 @@ pub(super) struct Initialize {
     pub(super) request_id: String,
     /// Hooks that are functions of the program.
     pub(super) hooks: Vec<Group>,
-    /// Why it is refused; the run goes on without it.
+    /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
 }
 
-/// Fields that are not carried out, and what to use instead.
+/// Unsupported fields, with the reason.
 const NOT_CARRIED_OUT: [(&str, &str); 1] =
     [("sdkMcpServers", "tools of the host's process cannot be called")];
 
-/// Applies the request to the run. Warnings go to `notes`.
+/// Applies the request to the run. Warnings are added to `notes`.
 pub(super) fn apply(
     request_id: String,
     body: &Value,
@@ -37,7 +37,7 @@ pub(super) fn apply(
     Initialize { request_id, hooks, refused }
 }
 
-/// The hooks of a request, and why they cannot be used. A callback gets the id by which the program knows it.
+/// Returns the hooks of a request, and the reason if they cannot be used. Each callback gets the program's id for it.
 fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<String>) {
     let Some(events) = body.get("hooks").and_then(Value::as_object) else { return (Vec::new(), None) };
     let mut table = serde_json::Map::new();
@@ -47,7 +47,7 @@ fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<Strin
     }
     let source = Source { origin: Origin::Sdk, place: String::new(), confined: false };
     let parsed = becket_hooks::parse(&Value::Object(table), &source);
-    // Whoever gives a hook relies on it; one for an event that is not known is only told.
+    // A host relies on its hooks. If only some are for unknown events, they cause a warning.
     let given = events.values().filter(|list| list.as_array().is_some_and(|list| !list.is_empty())).count();
     let wrong = (given > 0 && parsed.groups.is_empty() && !parsed.warnings.is_empty())
         .then(|| format!("initialize: {}", parsed.warnings.join("; ")));
@@ -106,7 +106,7 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// The system prompt as text: one text, or a list whose parts are joined.
+/// Returns the system prompt as text: one text, or the joined parts of a list.
 fn prompt_text(prompt: &Value) -> Result<String, String> {
     match prompt {
         Value::String(text) => Ok(text.clone()),
@@ -115,7 +115,7 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
     }
 }
 
-/// Why a request cannot be accepted.
+/// Returns the reason if a request cannot be accepted.
 fn not_carried_out(request: &Value) -> Option<String> {
     let is_set = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
@@ -132,7 +132,7 @@ fn not_carried_out(request: &Value) -> Option<String> {
     (!given.is_empty()).then(|| format!("initialize: becket does not carry out {}", given.join(", ")))
 }
 
-/// The answer to `initialize`.
+/// Returns the answer to `initialize`.
 pub(super) fn answer(assembled: &Assembled) -> Value {
     let agents: Vec<Value> = assembled
         .offers

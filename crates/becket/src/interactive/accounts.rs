@@ -1,6 +1,8 @@
-//! Models and providers to choose from in a session, and the change of a provider's key.
+//! Models and providers to choose from in a session, and changing a provider's key.
 //!
-//! Owns the lists of `/model` and `/key`. [`crate::keys`] decides where keys lie; [`crate::models`], how a model is reached. A new key counts at once: the settings with which models are opened are shared with the agent.
+//! Owns the lists of `/model` and `/key`. [`crate::keys`] decides where keys are stored, and [`crate::models`] how a
+//! model is reached. A new key is used at once, because the settings with which models are opened are shared with the
+//! agent.
 
 use crate::assemble::SharedModels;
 use crate::cmd::one_line;
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Time for a server to list its models; after it, the rest is offered without them.
+/// Longest wait for a server to list its models. After it, the other models are offered without them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Accounts {
@@ -39,8 +41,8 @@ impl Accounts {
         self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Models in the order in which they are likely to be wanted: those that the person's own server has, then those with a
-    /// key, then the rest.
+    /// Returns the models in the order in which they are likely to be wanted: those of the user's own server, then
+    /// those with a key, then the rest.
     pub(super) async fn models(&self) -> Reply {
         let reached = self.reached();
         let mut out: Vec<(String, String)> = Vec::new();
@@ -63,7 +65,7 @@ impl Accounts {
             }
             let provider = reference.provider();
             match reached.endpoint(provider) {
-                // That key is for the server that is named, and it has not listed this model.
+                // The OpenAI key belongs to the configured server, which has not listed this model.
                 Some(_) if provider == "openai" && own.is_some() => {
                     rest.push((info.id, "not listed by your server".to_owned()));
                 }
@@ -78,7 +80,7 @@ impl Accounts {
         Reply::Models(out)
     }
 
-    /// Source of a provider's key, in words.
+    /// Describes the source of a provider's key.
     fn source(&self, provider: &str) -> String {
         match self.variable(provider) {
             Some(name) => format!("key in {name}"),
@@ -86,7 +88,7 @@ impl Accounts {
         }
     }
 
-    /// The variable that names the key of this provider; it goes before the file.
+    /// Returns the variable with this provider's key, which overrides the file.
     fn variable(&self, provider: &str) -> Option<String> {
         let named = self.settings.config.provider(provider).api_key_env.clone();
         let named = named.filter(|name| self.environment.var(name).is_some());
@@ -96,7 +98,7 @@ impl Accounts {
         })
     }
 
-    /// The providers that take a key, and where the key of each comes from now. Reads no network.
+    /// Returns the providers that take a key, and the current source of each one's key. Uses no network.
     pub(super) fn keys(&self) -> Result<Vec<(String, String)>, String> {
         if !keys::may_be_kept(&self.environment, &self.root) {
             return Err(format!(
@@ -122,8 +124,12 @@ impl Accounts {
         Ok(names.filter_map(row).collect())
     }
 
-    /// Checks a key with one request for the list of models, keeps it, and has it count at once. A key that the provider refuses
-    /// is not kept; one that could not be checked is.
+    /// Checks a key with one request for the list of models, stores it, and makes it effective at once. A key that the
+    /// provider refuses is not stored. A key that could not be checked is stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the user if the key is refused or cannot be stored.
     pub(super) async fn change_key(&self, provider: &str, key: Hidden) -> Result<String, String> {
         let mut settings = self.reached();
         let reference = ModelRef::named(provider, "");

@@ -1,9 +1,11 @@
-//! Commands of the user's and the project's own: Markdown files whose name is the command's, and skills that people may call.
+//! Custom commands of the user and the project: Markdown files named after the command, and skills that the user may
+//! call.
 //!
-//! Owns where they are, their frontmatter (`description`, `argument-hint`), and the expansion of `$ARGUMENTS`, `$1`, `@file`
-//! and `` !`command` ``, in the terminal and in headless runs. Nothing of the project runs before the user has seen it: a file of
-//! the project that runs something is trusted by its whole text, once. Only the file decides what runs: words of the caller stay
-//! words. Files are read within bounds; a file that is too large or not readable is no command.
+//! Owns their locations, their frontmatter (`description`, `argument-hint`), and the expansion of `$ARGUMENTS`, `$1`,
+//! `@file` and `` !`command` ``, in the terminal and in headless runs. Nothing of the project runs before the user has
+//! seen it: a project file that runs something must be trusted once, with its whole text. Only the file decides what
+//! runs, and words of the caller stay words. Files are read up to a limit, and a file that is too large or unreadable
+//! is not a command.
 
 use super::person::Person;
 use crate::environment::Environment;
@@ -16,21 +18,21 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Commands that are known at most, and their size; files that are named in one, likewise.
+/// Most commands, and most bytes of each. The same limits apply to files that a command includes.
 const MOST: usize = 200;
 const BYTES: u64 = 64 * 1024;
 
-/// The command by which a person says that they trust a file.
+/// The command by which the user trusts a file.
 pub(super) const TRUST: &str = "trust-command";
 
 /// Finds the skills of a session.
 pub(crate) type FindSkills = Box<dyn Fn() -> Skills + Send + Sync>;
 
 pub(crate) struct Customs {
-    /// Folders, the strongest first, and whether they are the project's.
+    /// Folders, the strongest first. True: the folder belongs to the project.
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
-    /// Looks for skills; nothing is looked for before a list or a name is asked for.
+    /// Looks for skills, not before a list or a name is requested.
     skills: FindSkills,
     trust: ContentTrust,
 }
@@ -49,13 +51,14 @@ pub(crate) enum Called {
     Prompt(String),
     /// There is no such command.
     Unknown,
-    /// It would run these commands, and the user has not agreed to this file.
+    /// The command would run these programs, and the user has not trusted its file.
     Asks(Vec<String>),
     Failed(String),
 }
 
 impl Customs {
-    /// `trusted`: the project is; else its commands are none. `everything`: what they run is trusted as well.
+    /// `trusted`: the project is trusted; otherwise its commands are ignored. `everything`: the programs that they run
+    /// are trusted as well.
     pub(crate) fn new(
         environment: &Environment,
         cwd: &Path,
@@ -89,7 +92,7 @@ impl Customs {
         all
     }
 
-    /// By name; the strongest of those of one name.
+    /// Returns the commands by name. Of several with one name, the strongest wins.
     fn all(&self) -> BTreeMap<String, Found> {
         let mut out = BTreeMap::new();
         for (dir, project) in &self.dirs {
@@ -105,7 +108,7 @@ impl Customs {
         out
     }
 
-    /// The command of this name; else what the skill of this name comes to.
+    /// Returns the command of this name, or the result of calling the skill of this name.
     fn find(&self, name: &str, arguments: &str) -> Result<Found, Called> {
         if let Some(found) = self.all().remove(name) {
             return Ok(found);
@@ -119,7 +122,7 @@ impl Customs {
         })
     }
 
-    /// The prompt that `/name arguments` comes to. `trust`: the user agrees to what it runs.
+    /// Returns the prompt that `/name arguments` expands to. `trust`: the user agrees to what it runs.
     pub(crate) async fn called(
         self: Arc<Self>,
         person: &Person,
@@ -161,7 +164,7 @@ impl Customs {
         Called::Prompt(out.trim().to_owned())
     }
 
-    /// The prompt that a command comes to, or the question whether it may run what it wants to.
+    /// Returns the prompt of a command, or the question if it may run its programs.
     pub(super) async fn answer(
         self: Arc<Self>,
         person: Arc<Person>,
@@ -179,7 +182,8 @@ impl Customs {
         }
     }
 
-    /// The content of each `@file` in a text, to stand below it; only files of the project, and only where there is one.
+    /// Returns the content of each `@file` in a text, to be added below it. Only existing files of the project are
+    /// included.
     fn files_of(&self, text: &str) -> String {
         let mut out = String::new();
         let mut seen = Vec::new();
@@ -226,7 +230,7 @@ fn question(name: &str, arguments: &str, commands: &[String]) -> Page {
     }
 }
 
-/// Names and files: `a.md` is `/a`, `b/a.md` is `/b:a`. Links are not followed.
+/// Returns names and files: `a.md` is `/a`, `b/a.md` is `/b:a`. Links are not followed.
 fn files(dir: &Path) -> Vec<(String, PathBuf)> {
     let mut out = Vec::new();
     for (path, is_dir) in entries(dir) {
@@ -296,11 +300,11 @@ fn found(name: String, text: String, project: bool) -> Found {
     Found { custom, body: body.to_owned(), text, project }
 }
 
-/// A piece of a command's file after its arguments were filled in.
+/// A part of a command's file after its arguments were filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// From `` !`…` ``: its output takes its place.
+    /// The program in `` !`…` ``, whose output replaces it.
     Command(String),
 }
 
@@ -320,8 +324,8 @@ impl Piece {
     }
 }
 
-/// The pieces of a file. Arguments are words: they are quoted in commands, and never begin one. Arguments that nothing asks for
-/// stand at the end.
+/// Splits a file into pieces. Arguments are quoted in programs and never begin one. Arguments without a placeholder are
+/// added at the end.
 fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut used = false;
@@ -341,7 +345,7 @@ fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
     out
 }
 
-/// `$ARGUMENTS` and `$1` to `$9` filled in; `quoted`: for a shell.
+/// Fills in `$ARGUMENTS` and `$1` to `$9`. `quoted`: for a shell.
 fn filled(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let put = |word: &str| if quoted { shell_word(word) } else { word.to_owned() };
@@ -367,7 +371,7 @@ fn filled(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String 
     out
 }
 
-/// A word that a shell takes as it is.
+/// Quotes a word so that a shell takes it literally.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./:@=,+-%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,14 +1,14 @@
-//! Figures of a session for people: sizes by tool and by file, sizes over time, why a cache did not serve.
+//! Figures of a session: sizes by tool and by file, sizes over time, and reasons for cache misses.
 //!
 //! Pure: entries and spans in, figures out.
 
 use becket_types::{CallId, Entry, EntryKind, Part, PruneReason, Seq, Span, SpanKind, Usage};
 use std::collections::BTreeMap;
 
-/// A pause after which providers have forgotten, in milliseconds.
+/// Pause in milliseconds after which the cache of a provider has expired.
 const FORGOTTEN: u64 = 5 * 60 * 1_000;
 
-/// Tokens of the context by tool, and by the file that was read or written.
+/// Returns the tokens of the context by tool, and by the file that was read or written.
 pub(super) fn by_tool_and_file(
     spans: &[Span],
     paths: &Paths,
@@ -23,7 +23,7 @@ pub(super) fn by_tool_and_file(
     (tools, files)
 }
 
-/// The file of each message with a result, by the message's number: what the call of it named.
+/// The file of each tool result, by the message's number, as its call named it.
 #[derive(Default)]
 pub(super) struct Paths {
     calls: BTreeMap<CallId, String>,
@@ -31,7 +31,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Takes in the next entry of the ledger.
+    /// Takes the next entry of the ledger.
     pub(super) fn take(&mut self, entry: &Entry) {
         let EntryKind::Message { message } = &entry.kind else { return };
         for part in &message.parts {
@@ -52,7 +52,7 @@ impl Paths {
     }
 }
 
-/// Tokens of each request of a turn, from the first to the last.
+/// Returns the tokens of each request of a turn, from the first to the last.
 pub(super) fn sizes(entries: &[Entry]) -> Vec<u64> {
     let size = |entry: &Entry| match &entry.kind {
         EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => Some(usage.context().0),
@@ -61,12 +61,12 @@ pub(super) fn sizes(entries: &[Entry]) -> Vec<u64> {
     entries.iter().filter_map(size).collect()
 }
 
-/// Usage of some requests together.
+/// Sum of the usage of several requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sum {
     pub requests: usize,
     pub read: u64,
-    /// Of `read`: from the cache, and written to it.
+    /// Tokens of `read` that came from the cache, and tokens written to it.
     pub cached: u64,
     pub cache_write: u64,
     pub wrote: u64,
@@ -84,7 +84,7 @@ impl Sum {
     }
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UsageRow<'a> {
     pub seq: Seq,
@@ -94,7 +94,7 @@ pub(super) struct UsageRow<'a> {
     pub cached: u64,
     pub wrote: u64,
     pub cost: f64,
-    /// Why less came from the cache than the request before it had.
+    /// Reason why the cache served less than the previous request had stored.
     pub missed: Option<String>,
 }
 
@@ -131,7 +131,8 @@ impl<'a> Usages<'a> {
     }
 }
 
-/// For each request, by the number of its entry: why less came from the cache than the request before it had.
+/// Returns for each request, by its entry number, the reason why the cache served less than the previous request had
+/// stored.
 pub(super) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
     let mut out = BTreeMap::new();
     let mut before: Option<(u64, u64)> = None;

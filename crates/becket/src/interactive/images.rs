@@ -1,5 +1,5 @@
-//! Images of a session, scaled for the terminal and in the form that its protocol wants. Read and decoded beside the interface,
-//! when somebody looks at them.
+//! Images of a session, scaled for the terminal and encoded for its protocol. They are read and decoded on another
+//! thread when they come into view.
 
 use becket_session::{blobs::BlobStore, store::Outside};
 use becket_tui::graphics::sixel::{CLEAR, Indexed};
@@ -13,19 +13,19 @@ use image::{ExtendedColorType, ImageEncoder as _};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Pixels of a cell, about, where the terminal scales to the cells it has.
+/// Assumed size of a cell in pixels, for terminals that scale images themselves.
 const CELL: (u32, u32) = (10, 20);
-/// Pixels of an image that the terminal does not scale: their number is what it costs.
+/// Most pixels of an image that the terminal does not scale, because the cost grows with their number.
 const MOST_PIXELS: u64 = 480_000;
-/// The colours are learnt from one pixel of so many, of small images from all.
+/// In large images, one of this many pixels is used to learn the colours. In small images, all are used.
 const SAMPLE: i32 = 10;
-/// Pixels of a small image.
+/// Most pixels of a small image.
 const SMALL: usize = 100_000;
 
-/// Fewer colours are not learnt but spread evenly.
+/// With fewer colours than this, they are spread evenly instead of learned.
 const LEARNT: usize = 64;
 
-/// Four parts a pixel, and how many pixels across and down.
+/// An image: four bytes for each pixel, its width and its height.
 struct Pixels {
     rgba: Vec<u8>,
     width: u32,
@@ -44,7 +44,7 @@ pub(super) async fn picture(
         scaled(&bytes, protocol, columns)
     };
     let made = tokio::task::spawn_blocking(read).await;
-    // There is always an answer: what stands behind the image waits for it.
+    // There is always an answer, because text after the image waits for it.
     Some(Reply::Picture { number, scaled: made.ok().flatten() })
 }
 
@@ -65,7 +65,7 @@ fn scaled(bytes: &[u8], protocol: Protocol, columns: u16) -> Option<Scaled> {
     Some(Scaled { columns, rows, data })
 }
 
-/// The pixels that so many columns and [`MOST`] rows have, as far as they are not too many.
+/// Returns the size in pixels of this many columns and [`MOST`] rows, reduced if it has too many pixels.
 fn most(columns: u16, cell: (u32, u32)) -> (u32, u32) {
     let (mut width, mut height) = (u32::from(columns.clamp(1, MOST.0)) * cell.0, u32::from(MOST.1) * cell.1);
     while u64::from(width) * u64::from(height) > MOST_PIXELS {
@@ -81,7 +81,7 @@ fn png(image: &Pixels) -> Option<Vec<u8>> {
     Some(png)
 }
 
-/// A PNG for each row of cells, filled up with clear pixels.
+/// Returns a PNG for each row of cells, filled up with transparent pixels.
 fn strips(image: &Pixels, (columns, rows): (u16, u16)) -> Option<Vec<Vec<u8>>> {
     let (width, height) = (u32::from(columns) * CELL.0, CELL.1);
     let strip = |row: u16| {
@@ -95,7 +95,8 @@ fn strips(image: &Pixels, (columns, rows): (u16, u16)) -> Option<Vec<Vec<u8>>> {
     (0..rows).map(strip).collect()
 }
 
-/// In at most so many colours: exactly its own, or those that come near them. What is more clear than not is left out.
+/// Reduces an image to at most `colours` colours: its own if it has few enough, otherwise similar ones. Pixels that are
+/// more than half transparent are left out.
 fn indexed(image: &Pixels, colours: u16) -> Indexed {
     let most = usize::from(colours).clamp(2, usize::from(CLEAR));
     let mut palette: Vec<[u8; 3]> = Vec::new();

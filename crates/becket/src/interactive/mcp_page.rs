@@ -1,4 +1,5 @@
-//! The page `/mcp`: states of MCP servers, their tools, their own words. `/mcp reconnect NAME` opens a connection again.
+//! The page `/mcp`: states of MCP servers, their tools and their instructions. `/mcp reconnect NAME` opens a connection
+//! again.
 
 use becket_mcp::{Hub, PromptInfo, State};
 use becket_tool::text::clean;
@@ -7,7 +8,7 @@ use becket_types::cut_start;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Bytes of a server's own words on the page.
+/// Most bytes of a server's instructions on the page.
 const MOST_WORDS: usize = 1_000;
 
 pub(super) fn page(hub: Option<&Hub>, arguments: &str) -> String {
@@ -58,7 +59,7 @@ pub(super) fn page(hub: Option<&Hub>, arguments: &str) -> String {
     out
 }
 
-/// Prompts of servers as commands.
+/// Returns the prompts of servers as commands.
 pub(super) fn prompts(hub: Option<&Hub>) -> Vec<Custom> {
     let custom = |prompt: PromptInfo| {
         let arguments = prompt.arguments.iter().map(|(name, required)| {
@@ -73,7 +74,7 @@ pub(super) fn prompts(hub: Option<&Hub>) -> Vec<Custom> {
     hub.map(Hub::prompts).unwrap_or_default().into_iter().map(custom).collect()
 }
 
-/// The text of a prompt, in the composer's place.
+/// Returns the text of a server's prompt, or the reason why there is none.
 pub(super) async fn prompt(hub: Option<Arc<Hub>>, name: String, arguments: String) -> Option<Reply> {
     let Some(hub) = hub else {
         return Some(Reply::Done(Err(format!("no MCP server has the prompt {name}"))));

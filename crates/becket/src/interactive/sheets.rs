@@ -1,7 +1,7 @@
-//! Pages of the interactive session as data: what `/context`, `/cost`, `/tools`, `/skills`, `/memory`, `/status` and `/doctor`
-//! show.
+//! Pages of the interactive session as data: `/context`, `/cost`, `/tools`, `/skills`, `/memory`, `/status` and
+//! `/doctor`.
 //!
-//! Pure: figures in, a [`Sheet`] out. How it looks is the interface's business.
+//! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
 
 use super::figures::{self, Paths, Usages};
 use crate::assemble::Opening;
@@ -16,12 +16,12 @@ use becket_types::{Entry, Span, SpanKind, SystemItem, SystemKind, ToolSpec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Rows of a list of shares.
+/// Most rows of a list of shares.
 const ROWS: usize = 12;
-/// Characters of a text of which a row shows the beginning.
+/// Most characters of a text that a row shows.
 const TEXT: usize = 200;
 
-/// Paths as people name them: below the workspace or the home folder, else whole.
+/// Shortens paths for display: relative to the workspace or the home folder, else absolute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     pub cwd: PathBuf,
@@ -39,12 +39,12 @@ impl Shown {
         }
     }
 
-    /// The folder itself, never `.`.
+    /// Returns the folder itself, never `.`.
     pub(super) fn folder(&self, path: &Path) -> String {
         Self { cwd: PathBuf::from("/dev/null"), home: self.home.clone() }.path(path)
     }
 
-    /// Every mention of the home folder in `text` as `~`.
+    /// Replaces the home folder in `text` by `~`.
     pub(super) fn text(&self, text: &str) -> String {
         match self.home.as_ref().and_then(|home| home.to_str()).filter(|home| home.len() > 1) {
             Some(home) => text.replace(&format!("{home}/"), "~/"),
@@ -53,7 +53,7 @@ impl Shown {
     }
 }
 
-/// `/context`. `threshold`: tokens at which the context is compacted.
+/// Returns the page `/context`. `threshold`: tokens at which the context is compacted.
 pub(super) fn context(
     reading: &Reading,
     filled: &Filled,
@@ -147,7 +147,7 @@ fn spans(spans: &[Span], texts: &[String], shown: &Shown) -> Item {
     Item::Table { columns, rows: spans.iter().zip(texts).map(row).collect() }
 }
 
-/// The largest of `sums`; nothing where there are none.
+/// Adds the largest of `sums`; nothing if there are none.
 fn largest(
     sheet: &mut Sheet,
     title: &str,
@@ -174,7 +174,7 @@ fn largest(
     }
 }
 
-/// `/cost`.
+/// Returns the page `/cost`.
 pub(super) fn cost(entries: &[Entry]) -> Sheet {
     let mut sheet = Sheet::default();
     let usages = Usages::of(entries);
@@ -190,7 +190,7 @@ pub(super) fn cost(entries: &[Entry]) -> Sheet {
     sheet.field("read", format!("{} tokens, {share:.0} % from the cache", short(sum.read)));
     sheet.field("wrote", format!("{} tokens", short(sum.wrote)));
 
-    // Without prices, tokens are compared.
+    // Without prices, tokens are compared instead of cost.
     let priced = sum.cost > 0.0;
     let unit = if priced { "at list prices" } else { "tokens" };
     for (title, groups) in [("By model", &usages.models), ("By purpose", &usages.purposes)] {
@@ -260,7 +260,7 @@ pub(super) fn cost(entries: &[Entry]) -> Sheet {
     sheet
 }
 
-/// `/tools`.
+/// Returns the page `/tools`.
 pub(super) fn tools(tools: &[ToolSpec]) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Tools", format!("{} that the model has", tools.len()));
@@ -278,7 +278,7 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Sheet {
     sheet
 }
 
-/// `/skills`.
+/// Returns the page `/skills`.
 pub(super) fn skills(skills: &Skills) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Skills", format!("{} found", skills.iter().count()));
@@ -300,10 +300,10 @@ pub(super) fn skills(skills: &Skills) -> Sheet {
     sheet
 }
 
-/// `/memory`: `items` are the blocks of the system prompt, `spans` those of the context, without tools.
+/// Returns the page `/memory`. `items`: the blocks of the system prompt. `spans`: those of the context, without tools.
 pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> Sheet {
     let mut sheet = Sheet::default();
-    // The first spans are those of the system prompt. Its skills count as rules there, and are no file.
+    // The first spans belong to the system prompt. Its skills are counted as rules there and are not files.
     let is_file = |n: usize| items.get(n).is_none_or(|item| item.kind == SystemKind::Rules);
     let rules: Vec<&Span> = spans
         .iter()
@@ -346,7 +346,7 @@ pub(super) struct Status<'a> {
     pub levels: Vec<LevelReach>,
 }
 
-/// `/status`.
+/// Returns the page `/status`.
 pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Session", format!("becket {}", env!("CARGO_PKG_VERSION")));
@@ -375,7 +375,7 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
     sheet
 }
 
-/// `/doctor`.
+/// Returns the page `/doctor`.
 pub(super) fn doctor(checks: &[Check], shown: &Shown) -> Sheet {
     let mut sheet = Sheet::default();
     let wrong = checks.iter().filter(|check| !check.ok).count();

@@ -1,6 +1,6 @@
-//! Signals of an interactive session as inputs, and stopping as Ctrl-Z does.
+//! Signals of an interactive session as inputs, and stopping the process as Ctrl-Z does.
 //!
-//! Owns which signals end, stop and wake it. A signal that becket sent to itself to stop is not told twice.
+//! Owns the signals that end, stop and wake the session. A signal that becket sent to itself is not reported again.
 
 use crate::failure::Failure;
 use becket_tui::input::Input;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// SIGTSTP and SIGCONT by number: Linux and the rest differ.
+/// Numbers of SIGTSTP and SIGCONT, which differ between Linux and other systems.
 const SIGTSTP: i32 = Signal::TSTP.as_raw();
 const SIGCONT: i32 = Signal::CONT.as_raw();
 
@@ -19,7 +19,8 @@ fn failed(error: io::Error) -> Failure {
     Failure::error(format!("cannot listen to signals: {error}"))
 }
 
-/// Tells `sender` of the signals that end becket, until nobody listens. `lines`: SIGINT is not one of them, it is typed.
+/// Reports the signals that end becket to `sender`, until its receiver is dropped. `lines`: SIGINT is left out, because
+/// the line input handles Ctrl-C.
 pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result<(), Failure> {
     let interrupt = (!lines).then(SignalKind::interrupt);
     let always = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
@@ -33,7 +34,8 @@ pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result
     Ok(())
 }
 
-/// The same of those that stop and wake it. `stopping`: becket stops by itself, and will go on by itself.
+/// Reports the signals that stop and wake becket. `stopping`: becket has stopped itself, so the next SIGCONT is not
+/// reported.
 pub(super) fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBool>) -> Result<(), Failure> {
     let mut stops = signal(SignalKind::from_raw(SIGTSTP)).map_err(failed)?;
     let mut wakes = signal(SignalKind::from_raw(SIGCONT)).map_err(failed)?;
@@ -57,7 +59,7 @@ pub(super) fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBo
     Ok(())
 }
 
-/// Stops the group until it is continued. False where nobody could continue it: the group is orphaned.
+/// Stops the process group until it is continued. Returns false for an orphaned group, which nobody could continue.
 pub(super) fn stop(stopping: &AtomicBool) -> bool {
     let parent = getppid();
     let same_group = parent.is_some_and(|p| getpgid(Some(p)).is_ok_and(|group| group == getpgrp()));
@@ -67,6 +69,6 @@ pub(super) fn stop(stopping: &AtomicBool) -> bool {
         return false;
     }
     stopping.store(true, Ordering::Release);
-    // SIGTSTP is ours to handle; this one is not.
+    // becket handles SIGTSTP itself, so it sends SIGSTOP.
     kill_current_process_group(Signal::STOP).is_ok()
 }

@@ -1,8 +1,8 @@
-//! Trust by content: what a project brings that runs, connects or redirects is trusted by what it says, word for word.
+//! Trust by content: project content that runs, connects or redirects something is trusted by its exact text.
 //!
-//! Owns the person's decisions about such things (hooks, MCP servers, helpers, commands that run something, scripts of
-//! skills), each bound to the whole text that was shown. A text that is not the one that was decided about counts as new, and
-//! what was decided about is kept so that the difference can be shown. Asks nobody: front ends ask, and keep the answer here.
+//! Owns the user's decisions about such content (hooks, MCP servers, helpers, commands that run something, scripts of
+//! skills). Each decision is bound to the whole text that was shown. A changed text counts as undecided. The old text
+//! is kept, so that the difference can be shown. Asks nobody: front ends ask, and store the answer here.
 
 use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
@@ -12,17 +12,17 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a text that are kept for a later difference. A longer one is known by its hash alone.
+/// Most bytes of a text that are kept for a later difference. Of a longer text, only the hash is kept.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// A thing of the project that trust is about.
+/// Content of the project that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     /// `hooks`, `mcp`, `command`, …
     pub kind: String,
     /// The file or the name, unique within its kind.
     pub name: String,
-    /// Everything of it that decides what runs, as a person reads it.
+    /// The whole text that decides what runs, in readable form.
     pub content: String,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct Item {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Trusted,
-    /// The person said no to exactly this.
+    /// The user refused exactly this content.
     Refused,
     New,
-    /// Another text of it was decided about; that text, if it was kept.
+    /// The user decided about another text of this item; that text, if it was kept.
     Changed {
         before: Option<String>,
     },
 }
 
-/// One decision, a line of the file.
+/// A decision: one line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Decided {
     root: String,
@@ -88,7 +88,7 @@ impl ContentTrust {
         }
     }
 
-    /// True if the person, or `--trust`, allows exactly this content. What is not is listed by [`Self::note`].
+    /// True if the user, or `--trust`, allows exactly this content. If not, [`Self::note`] lists it.
     pub(crate) fn is_trusted(&self, kind: &str, name: &str, content: &str) -> bool {
         let item = Item { kind: kind.to_owned(), name: name.to_owned(), content: content.to_owned() };
         let trusted = self.state(&item) == State::Trusted;
@@ -102,7 +102,11 @@ impl ContentTrust {
         trusted
     }
 
-    /// Keeps the person's decision about this content.
+    /// Stores the user's decision about this content.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written.
     pub(crate) fn decide(&self, item: &Item, trusted: bool) -> io::Result<()> {
         let decided = Decided {
             root: self.root.clone(),
@@ -122,7 +126,7 @@ impl ContentTrust {
         Ok(())
     }
 
-    /// One line about everything that was asked for and not used.
+    /// Returns a line about all content that was requested and not used.
     pub(crate) fn note(&self) -> Option<String> {
         let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         (!unused.is_empty()).then(|| {
@@ -139,7 +143,7 @@ fn hash(content: &str) -> String {
     becket_tool::sha256(content.as_bytes())
 }
 
-/// Text that a person reads before they decide: all of it, or the difference.
+/// Returns the text that the user reads before deciding: all of it, or the differences.
 pub(crate) fn shown(item: &Item, state: &State) -> String {
     match state {
         State::Changed { before: Some(before) } => {
@@ -161,7 +165,8 @@ pub(crate) fn shown(item: &Item, state: &State) -> String {
     }
 }
 
-/// A configured value with the text of each file of the project that its words name: a changed script is a changed content.
+/// Returns a configured value together with the text of each project file that it names, so that a changed script is
+/// changed content.
 pub(crate) fn with_scripts(config: &str, commands: &[String], root: &Path, cwd: &Path) -> String {
     let mut out = config.to_owned();
     let mut seen = Vec::new();
@@ -227,7 +232,7 @@ mod tests {
         }
         trust.decide(&item("one\nthree"), false).unwrap();
         assert_eq!(trust.state(&item("one\nthree")), State::Refused);
-        // Another project, another kind and another name are other things.
+        // The same item in another project, of another kind or with another name is a different item.
         assert_eq!(ContentTrust::of(&environment, dir.path(), false).state(&item("one\nthree")), State::New);
         assert_eq!(ContentTrust::of(&environment, dir.path(), true).state(&item("x")), State::Trusted);
     }
