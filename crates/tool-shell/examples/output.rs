@@ -1,8 +1,8 @@
-//! What taking in a command's output costs: `output [COMMAND]...`, each run by the `bash` tool.
+//! Measures the cost of reading a command's output: `output [COMMAND]...`; the `bash` tool runs each command.
 //!
-//! Prints bytes a second from the start to the result, the process's own CPU for it, how far its memory rose above what it was
-//! before, and the longest time that the thread which would draw the interface was kept from a tick of one millisecond. Linux
-//! only. Figures: `benches/README.md`.
+//! For each command it prints: megabytes a second from the start to the result; the process's own CPU time in milliseconds;
+//! the rise of its peak memory; and the longest delay of a one-millisecond tick on the thread that would draw the interface.
+//! Linux only. Figures: `benches/README.md`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program of its own")]
 
 use becket_tool::{Host, Tool, ToolEnv, testing};
@@ -83,7 +83,7 @@ async fn measure(tool: &BashTool, env: &ToolEnv, command: &str) {
             }
         }
     };
-    // What came with the last step, too.
+    // The call may have kept the thread busy in its last step: count that delay too.
     longest = longest.max(last.elapsed());
     let seconds = start.elapsed().as_secs_f64();
     let bytes = output.details["bytes"].as_u64().unwrap_or_default();

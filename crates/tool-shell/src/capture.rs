@@ -1,8 +1,8 @@
-//! The head and the tail of an output, in bounded memory, with an exact account of what is between them.
+//! Keeps the head and the tail of an output in bounded memory, and counts exactly the bytes and lines between them.
 //!
 //! Pure. Takes cleaned bytes, gives the text for the model.
 
-/// How much of an output the model sees: bytes at its start and at its end.
+/// The part of an output that the model sees: this many bytes at its start (`head`) and at its end (`tail`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub head: usize,
@@ -19,9 +19,9 @@ impl Default for Window {
 pub(crate) struct Capture {
     window: Window,
     head: Vec<u8>,
-    /// What follows the head: at least the last `window.tail` bytes of it.
+    /// The newest bytes after the head: the last `window.tail` of them, or up to twice as many (see `push`).
     tail: Vec<u8>,
-    /// Bytes taken in.
+    /// Bytes pushed so far.
     total: u64,
     newlines: u64,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Capture {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub head: String,
-    /// Left out: bytes and lines; then the tail.
+    /// If the output does not fit: the number of bytes and of lines left out after `head`, and the tail that follows them.
     pub cut: Option<(u64, u64, String)>,
 }
 
@@ -51,7 +51,7 @@ impl Capture {
             self.tail.extend_from_slice(&rest[rest.len() - keep..]);
         } else {
             self.tail.extend_from_slice(rest);
-            // Moving is rare: only when there is twice as much as needed.
+            // Moving bytes costs time, so it waits until there are twice as many as needed.
             if self.tail.len() > keep * 2 {
                 self.tail.drain(..self.tail.len() - keep);
             }
@@ -78,7 +78,7 @@ impl Capture {
         if fits {
             self.head.append(&mut self.tail);
             let whole = printable(&self.head);
-            // Broken characters are written out longer than they were.
+            // A broken byte becomes a three-byte replacement character, so the text can be longer than the bytes were.
             if whole.len() <= (self.window.head + self.window.tail) * 3 / 2 {
                 return Shown { head: whole, cut: None };
             }
@@ -96,7 +96,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|b| u64::from(*b == b'\n')).sum()
 }
 
-/// As text: broken UTF-8 marked, C1 controls away.
+/// Converts to text: broken UTF-8 becomes replacement characters, C1 control characters are removed.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.chars().any(|c| ('\u{80}'..='\u{9F}').contains(&c)) {

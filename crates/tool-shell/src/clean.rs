@@ -1,15 +1,16 @@
-//! Terminal output as plain text: what a person would still see on the screen when the command is done.
+//! Turns terminal output into plain text: the lines that a person would still see when the command is done.
 //!
-//! Model: a byte-wise state machine. A carriage return starts its line anew (progress bars leave their last state), a
-//! backspace takes back a character, escape sequences and other controls go. Pure; works on bytes, so that a character that
-//! comes in two reads is none of its business.
+//! Model: a byte-wise state machine. A carriage return overwrites its line (so a progress bar leaves only its last state), a
+//! backspace deletes a character, escape sequences and other control bytes are removed. Pure. It works on bytes, so a
+//! character that is split between two reads needs no special treatment.
 //!
-//! Invariants: memory is bounded whatever comes (an open line and an open sequence are cut); what goes in in pieces comes
-//! out as if it had come at once.
+//! Invariants: memory is bounded for any input, because an open line and an open sequence are cut; the result does not
+//! depend on how the input was split into pieces.
 
-/// A line that grows longer is given out in pieces; a carriage return then takes back only the last of them.
+/// A longer open line is written out in pieces, in bytes. A carriage return can then overwrite only the last piece.
 const MAX_OPEN_LINE: usize = 16 * 1024;
-/// An operating system command or device string that is not closed after this many bytes was none.
+/// An operating system command or device string that is still open after this many bytes is ended there: the bytes after it
+/// are taken for ordinary text.
 const MAX_STRING: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ enum State {
     /// After an intermediate byte: one final byte follows.
     Intermediate,
     Csi,
-    /// OSC, DCS, APC, PM, SOS: up to BEL or ST.
+    /// Inside an OSC, DCS, APC, PM or SOS string, which BEL or ST ends.
     Text,
     TextEscape,
 }
@@ -30,10 +31,10 @@ pub(crate) struct Cleaner {
     state: State,
     /// The line that is not finished yet.
     line: Vec<u8>,
-    /// A carriage return came, and nothing after it yet.
+    /// A carriage return was the newest byte: the next text overwrites the line.
     returned: bool,
     string_len: usize,
-    /// Something was taken out or folded.
+    /// Some byte was removed or overwritten, so the result differs from the raw output.
     pub changed: bool,
 }
 
@@ -52,7 +53,7 @@ const SPECIAL: [bool; 256] = {
 };
 
 impl Cleaner {
-    /// Takes bytes in, gives finished lines out.
+    /// Reads bytes and passes finished lines to `out`.
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(&[u8])) {
         let mut rest = bytes;
         while let Some(first) = rest.first() {
@@ -66,12 +67,12 @@ impl Cleaner {
         }
     }
 
-    /// Something is left of the last line.
+    /// True if the last line is not finished.
     pub(crate) fn has_open_line(&self) -> bool {
         !self.line.is_empty()
     }
 
-    /// Gives out what is left of the last line.
+    /// Passes the unfinished last line to `out`.
     pub(crate) fn finish(&mut self, out: &mut impl FnMut(&[u8])) {
         if !self.line.is_empty() {
             out(&self.line);
@@ -104,7 +105,7 @@ impl Cleaner {
         }
     }
 
-    /// One byte outside of plain text; `false` when it has to be looked at again in the new state.
+    /// Handles one byte that is not plain text. Returns false if the byte must be read again in the new state.
     fn control(&mut self, b: u8) -> bool {
         self.changed = true;
         match (self.state, b) {

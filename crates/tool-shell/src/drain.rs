@@ -1,11 +1,13 @@
-//! Reading what a command prints, as fast as it prints it, whoever holds the other end.
+//! Reads a command's output as fast as the command prints it, also from processes that outlive its shell.
 //!
 //! Model: one thread per command owns our end of the pipe or terminal. It reads, keeps ([`crate::spill`]), cleans and
-//! captures; writes what is typed into a terminal; and watches the command's limits. It is told when the shell has ended:
-//! then it takes what is there and says so at once, also when a process in the background still holds the other end; it
-//! goes on reading until that lets go, so that such a process neither stalls nor dies of a broken pipe.
+//! captures the output, writes typed input into a terminal, and enforces the command's limits. When the shell has ended, it
+//! reads the bytes that are already there and reports at once, even if a process in the background still holds the other
+//! end. It then keeps reading until that process closes its end, so that the process neither stalls nor dies of a broken
+//! pipe.
 //!
-//! A *look* takes what was captured since the look before. A command that stays in the foreground has one look, at its end.
+//! A *look* takes the output captured since the previous look. A command that stays in the foreground has one look, at its
+//! end.
 //!
 //! Invariants: memory is bounded whatever is printed; nothing is read on a thread of the caller; the front end gets at most
 //! ten chunks a second.
@@ -26,40 +28,40 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(crate) const BUFFER: usize = 256 * 1024;
-/// How long a pipe that never runs dry is read after the shell has ended.
+/// Time limit for reading a pipe that never runs dry after the shell has ended.
 const LAST: Duration = Duration::from_millis(80);
 const PROGRESS: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: usize = 4 * 1024;
-/// What may wait to be typed.
+/// Limit on typed input that the command has not read yet, in bytes.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
 
 pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a drain needs besides its end of the pipe.
+/// Arguments of [`Drain::start`] besides our end of the pipe.
 pub(crate) struct Setup {
     pub window: Window,
     pub spill: Spill,
     pub progress: Progress,
     pub sentry: Sentry,
-    /// It is a terminal, with what is typed into it first.
+    /// Set if our end is a terminal: the text to type into it first.
     pub terminal: Option<String>,
 }
 
-/// What came out of a command since the look before.
+/// The output of a command since the previous look.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub shown: Shown,
     /// Raw bytes printed since the command started.
     pub bytes: u64,
-    /// The raw output since the command started, where `shown` is not all there was to show.
+    /// The raw output since the command started, if `shown` leaves anything out. `Err` says why it could not be kept.
     pub spill: Option<Result<BlobId, String>>,
 }
 
-/// How far the other end is.
+/// State of the other end of the pipe or terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The shell has ended, all it printed is here, and somebody else still holds the other end.
+    /// The shell has ended and all its output was read, but another process still holds the other end.
     Held,
     Closed,
 }
@@ -78,7 +80,7 @@ struct State {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something came, or the phase changed.
+    /// Notified when output arrives or the phase changes.
     news: Notify,
     window: Window,
 }
@@ -89,10 +91,10 @@ impl Shared {
     }
 }
 
-/// The caller's side.
+/// The caller's handle on the reading thread.
 pub(crate) struct Drain {
     shared: Arc<Shared>,
-    /// A byte: there is something to type. Closed: the shell has ended.
+    /// Wakes the thread: a byte means that input waits to be typed, closing it means that the shell has ended.
     wake: Mutex<Option<PipeWriter>>,
 }
 
@@ -117,7 +119,7 @@ impl Drain {
         let worker = Worker {
             end,
             woken: Some(woken),
-            // Grows with the first large read: most commands print little.
+            // Starts small and grows with the first large read, because most commands print little.
             buffer: vec![0; 16 * 1024],
             shared: Arc::clone(&shared),
             sentry,
@@ -128,7 +130,8 @@ impl Drain {
         Ok(Self { shared, wake: Mutex::new(Some(wake)) })
     }
 
-    /// The shell has ended. Returns when all it printed is here: whether somebody else still holds the other end.
+    /// Tells the thread that the shell has ended and waits until all its output was read. Returns true if another process
+    /// still holds the other end.
     pub(crate) async fn shell_ended(&self) -> bool {
         drop(self.wake.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.until(|state| state.phase != Phase::Open).await;
@@ -139,17 +142,17 @@ impl Drain {
         self.shared.lock().phase == Phase::Closed
     }
 
-    /// Something is there that no look has taken, or nothing will come any more.
+    /// Waits for output that no look has taken, or for the end of the shell.
     pub(crate) async fn news(&self) {
         self.until(|state| state.phase != Phase::Open || state.has_news()).await;
     }
 
-    /// Nothing will come any more.
+    /// Waits until the other end is closed, so that no more output can come.
     pub(crate) async fn closed(&self) {
         self.until(|state| state.phase == Phase::Closed).await;
     }
 
-    /// Raw bytes so far.
+    /// Raw bytes printed so far.
     pub(crate) fn total(&self) -> u64 {
         self.shared.lock().spill.total()
     }
@@ -186,22 +189,22 @@ impl Drain {
         }
     }
 
-    /// The limit that the command passed; it was ended for that.
+    /// The limit that the command exceeded and was killed for.
     pub(crate) fn tripped(&self) -> Option<Trip> {
         self.shared.lock().tripped
     }
 
-    /// The call is over: nobody listens to live output any more.
+    /// Stops sending live output: the call is over and nobody shows it any more.
     pub(crate) fn quiet(&self) {
         self.shared.lock().progress = None;
     }
 
-    /// Takes what came since the look before.
+    /// Takes the output since the previous look.
     pub(crate) async fn look(&self, host: &Arc<dyn Host>) -> Output {
         let (shown, bytes, keep) = self.shared.lock().look(self.shared.window);
         let mut spill = None;
         if keep {
-            // Compressing and writing it takes its time.
+            // Compressing and writing may take long, so not on the async thread.
             let (shared, host) = (Arc::clone(&self.shared), Arc::clone(host));
             let kept = tokio::task::spawn_blocking(move || shared.lock().spill.keep(&*host)).await;
             spill = Some(kept.unwrap_or_else(|e| Err(e.to_string())));
@@ -217,7 +220,7 @@ impl State {
             || self.screen.as_ref().is_some_and(Screen::is_new)
     }
 
-    /// What is new, how many bytes there were in all, and whether the model sees less than that.
+    /// Returns the new output, the number of raw bytes since the start, and true if `Shown` leaves out any of them.
     fn look(&mut self, window: Window) -> (Shown, u64, bool) {
         let capture = &mut self.capture;
         self.cleaner.finish(&mut |clean| capture.push(clean));
@@ -284,7 +287,7 @@ impl Worker {
         self.stand_by();
     }
 
-    /// Nothing more will be printed. What runs without printing is still held to its limits.
+    /// Runs after the end of the output. Processes that are left still have to keep to their limits.
     fn stand_by(&mut self) {
         loop {
             if self.woken.is_none() && self.sentry.is_over() {
@@ -312,7 +315,7 @@ impl Worker {
         }
     }
 
-    /// Waits for data, for room to type, for the time of the next check. `true`: the shell has ended.
+    /// Waits for output, for room to type, or for the next check of the limits. Returns true if the shell has ended.
     fn wait(&mut self) -> io::Result<bool> {
         let (typing, unreported) = {
             let state = self.shared.lock();
@@ -342,7 +345,7 @@ impl Worker {
         Ok(woken && self.wake())
     }
 
-    /// Bytes only wake; the end of the pipe means that the shell has ended.
+    /// Reads the wake pipe. A byte only wakes the thread; the end of the pipe means that the shell has ended (returns true).
     fn wake(&mut self) -> bool {
         let Some(woken) = &mut self.woken else { return false };
         let mut bytes = [0; 64];
@@ -375,7 +378,7 @@ impl Worker {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return Next::Dry;
             }
-            // The last one has closed the terminal.
+            // A terminal gives an error once the last process has closed it.
             Err(_) => return Next::End,
         };
         let bytes = &self.buffer[..n];

@@ -1,16 +1,16 @@
-//! Editors that wait for keys although there is no terminal: found before they run.
+//! Finds editors that would wait for keys although there is no terminal, before they run.
 //!
-//! Everything else that wants to read gets the end of the file or no terminal, and gives up. The `vi` family then waits on
-//! the output instead, where no key ever comes. Pure; what it does not find runs into its timeout.
+//! Other programs that read input find an end of file or no terminal, and give up. The `vi` family then reads keys from the
+//! output instead, where none ever comes. Pure. A command that is not recognised here runs into its timeout.
 
 use crate::selfkill::{program, simple_commands};
 
 const EDITORS: &[&str] = &["vi", "vim", "nvim", "view", "vimdiff", "nvimdiff", "rvim", "gvim", "vimtutor"];
-/// Beginnings of arguments with which they do something and end.
+/// Prefixes of arguments that make an editor run a script and exit.
 const SCRIPTED: &[&str] =
     &["-c", "+", "-e", "-E", "-s", "-S", "-V1", "--cmd", "--version", "--help", "-h", "--headless", "-l"];
 
-/// Why `command` is refused, if it is.
+/// Returns the reason, a message for the model, if `command` is refused.
 pub(crate) fn refusal(command: &str) -> Option<String> {
     simple_commands(command).iter().find_map(|words| {
         let (name, args) = program(words)?;

@@ -1,9 +1,9 @@
-//! Ending a command with everything it started.
+//! Ends a command together with every process that it started.
 //!
-//! Model: the group is stopped, which the kernel does to all of it at once, so that nobody is born while the tree is looked
-//! up, not even to a fork bomb. TERM to the whole tree, which goes on with that; two seconds for it to go, then KILL, until
-//! nobody is left. The tree is looked up again each time, and whoever was once seen in it stays in it, also when its parents
-//! are gone.
+//! Model: the process group is stopped first. The kernel stops all its members at once, so no process, not even a fork bomb,
+//! can fork while the tree is looked up. The whole tree then gets TERM and runs on to react to it. After two seconds it gets
+//! KILL, until no process is left. The tree is looked up again each time. A process that was once seen in it stays a member,
+//! also after its parents have exited.
 
 use crate::sys::{self, Cgroup, Pids, Process};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
@@ -12,32 +12,32 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::Instant;
 
-/// Between TERM and KILL.
+/// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// After KILL nobody can refuse; what is still there waits for a device.
+/// Time to wait after KILL. No process can ignore KILL, so one that is left after this waits for a device.
 const LAST: Duration = Duration::from_millis(500);
 
-/// Steps of priority that a yielding group is put behind becket; 19 is the least priority.
+/// Added to becket's own niceness for a group that must yield; 19 is the lowest priority.
 const NICE: i32 = 10;
 
-/// Looks while a tree joins its control group.
+/// Limit on lookups of the tree while its processes join the control group.
 const ROUNDS: usize = 8;
-/// More than this at once do not join: each takes milliseconds.
+/// Limit on processes that join at once, because each takes milliseconds.
 const JOINING: usize = 128;
 
 /// The processes of one command.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// Process group of the shell, and its session.
+    /// Process group of the shell, which is also its session.
     pub group: Pid,
-    /// `NAME=value` in the environment of all its processes.
+    /// `NAME=value`, found in the environment of all its processes.
     pub mark: String,
     known: Vec<Process>,
-    /// Who of the group lived at the last look.
+    /// Process number of a living member of the group at the last look; checked first, because that is cheap.
     witness: Option<i32>,
-    /// Once they are in a control group of their own; `None` where there can be none.
+    /// The control group (version 2) that the processes joined; `None` if this system allows none.
     cgroup: Arc<OnceLock<Option<Cgroup>>>,
-    /// What they were born into, where there is such a thing.
+    /// The control group (version 1) that the shell started in, if this system allows one.
     pids: Option<Arc<Pids>>,
 }
 
@@ -53,7 +53,7 @@ impl Tree {
         }
     }
 
-    /// Looks again: who lives. Members that have gone drop out.
+    /// Looks up the living processes again. Members that have exited are removed.
     pub(crate) fn look(&mut self) -> &[Process] {
         if let Some(Some(cgroup)) = self.cgroup.get() {
             self.known.extend(cgroup.members().into_iter().filter_map(sys::process));
@@ -65,13 +65,13 @@ impl Tree {
         &self.known
     }
 
-    /// Somebody of the group lives, or is not collected yet. Cheap.
+    /// True if the group has a process that lives or is a zombie. Cheap.
     pub(crate) fn group_exists(&self) -> bool {
         test_kill_process_group(self.group).is_ok()
     }
 
-    /// Somebody of the group lives. Where the group is gone, and as long as whoever was found last lives, it is cheap;
-    /// else all processes of the system are looked at.
+    /// True if a process of the group lives; zombies do not count. This is cheap if the group is gone or the process found
+    /// last still lives. Otherwise it reads all processes of the system.
     pub(crate) fn group_lives(&mut self) -> bool {
         let group = self.group.as_raw_nonzero().get();
         if !self.group_exists() {
@@ -83,17 +83,17 @@ impl Tree {
         self.witness.is_some()
     }
 
-    /// Its processes and threads, where the kernel counts them.
+    /// Number of its processes and threads, if the kernel counts them.
     pub(crate) fn tasks(&self) -> Option<u64> {
         self.pids.as_ref()?.tasks()
     }
 
-    /// Puts everybody into a control group, where there can be one; whoever they start is born into it.
+    /// Moves all processes into a control group, if this system allows one. Their later children start in it.
     pub(crate) fn enclose(&mut self, tasks: u64, memory_bytes: u64) {
         let cgroup = Arc::clone(&self.cgroup);
         let name = self.mark.rsplit('=').next().unwrap_or_default();
         let Some(cgroup) = cgroup.get_or_init(|| Cgroup::new(name, tasks, memory_bytes)) else { return };
-        // Whoever is born while others join is caught in the next round.
+        // The next round finds processes that were forked while others joined.
         for _ in 0..ROUNDS {
             let inside = cgroup.members();
             let all = self.look().iter().map(|p| p.pid);
@@ -107,21 +107,22 @@ impl Tree {
         }
     }
 
-    /// The kernel ended somebody because of the memory of all of them.
+    /// True if the kernel killed a process because the control group exceeded its memory limit.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         matches!(self.cgroup.get(), Some(Some(cgroup)) if cgroup.ran_out_of_memory())
     }
 
-    /// From here on it has what others leave of the processors. Not taken back: only root may.
+    /// Lowers the priority of the command, so that it gets only the processor time that others leave. Permanent: only root
+    /// may raise a priority again.
     pub(crate) fn yield_to_others(&self) {
-        // Behind becket itself, which somebody may have begun at a low priority already.
+        // Relative to becket itself, which may have been started at a low priority already.
         let own = rustix::process::getpriority_process(None).unwrap_or(0);
         let nice = (own + NICE).min(19);
         let _ = rustix::process::setpriority_pgrp(Some(self.group), nice);
         sys::yield_to_others(self.group.as_raw_nonzero().get(), nice);
     }
 
-    /// Stops the group. Nobody of it starts anything until [`Tree::go_on`], or a signal that ends it.
+    /// Stops the group. None of its processes can start another until [`Tree::go_on`], or until a signal ends it.
     pub(crate) fn stop(&self) {
         if let Some(pids) = &self.pids {
             pids.close();
@@ -140,12 +141,12 @@ impl Tree {
         if let (Signal::KILL, Some(Some(cgroup))) = (signal, self.cgroup.get()) {
             cgroup.kill();
         }
-        // Errors mean that it has gone, or is not ours to end.
+        // An error means that the group is gone or belongs to another user.
         let _ = kill_process_group(self.group, signal);
         if signal == Signal::KILL {
             let _ = kill_process_group(self.group, Signal::CONT);
         } else {
-            // Whoever tidies up may have to start something for it.
+            // A process that cleans up after TERM may have to start another one for that.
             self.go_on();
         }
         for pid in self.known.iter().filter_map(|p| Pid::from_raw(p.pid)) {
@@ -155,11 +156,11 @@ impl Tree {
     }
 
     fn is_empty(&self) -> bool {
-        // A group of which only uncollected processes are left still answers; the list knows better where there is one.
+        // A group with nothing but zombies left still answers signals, so trust the process list where there is one.
         self.known.is_empty() && (sys::LISTS_PROCESSES || test_kill_process_group(self.group).is_err())
     }
 
-    /// At once, without waiting. Whether somebody was there.
+    /// Kills the tree without waiting for its end. Returns true if any process was found.
     pub(crate) fn kill(&mut self) -> bool {
         self.stop();
         self.look();
@@ -168,7 +169,7 @@ impl Tree {
     }
 }
 
-/// Ends the tree and collects the shell, unless somebody else does. Returns how many processes could not be ended.
+/// Ends the tree, and waits for the shell if `child` is given. Returns the number of processes that could not be ended.
 pub(crate) async fn end(mut tree: Tree, mut child: Option<&mut Child>) -> usize {
     let start = Instant::now();
     let mut pause = Duration::from_millis(5);

@@ -1,14 +1,14 @@
-//! The environment that commands get: what programs need to work, without what opens doors.
+//! The environment of commands: the variables that programs need, without secrets.
 //!
-//! Pure: takes variables, gives variables. Only names on a list go through, and of those none that look like a secret; on top
-//! come settings that keep programs from waiting for a person.
+//! Pure: takes variables, returns variables. Only names on a list are passed on, and none that looks like a secret. Added to
+//! them are settings that keep programs from waiting for a person.
 
 use std::ffi::{OsStr, OsString};
 
-/// The variable by which the processes of a command are known again.
+/// The variable by which the processes of a command are recognised.
 pub(crate) const MARK: &str = "BECKET_RUN";
 
-/// Names that go through.
+/// Names that are passed on.
 const NAMES: &[&str] = &[
     "PATH",
     "HOME",
@@ -96,7 +96,7 @@ const NAMES: &[&str] = &[
     "LINES",
 ];
 
-/// Beginnings of names that go through.
+/// Prefixes of names that are passed on.
 const PREFIXES: &[&str] = &[
     "LC_",
     "XDG_",
@@ -166,7 +166,7 @@ const SECRETS: &[&str] = &[
     "SIGNING_KEY",
 ];
 
-/// Set for every command: nothing asks, pages or paints.
+/// Variables set for every command, so that programs do not ask questions, start a pager or print colours.
 const SETTINGS: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_PAGER", "cat"),
@@ -183,8 +183,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("SSH_ASKPASS_REQUIRE", "never"),
 ];
 
-/// The variables for commands, out of `all`. `extra` names more that go through, also such as look like secrets: the user
-/// asked for them.
+/// Selects the variables for commands from `all`. Names in `extra` are passed on as well, even if they look like secrets,
+/// because the user asked for them.
 pub fn for_commands(
     all: impl IntoIterator<Item = (OsString, OsString)>,
     extra: &[String],
@@ -202,7 +202,7 @@ fn passes(name: &str, extra: &[String]) -> bool {
     if extra.iter().any(|e| e == name) {
         return true;
     }
-    // Sockets of agents are no secrets; their names only look like one.
+    // These name a socket and a file, not a secret, although the names look like one.
     if name == "SSH_AUTH_SOCK" || name == "XAUTHORITY" {
         return true;
     }

@@ -1,4 +1,4 @@
-//! `job_output` and `job_kill`: looking at background jobs, typing into them, ending them.
+//! The tools `job_output` and `job_kill`: show background jobs, type into them, end them.
 
 use crate::jobs::{Job, State};
 use crate::report;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Other agents' names.
+/// Names that other agents use for these arguments.
 const ALIASES: &[(&str, &str)] = &[
     ("job_id", "id"),
     ("bash_id", "id"),
@@ -23,7 +23,8 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 const IGNORED: &[&str] = &["description", "filter", "block"];
 
-/// How long an answer to what was typed may take to begin, and how long it may pause, where no `wait` is given.
+/// Time limits for an answer to typed input, used if no `wait` is given: it must begin within `ANSWER`, and it is taken for
+/// complete after `PAUSE` without output.
 const ANSWER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(150);
 
@@ -38,7 +39,7 @@ struct Arguments {
     wait: Option<u64>,
 }
 
-/// Output and state of a job.
+/// The tool `job_output`: shows the new output and the state of a job, or lists all jobs.
 pub struct JobOutput {
     spec: ToolSpec,
     shell: Arc<Shell>,
@@ -94,7 +95,7 @@ impl JobOutput {
     }
 }
 
-/// Until something came, and then nothing for a moment.
+/// Waits for output and then for a pause in it.
 async fn answer(job: &Job) {
     if tokio::time::timeout(ANSWER, job.drain.news()).await.is_err() {
         return;
@@ -111,7 +112,7 @@ async fn answer(job: &Job) {
 }
 
 impl Shell {
-    /// What is new of a job.
+    /// Reports the new output and the state of a job.
     async fn show(&self, job: &Job, env: &ToolEnv) -> ToolOutput {
         let state = job.state();
         let output = job.drain.look(&env.host).await;
@@ -129,7 +130,7 @@ impl Shell {
         }
     }
 
-    /// `output`, and what else there is to tell of jobs.
+    /// Appends news about other jobs to `output`.
     pub(crate) fn with_news(&self, mut output: ToolOutput, env: &ToolEnv) -> ToolOutput {
         for line in self.jobs.news(&*env.host) {
             report::note(&mut output.content, line);
@@ -146,7 +147,7 @@ impl Tool for JobOutput {
     fn access(&self, input: &Value, env: &ToolEnv) -> Result<Access, String> {
         let input = self.parse(input)?;
         match (input.id, input.input) {
-            // What is typed into a command is part of it.
+            // Input typed into a shell is a command as well, so permission rules judge it together with the job's command.
             (Some(id), Some(text)) => {
                 let job = self.shell.jobs.get(id, &*env.host)?;
                 Ok(Access::execute(report::with_input(&job.command, &text)))
@@ -166,7 +167,7 @@ impl Tool for JobOutput {
     }
 }
 
-/// Ends a job.
+/// The tool `job_kill`: ends a job with every process that it started.
 pub struct JobKill {
     spec: ToolSpec,
     shell: Arc<Shell>,

@@ -1,12 +1,13 @@
 //! Background jobs: commands that outlive the call that started them.
 //!
-//! Model: a table of jobs, numbered from 1 through the whole session, also over a resume. A job comes from a call that
-//! asked for it, from one that took longer than its timeout and asked for that, or from what a command left running. It is
-//! *running* until its shell has ended and nothing holds its output or is left of its group; then *finished*, or *killed*
-//! if we ended it. What ran when an earlier process of this session ended is *lost*: nobody can say what became of it.
+//! Model: a table of jobs, numbered from 1 through the whole session, also across a resume. A job starts in one of three
+//! ways: a call asks for it, a call that asked to be continued in the background runs into its timeout, or a command leaves
+//! processes running. A job is *running* until its shell has ended, its output is closed and its group is empty. Then it is
+//! *finished*, or *killed* if we ended it. A job that was running when an earlier process of this session ended is *lost*:
+//! its fate is unknown.
 //!
-//! The table is kept as session state ([`STATE`]), so it survives a compaction and is known at a resume. What happens to a
-//! job without the model looking is told once, with the next result of any of the tools.
+//! The table is kept as session state ([`STATE`]), so it survives a compaction and a resume. The end of a job that the
+//! model has not looked at is reported once, with the next result of any of these tools.
 
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
@@ -26,9 +27,9 @@ use tokio::time::Instant;
 pub(crate) const STATE: &str = "jobs";
 /// Jobs that run at the same time.
 pub(crate) const MAX_RUNNING: usize = 16;
-/// Ended jobs whose output can still be asked for.
+/// Ended jobs that are kept, so that their output can still be read.
 const MAX_ENDED: usize = 32;
-/// What is shown of a command.
+/// Bytes of a command that are shown.
 const MAX_COMMAND: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl State {
 
 pub(crate) struct Job {
     pub id: u64,
-    /// One line, cut.
+    /// The command on one line, cut to [`MAX_COMMAND`] bytes.
     pub command: String,
     started: Instant,
     pub drain: Drain,
@@ -60,14 +61,14 @@ pub(crate) struct Job {
 
 struct Facts {
     tree: Tree,
-    /// How the shell came to its end, once it has.
+    /// The end of the shell; `None` while it runs.
     end: Option<End>,
-    /// After what time all was over.
+    /// Time from the start to the end of the last process.
     took: Option<Duration>,
     killed: bool,
-    /// Nobody that we can find is left, whoever holds the output.
+    /// No process that we can find is left, even if the output is still held open.
     cleared: bool,
-    /// The model knows that it is over.
+    /// The model has been shown the end of the job.
     told: bool,
 }
 
@@ -82,13 +83,13 @@ impl Job {
         if !facts.cleared && (!self.drain.is_closed() || facts.tree.group_lives()) {
             return State::Running;
         }
-        // For good: nobody is looked for again.
+        // Final: an ended job never runs again, so processes are not looked up any more.
         facts.cleared = true;
         facts.took.get_or_insert_with(|| self.started.elapsed());
         if facts.killed { State::Killed } else { State::Finished(end) }
     }
 
-    /// In words, for the model.
+    /// Describes the state in words, for the model.
     pub(crate) fn status(&self) -> String {
         let state = self.state();
         let took = self.facts().took.unwrap_or_else(|| self.started.elapsed());
@@ -102,14 +103,14 @@ impl Job {
         }
     }
 
-    /// The model has seen its state as it is now.
+    /// Notes that the model has seen the job's present state.
     pub(crate) fn seen(&self) {
         if self.state() != State::Running {
             self.facts().told = true;
         }
     }
 
-    /// Until it is over.
+    /// Waits until the job has ended.
     pub(crate) async fn over(&self) {
         loop {
             let changed = self.changed.notified();
@@ -118,12 +119,13 @@ impl Job {
             if self.state() != State::Running {
                 return;
             }
-            // What hides from pipe and group tells nobody that it ends: hence a second look now and then.
+            // A process that holds neither the pipe nor the group ends without a notification, so look again regularly.
             let _ = tokio::time::timeout(Duration::from_millis(200), changed).await;
         }
     }
 
-    /// Ends it with everything it started. How many of its processes could not be ended; `None` if it was over.
+    /// Ends the job with everything it started. Returns the number of processes that could not be ended; `None` if the job had
+    /// ended before.
     pub(crate) async fn kill(&self) -> Option<usize> {
         if self.state() != State::Running {
             return None;
@@ -135,7 +137,7 @@ impl Job {
         };
         let left = ending::end(tree, None).await;
         if left == 0 {
-            // The shell has ended; its end is noted in a moment.
+            // The shell is gone. Give its waiting task a moment to record how it ended.
             let _ = tokio::time::timeout(Duration::from_millis(500), self.over()).await;
             let mut facts = self.facts();
             facts.cleared = true;
@@ -150,14 +152,14 @@ impl Job {
 }
 
 pub(crate) struct Jobs {
-    /// Tells our jobs from those of an earlier process.
+    /// Distinguishes our jobs from those of an earlier process of this session.
     run: String,
     table: Mutex<Table>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The session state was taken up.
+    /// True once the session state was read.
     loaded: bool,
     last: u64,
     jobs: BTreeMap<u64, Arc<Job>>,
@@ -211,7 +213,7 @@ impl Jobs {
         self.table().jobs.values().filter(|job| job.state() == State::Running).count()
     }
 
-    /// Why no further job can start; a message for the model.
+    /// Returns a message for the model if no further job can start.
     pub(crate) fn full(&self, host: &dyn Host) -> Option<String> {
         drop(self.loaded(host));
         let running = self.running();
@@ -219,7 +221,7 @@ impl Jobs {
             .then(|| format!("{running} jobs are running, the most there can be. End one with job_kill"))
     }
 
-    /// A process becomes a job: one whose shell still runs, or (with `ended`) what it left running.
+    /// Turns a process into a job: either its shell still runs, or (with `ended`) it left other processes running.
     pub(crate) fn adopt(
         &self,
         mut process: Process,
@@ -289,7 +291,7 @@ impl Jobs {
         })
     }
 
-    /// Every job in a line.
+    /// Lists all jobs, one a line.
     pub(crate) fn list(&self, host: &dyn Host) -> String {
         let table = self.loaded(host);
         let lost = table.lost.iter().map(|(id, command)| (*id, format!("job {id} lost: {command}")));
@@ -304,7 +306,8 @@ impl Jobs {
         }
     }
 
-    /// What happened that the model has not been told; and the table goes into the session's state if it changed.
+    /// Returns the ends of jobs that the model does not know yet, one line each. Saves the table in the session state if it
+    /// changed.
     pub(crate) fn news(&self, host: &dyn Host) -> Vec<String> {
         let mut table = self.loaded(host);
         let mut news = std::mem::take(&mut table.untold);

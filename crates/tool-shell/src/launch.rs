@@ -1,4 +1,4 @@
-//! Starting a command: which shell, in which session, with which words around it.
+//! Starts a command: finds the shell, puts it into a session of its own, and wraps the command.
 //!
 //! Model: a *launcher* is a program that makes itself leader of a new session and then becomes the program that it is given:
 //! `setsid` of util-linux. So a command has no controlling terminal (`/dev/tty` cannot be opened), is its own process group,
@@ -12,18 +12,18 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-/// Around the command: it is evaluated as a whole (its own syntax errors, here-documents and comments stay its own), and
-/// where it ended is written to a file (`$1`). `$2` is how many files a process may open, `$3` where the shell enters
-/// a control group, if anywhere. Works in any POSIX shell.
+/// The script around a command. It evaluates the command as a whole, so that the command's syntax errors, here-documents and
+/// comments cannot affect the script. At the end it writes the working directory to the file `$1`. `$2` is the limit on open
+/// files of a process, `$3` the file by which the shell enters a control group, or empty. Works in any POSIX shell.
 const WRAPPER: &str = concat!(
-    // One line up to the command: the shell's messages then count the command's own lines.
+    // Everything before the command is on one line, so that line numbers in the shell's messages fit the command.
     r#"__at=$1; ulimit -n "$2" 2>/dev/null; [ -z "$3" ] || { echo $$ >"$3"; } 2>/dev/null; shift 3; __run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
     r#"trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT; eval "$__run""#,
     "\n",
     r#"{ __status=$?; command pwd -P >|"$__at"; trap - EXIT; exit "$__status"; } 2>/dev/null"#,
 );
 
-/// A single variable of the environment can hold 128 KB on Linux.
+/// Longest command, in bytes, that is passed in an environment variable. Linux allows 128 KB for a single variable.
 pub(crate) const MAX_INLINE: usize = 120 * 1024;
 
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Launcher {
         find("setsid", search).map_or(Self::Group, |program| Self::Session(vec![program.into_os_string()]))
     }
 
-    /// `program` (and its first arguments) in a session, or at least a group, of its own.
+    /// Prepares `program` (and its first arguments) to run in a session, or at least in a process group, of its own.
     pub(crate) fn command(&self, program: &[OsString]) -> std::process::Command {
         match self {
             Self::Session(words) if !words.is_empty() => {
@@ -56,7 +56,7 @@ impl Launcher {
     }
 }
 
-/// A program by name: in the places where systems have it, then in `search`.
+/// Finds a program by name: first in the usual system folders, then in the folders of `search`.
 pub(crate) fn find(name: &str, search: &OsStr) -> Option<PathBuf> {
     let usual = ["/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
     usual

@@ -1,4 +1,4 @@
-//! The tools `bash`, `job_output` and `job_kill`: shell commands that end when they should, print what they like, and take nothing down with them.
+//! The tools `bash`, `job_output` and `job_kill`: they run shell commands with limits on time, output and resources, and leave no process behind.
 //!
 //! Owns starting, watching and ending processes, reading and cleaning their output, their environment and working directory.
 //! Does not own permissions (the guard reads the command from [`becket_tool::Tool::access`]) or undo.
@@ -8,21 +8,22 @@
 //! | `tool`, `job_tools` | the tools |
 //! | `shell` | what the commands of a session share |
 //! | `process` | starting a command and holding what belongs to it; `launch`: shell, session, wrapper |
-//! | `drain` | reading what it prints; `clean`, `screen`, `capture`, `spill`: what becomes of the bytes |
+//! | `drain` | reading its output; `clean`, `screen`, `capture`, `spill`: steps that the bytes go through |
 //! | `jobs` | commands that outlive their call |
 //! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
-//! | `limits` | what a command may use |
-//! | `watcher` | ending everything when we are gone |
-//! | [`environment`] | what commands may know |
-//! | `selfkill` | commands that would end us; `editors`: commands that would wait for keys for ever |
+//! | `limits` | limits on a command's processes, memory, files and output |
+//! | `watcher` | ending all commands when becket dies |
+//! | [`environment`] | the environment variables that commands get |
+//! | `selfkill` | commands that would kill becket; `editors`: commands that would wait for keys for ever |
 //! | `report` | results in words; `refusal`: failures that the sandbox may have caused |
 //!
 //! Invariants:
 //! - No command reads from our terminal or from our input.
-//! - A call returns when its shell ends, whoever holds the pipe; on a timeout or an interrupt, when its processes are gone.
-//! - Memory is bounded whatever is printed.
-//! - When this process ends in whatever way, so does everything commands started, unless it hid from group, session,
-//!   parents and environment alike before its command had a control group, or where there is none.
+//! - A call returns when its shell ends, even if another process still holds the pipe. On a timeout or an interrupt it
+//!   returns when the command's processes are gone.
+//! - Memory is bounded for any output.
+//! - However this process ends, everything that commands started ends with it. The exception is a process that left its
+//!   group, session, parents and environment behind before its command had a control group, or where there is none.
 
 mod capture;
 mod clean;
@@ -58,7 +59,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// By what means commands are found again and limited here, for people.
+/// Describes, for people, the means by which commands are found again and limited on this system.
 pub fn means() -> String {
     let Limits { tasks, open_files, output_bytes, .. } = Limits::default();
     let found = match (sys::cgroups(), sys::LISTS_PROCESSES) {
@@ -74,27 +75,28 @@ pub fn means() -> String {
     )
 }
 
-/// How commands are run.
+/// Settings of a [`Shell`]: the environment, the places for outputs, the limits.
 #[derive(Clone, Debug)]
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].
     pub env: Vec<(OsString, OsString)>,
     /// Names of variables that becket itself has and commands do not get.
     pub withheld: Vec<String>,
-    /// For large outputs and small files of commands. Made when needed, for its owner alone.
+    /// Folder for large outputs and for small files of commands. Created when needed, readable by its owner alone.
     pub spill_dir: Option<PathBuf>,
-    /// A new private folder is made in the first of these that allows it, if there is no `spill_dir` or it cannot be made. Also for large outputs where it is not on a disk but in memory.
+    /// Folders to try if `spill_dir` is not given or cannot be created: a new private folder is made in the first that allows
+    /// it. Large outputs also go there if `spill_dir` is on a file system in memory.
     pub other_spill_dirs: Vec<PathBuf>,
-    /// Where all sessions keep their outputs, to hold them to 5 GB together.
+    /// The folder in which all sessions keep their outputs; together they may keep 5 GB.
     pub store: Option<PathBuf>,
     /// Our own program name, which `pkill` and `killall` must not match.
     pub program: String,
-    /// The shell; `bash` where there is one, else `/bin/sh`.
+    /// The shell program. Default: `bash` if it is installed, otherwise `/bin/sh`.
     pub shell: Option<PathBuf>,
-    /// A program, with arguments, that starts a new session and then runs the program that follows, keeping its process
-    /// number; `setsid` where there is one. Without any, commands can open `/dev/tty`.
+    /// A program with arguments that starts a new session and then becomes the program named after it, with the same process
+    /// number. Default: `setsid` if it is installed. Without it, commands can open `/dev/tty`.
     pub launcher: Option<Vec<OsString>>,
-    /// Confines commands; without it, a command that is to be confined is refused.
+    /// Confines commands. Without it, a command that must be confined is refused.
     pub sandbox: Option<Arc<Sandbox>>,
     pub window: Window,
     pub limits: Limits,

@@ -1,34 +1,35 @@
-//! What one command may use of the machine, and the sentry that holds it to that.
+//! The limits on one command's use of the machine, and the sentry that enforces them.
 //!
-//! Model: open files are limited by the shell itself (`ulimit`), which everything that it starts inherits. Processes and
-//! memory have no limit that binds per command for every user (`RLIMIT_NPROC` counts all of a user's and does not bind
-//! root; `RLIMIT_AS` counts what is only reserved and breaks garbage-collected languages), so they are watched: every
-//! [`CHECK`] two numbers of the whole system are read; only when those rose or fell enough for this command to be the cause
-//! are its processes counted. What is over a limit is killed whole. Runs on the command's own thread, while it runs.
+//! Model: the shell limits open files by `ulimit`, which all its children inherit. For processes and memory there is no
+//! limit that holds per command and for every user: `RLIMIT_NPROC` counts all processes of a user and does not bind root;
+//! `RLIMIT_AS` counts memory that is only reserved, which breaks garbage-collected languages. So the sentry watches them.
+//! Every [`CHECK`] it reads two numbers of the whole system. Only if they changed enough for this command to be the cause
+//! does it count the command's processes. A command over a limit is killed with everything it started. The sentry runs on
+//! the command's own reading thread.
 
 use crate::ending::Tree;
 use crate::sys;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the system's numbers.
+/// Time between two readings of the system's numbers.
 const CHECK: Duration = Duration::from_millis(50);
-/// What runs longer gets a control group, where there can be one.
+/// A command that runs longer gets a control group, if the system allows one. Shorter ones are spared the cost.
 const MOMENT: Duration = Duration::from_millis(100);
-/// The part of the limit on processes from which on a command runs behind everything else.
+/// A command gets a low priority once the system has gained `1 / CROWD` of the tasks that one command may have.
 const CROWD: u64 = 16;
-/// After KILL: until nobody is left, but no longer.
+/// Time limit for repeating KILL until no process is left.
 const KILLING: Duration = Duration::from_secs(2);
 
-/// What one command may use. Units are in the names.
+/// Limits on one command. The units are in the names; `tasks` and `open_files` are counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads of all its processes.
+    /// Threads of all its processes together.
     pub tasks: u64,
-    /// Anonymous memory of all its processes; `None` is three quarters of the machine's.
+    /// Anonymous memory of all its processes together; `None` means three quarters of the machine's memory.
     pub memory_bytes: Option<u64>,
-    /// Descriptors of each process.
+    /// Open file descriptors of each process.
     pub open_files: u64,
-    /// What it may print.
+    /// Raw bytes that it may print.
     pub output_bytes: u64,
 }
 
@@ -38,7 +39,7 @@ impl Default for Limits {
     }
 }
 
-/// The limit that a command passed.
+/// The limit that a command exceeded, with its value: a count of tasks, or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trip {
     Tasks(u64),
@@ -46,7 +47,7 @@ pub(crate) enum Trip {
     Output(u64),
 }
 
-/// What the system says about itself.
+/// The state of the whole system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Threads of all processes.
@@ -58,7 +59,7 @@ pub(crate) struct Load {
 pub(crate) struct Sentry {
     tree: Tree,
     limits: Limits,
-    /// What the system said when the command started.
+    /// The state of the system when the command started; `None` if it cannot be read.
     before: Option<Load>,
     checked: Instant,
     printed: u64,
@@ -88,22 +89,22 @@ impl Sentry {
         self.before = sys::load();
     }
 
-    /// When [`Sentry::check`] has something to do again; `None` where nothing can be watched.
+    /// Time until [`Sentry::check`] has work again; `None` on a system where nothing can be watched.
     pub(crate) fn next_check(&self) -> Option<Duration> {
         self.before.map(|_| CHECK.saturating_sub(self.checked.elapsed()).max(Duration::from_millis(1)))
     }
 
-    /// Bytes so far.
+    /// Sets the number of bytes that the command has printed so far.
     pub(crate) fn printed(&mut self, bytes: u64) {
         self.printed = bytes;
     }
 
-    /// Nobody of the command's group is left, not even uncollected.
+    /// True if no process of the command's group is left, not even a zombie.
     pub(crate) fn is_over(&self) -> bool {
         !self.tree.group_exists()
     }
 
-    /// The limit that was passed, after everybody was killed for it; each only once.
+    /// Returns the limit that the command exceeded, after killing all its processes. Reports only once per command.
     pub(crate) fn check(&mut self) -> Option<Trip> {
         let over_output = self.printed > self.limits.output_bytes;
         let due = self.before.is_some() && self.checked.elapsed() >= CHECK;
@@ -112,7 +113,7 @@ impl Sentry {
         }
         self.checked = Instant::now();
         let trip = if over_output { Some(Trip::Output(self.limits.output_bytes)) } else { self.measure() };
-        // Not before it was measured: joining takes milliseconds for each, and a fork bomb has thousands by now.
+        // Measure first: joining takes milliseconds per process, and a fork bomb may have thousands by now.
         if trip.is_none() && !self.enclosed && self.began.elapsed() >= MOMENT {
             self.enclosed = true;
             self.tree.enclose(self.limits.tasks, self.memory());
@@ -124,7 +125,7 @@ impl Sentry {
         trip
     }
 
-    /// When all is printed: what the kernel had to say.
+    /// Called at the end of the output: reports if the kernel killed a process for its memory.
     pub(crate) fn at_end(&mut self) -> Option<Trip> {
         (!self.tripped && self.tree.ran_out_of_memory()).then(|| {
             self.tripped = true;
@@ -139,26 +140,26 @@ impl Sentry {
 
     fn measure(&mut self) -> Option<Trip> {
         let (before, now) = (self.before?, sys::load()?);
-        // Where the kernel counts, that is the truth, whatever else comes and goes.
+        // The kernel's own count is exact. The system-wide numbers also change with other programs.
         let counted = self.tree.tasks();
         if counted.is_some_and(|tasks| tasks > self.limits.tasks) {
             return Some(Trip::Tasks(self.limits.tasks));
         }
-        // So many on few cores would leave no time to whoever draws and answers, nor to this thread.
+        // This many tasks on few cores would starve the interface and this thread.
         if !self.yielding && now.tasks >= before.tasks + self.limits.tasks / CROWD {
             self.yielding = true;
             self.tree.yield_to_others();
         }
         let memory = self.memory();
-        // Others come and go too; half of a limit is enough to look who it is.
+        // Other programs change these numbers too: from half a limit on, count the command's own processes.
         let many = now.tasks >= before.tasks + self.limits.tasks / 2;
         let little = now.available_bytes + memory / 2 <= before.available_bytes
             || now.available_bytes <= now.total_bytes / 8;
         if !many && !little {
             return None;
         }
-        // What multiplies like this may leave us no time to count it while it goes on. A command that the kernel counts goes
-        // on: it is somebody else who multiplies, and a stopped command can start nothing.
+        // A fork bomb may leave no processor time for counting, so stop it first. If the kernel counts the command's tasks,
+        // the check above has shown that other programs are the ones that grow: then leave the command running.
         let bomb = counted.is_none() && now.tasks >= before.tasks + self.limits.tasks;
         if bomb {
             self.tree.stop();

@@ -1,4 +1,4 @@
-//! Starting one command and holding what belongs to it: the shell, our end of its pipe or terminal, its processes.
+//! Starts one command and owns its shell, our end of its pipe or terminal, and its processes.
 
 use crate::drain::{BUFFER, Drain, Progress, Setup};
 use crate::ending::{self, Tree};
@@ -24,18 +24,18 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-/// How long somebody may hold the other end without being taken for a process in the background.
+/// A process that holds the other end for longer after the shell's end is taken for a background process.
 const PASSING: Duration = Duration::from_millis(30);
 
-/// A command that runs. Dropped before it is done, it takes everything it started with it.
+/// A running command. Dropping it before its end kills everything that it started.
 pub(crate) struct Process {
     pub child: Child,
     pub drain: Drain,
     tree: Held,
     pub started: Instant,
-    /// Where the shell writes the directory it ends in.
+    /// The file into which the shell writes its working directory when it ends.
     pub cwd_file: PathBuf,
-    /// The permission of a confined command to use the proxy. Its connections end with it.
+    /// The permission of a confined command to use the proxy. Dropping it closes the command's connections.
     pub pass: Option<Arc<Pass>>,
 }
 
@@ -50,21 +50,21 @@ impl Drop for Held {
     }
 }
 
-/// What to start.
+/// Arguments of [`Process::start`].
 pub(crate) struct Start<'a> {
     pub command: &'a str,
     pub cwd: &'a Path,
-    /// It gets a terminal, with this typed into it.
+    /// If set, the command gets a terminal, and this text is typed into it.
     pub terminal: Option<String>,
     pub progress: Progress,
-    /// On top of the environment of every command.
+    /// Variables in addition to the environment of every command.
     pub variables: &'static [(&'static str, &'static str)],
     pub sandbox: SandboxLevel,
 }
 
-/// The words before a command's own, and where it keeps its small files.
+/// The program that runs a command, confined or not, and the folder for its small files.
 struct Setting {
-    /// Ends with the shell.
+    /// Program and arguments; the shell is the last.
     program: Vec<OsString>,
     directory: PathBuf,
     /// The private temporary folder of a confined command.
@@ -91,7 +91,8 @@ impl Setting {
 }
 
 impl Process {
-    /// `Err` is a message for the model.
+    /// Starts a command, the thread that reads its output, and the watcher that ends it when becket dies. `Err` is a message
+    /// for the model.
     pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Self, String> {
         let failed = |what: &str, e: io::Error| format!("The command was not started: {what}: {e}.");
         let settings = &shell.settings;
@@ -103,7 +104,7 @@ impl Process {
         let group = (!entrance.as_os_str().is_empty()).then(|| entrance.clone());
         let Setting { program, directory, temp, pass } = Setting::new(shell, start.sandbox, group)?;
         if temp.is_some() {
-            // The helper enters the group: from inside, it cannot be written to.
+            // The sandbox's helper enters the control group, because a confined shell cannot write to the group's file.
             entrance.clear();
         }
         let directory = directory.as_path();
@@ -149,23 +150,23 @@ impl Process {
         Ok(process)
     }
 
-    /// The shell has ended: everything it printed is here. Whether something of it runs on.
+    /// Called when the shell has ended: waits until its output was read. Returns true if processes of the command still run.
     pub(crate) async fn settle(&self) -> bool {
         let mut held = self.drain.shell_ended().await;
         if held {
-            // For a moment the other end is also held by a program that we start at the same time.
+            // Another program that becket starts at the same moment briefly inherits the other end: wait for that to pass.
             held = tokio::time::timeout(PASSING, self.drain.closed()).await.is_err();
         }
         if held {
             return true;
         }
         let Some(tree) = self.tree.0.as_ref().filter(|tree| tree.group_exists()) else { return false };
-        // Who a fork bomb leaves to be collected are thousands to look at: not on the thread that others wait for.
+        // A fork bomb can leave thousands of zombies to look through, so not on the async thread.
         let mut tree = tree.clone();
         tokio::task::spawn_blocking(move || tree.group_lives()).await.unwrap_or(true)
     }
 
-    /// TERM, two seconds, KILL. How many could not be ended.
+    /// Sends TERM, and KILL after two seconds. Returns the number of processes that could not be ended.
     pub(crate) async fn end(&mut self) -> usize {
         let survivors = match self.tree.0.take() {
             Some(tree) => ending::end(tree, Some(&mut self.child)).await,
@@ -175,13 +176,13 @@ impl Process {
         survivors
     }
 
-    /// How the shell came to its end, with what the sentry has to say.
+    /// Waits for the shell's end. A limit that the command exceeded takes precedence over the exit status.
     pub(crate) async fn wait(&mut self) -> Result<End, String> {
         let status = self.child.wait().await.map_err(|e| format!("The shell was lost: {e}."))?;
         Ok(self.drain.tripped().map_or_else(|| End::of(status), End::Over))
     }
 
-    /// From now on nobody ends it by dropping it.
+    /// Gives up the process tree, so that dropping this no longer kills it.
     pub(crate) fn release(&mut self) -> Option<Tree> {
         self.tree.0.take()
     }
@@ -197,9 +198,9 @@ fn on_pipe<'a>(
     cwd: &Path,
 ) -> Spawned {
     let (reader, writer) = io::pipe()?;
-    // A larger pipe means fewer switches.
+    // A larger pipe needs fewer context switches.
     sys::widen(&reader, BUFFER);
-    // The command holds the pipe's other end, and must be gone before the end of the output can be seen.
+    // This `Command` holds the pipe's other end. It must be dropped, or the end of the output would never be seen.
     let mut command = shell.launcher.command(program);
     command
         .args(args)
@@ -209,7 +210,7 @@ fn on_pipe<'a>(
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    // Dropping it does not end the shell: its processes end as one, see `Held`.
+    // Dropping the child does not kill the shell: `Held` kills all its processes together.
     let child = Command::from(command).spawn()?;
     Ok((child, File::from(OwnedFd::from(reader))))
 }
@@ -237,7 +238,8 @@ fn in_terminal<'a>(
     Ok((child, File::from(OwnedFd::from(ours))))
 }
 
-/// The command as the shell gets it: itself, or a file that holds it where it is too long for an environment.
+/// The text for the shell to evaluate: the command itself, or a line that reads it from a file if it is too long for an
+/// environment variable.
 fn inline(directory: &Path, command: &str, number: u64) -> io::Result<OsString> {
     if command.len() <= launch::MAX_INLINE {
         return Ok(command.into());

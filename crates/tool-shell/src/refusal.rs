@@ -1,20 +1,20 @@
-//! Failures that the sandbox may have caused: told apart from others by what the command printed. Pure.
+//! Guesses from a command's output whether the sandbox caused its failure. Pure.
 //!
-//! The text is the command's own, so this is a guess, and the note says so. It errs towards silence: a refusal that is about
-//! a file of the workspace is the command's own matter.
+//! The command could print anything, so the note calls it a guess. In doubt there is no note: a refusal that names only
+//! files of the workspace is not the sandbox's.
 
 use becket_types::{SandboxLevel, ToolOutput};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// As programs report that a file may not be opened or changed.
+/// Messages of programs that may not open or change a file.
 const FILES: &[&str] =
     &["Permission denied", "permission denied", "Operation not permitted", "EACCES", "EPERM"];
 
-/// Nothing but a mount gives this answer.
+/// Messages that only a read-only mount causes.
 const READ_ONLY: &[&str] = &["Read-only file system", "EROFS"];
 
-/// As programs report that nobody is reached.
+/// Messages of programs that cannot reach the network.
 const NETWORK: &[&str] = &[
     "Network is unreachable",
     "network is unreachable",
@@ -40,7 +40,8 @@ enum Refusal {
     Network,
 }
 
-/// Says in the result of a confined command which hosts the proxy refused, and that the sandbox may be why it failed.
+/// Adds to the result of a confined command the hosts that the proxy refused, and a note if the sandbox may have caused the
+/// failure.
 /// `hosts`: the refusals of the proxy; `None` for a command without one.
 pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf], hosts: Option<&[String]>) {
     output.details["sandbox"] = json!({ "level": level.as_str() });

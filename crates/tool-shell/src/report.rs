@@ -1,4 +1,4 @@
-//! The result of a command in words for the model and in fields for people. Pure.
+//! Writes the result of a command: text for the model, and fields for people. Pure.
 
 use crate::drain::Output;
 use crate::limits::Trip;
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Lines that stay visible when the output is pruned: where errors and totals are.
+/// Last lines that stay visible when the output is pruned, because errors and totals are there.
 pub(crate) const EXCERPT_LINES: u32 = 5;
 
-/// How a command came to its end.
+/// The way in which a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Exit(i32),
@@ -20,7 +20,7 @@ pub(crate) enum End {
     Signal(i32),
     TimedOut(Duration),
     Interrupted,
-    /// It passed a limit and was killed.
+    /// It exceeded a limit and was killed.
     Over(Trip),
 }
 
@@ -34,16 +34,16 @@ impl End {
     }
 }
 
-/// What there is to tell about one run.
+/// The facts of one run, for [`report`].
 pub(crate) struct Run {
     pub end: End,
     pub took: Duration,
     pub output: Output,
     /// Processes that TERM and KILL did not end.
     pub survivors: usize,
-    /// The job that what it left running became.
+    /// Number of the job that holds the processes it left running.
     pub job: Option<u64>,
-    /// What became of the working directory, where it changed.
+    /// A note on the working directory, if it changed.
     pub cwd_note: Option<String>,
     pub cwd: PathBuf,
 }
@@ -100,7 +100,7 @@ pub(crate) fn report(run: Run) -> ToolOutput {
     }
 }
 
-/// The output as the model reads it, `nothing` where there is none; and where all of it is.
+/// Returns the output as the model reads it (`nothing` if it is empty), and the blob with the whole output if one was kept.
 pub(crate) fn body(output: Output, nothing: &str) -> (String, Option<BlobId>) {
     let mut text = output.shown.head;
     if let Some((bytes, lines, tail)) = output.shown.cut {
@@ -122,7 +122,7 @@ pub(crate) fn body(output: Output, nothing: &str) -> (String, Option<BlobId>) {
     (text, output.spill.and_then(Result::ok))
 }
 
-/// How it ended, in a few words.
+/// Describes the end in a few words.
 pub(crate) fn in_words(end: End) -> String {
     match end {
         End::Exit(code) => match signal_name(code - 128) {
@@ -152,7 +152,7 @@ pub(crate) fn note(text: &mut String, note: impl std::fmt::Display) {
     let _ = write!(text, "\n[{note}]");
 }
 
-/// A command with what is typed into it: what permission rules judge.
+/// A command joined with the input typed into it, in the form that permission rules judge.
 pub(crate) fn with_input(command: &str, input: &str) -> String {
     format!("{command} <<'INPUT'\n{input}\nINPUT")
 }

@@ -1,7 +1,7 @@
-//! What a person would see in a terminal that a program draws on.
+//! Emulates the screen of a terminal, for programs that draw on it.
 //!
-//! Programs that only print lines are served by [`crate::clean`]. One that moves the cursor about or switches to the
-//! alternate screen leaves nothing readable in the stream of its bytes; then the screen itself is what there is to see.
+//! Programs that only print lines are handled by [`crate::clean`]. A program that moves the cursor or switches to the
+//! alternate screen leaves nothing readable in its bytes, so the model gets the text of the screen instead.
 
 use std::num::NonZeroU16;
 
@@ -11,7 +11,7 @@ pub(crate) const COLUMNS: u16 = 120;
 
 pub(crate) struct Screen {
     parser: vt100::Parser,
-    /// Where in a sequence the bytes so far end.
+    /// Position within an escape sequence after the bytes so far.
     state: State,
     drawn: bool,
     new: bool,
@@ -38,7 +38,8 @@ impl Screen {
             self.state = match (self.state, byte) {
                 (_, 0x1B) => State::Escape,
                 (State::Escape, b'[') => State::Csi,
-                // Cursor to a place or up; erasing the screen: somebody draws. (Erasing a line or colours are no drawing.)
+                // Moving the cursor to a place or up and erasing the screen mean that the program draws. Colours and erasing a line
+                // do not: progress bars use them too.
                 (State::Csi, b'A' | b'H' | b'f' | b'J' | b'd') => {
                     self.drawn = true;
                     State::Ground
@@ -51,7 +52,7 @@ impl Screen {
         self.parser.process(bytes);
     }
 
-    /// Something was drawn since the last look.
+    /// True if bytes came since the last look.
     pub(crate) fn is_new(&self) -> bool {
         self.new
     }

@@ -1,13 +1,13 @@
-//! Commands that would end becket itself: found before they run.
+//! Finds commands that would kill becket itself, before they run.
 //!
-//! Pure, and no sandbox: it catches what models do by mistake (`pkill -f` with a pattern that fits our command line, `kill`
-//! of a number they saw), not what somebody hides on purpose.
+//! Pure. This is no sandbox: it catches mistakes of models (`pkill -f` with a pattern that fits our command line, `kill` of
+//! a number they saw), not a command that hides its purpose.
 
 use becket_shell_syntax::{Paths, read_long};
 use regex::RegexBuilder;
 use std::path::Path;
 
-/// What must not be hit.
+/// The processes that a command must not kill, and the texts by which it could find them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ourselves {
     /// Our process and its parent.
@@ -18,12 +18,12 @@ pub(crate) struct Ourselves {
     pub line: String,
 }
 
-/// Why `command` is refused, if it is.
+/// Returns the reason, a message for the model, if `command` is refused.
 pub(crate) fn refusal(command: &str, us: &Ourselves) -> Option<String> {
     refusal_within(command, us, MAX_NESTING)
 }
 
-/// `bash -c "bash -c …"` is followed this deep.
+/// Depth to which `bash -c "bash -c …"` is read.
 const MAX_NESTING: usize = 4;
 
 fn refusal_within(command: &str, us: &Ourselves, nesting: usize) -> Option<String> {
@@ -68,7 +68,7 @@ fn inner_command(program: &str, args: &[String]) -> Option<String> {
     }
 }
 
-/// `ps … | grep PATTERN`, `ps … | awk '/PATTERN/ …'`: whether our line is among what comes out.
+/// True if `ps … | grep PATTERN` or `ps … | awk '/PATTERN/ …'` would list our own process.
 fn lists_us(parts: &[Vec<String>], us: &Ourselves) -> bool {
     let mut listed = false;
     let mut found = false;
@@ -100,8 +100,8 @@ fn matches(pattern: &str, subject: &str, fold: bool) -> bool {
     !subject.is_empty() && compiled.map_or_else(|_| subject.contains(pattern), |r| r.is_match(subject))
 }
 
-/// The words of each simple command, those of nested commands first. Quotes are taken off; what is expanded at run time stays
-/// as it is written.
+/// The words of each simple command, nested commands first. Quotes are removed. Expansions such as `$X` stay as written,
+/// because their values are only known at run time.
 pub(crate) fn simple_commands(command: &str) -> Vec<Vec<String>> {
     let paths = Paths { home: Path::new("/"), resolve: &Path::to_path_buf };
     let commands = read_long(command, None, &paths).commands.into_iter();
@@ -147,7 +147,7 @@ fn kill_hits(args: &[String], us: &Ourselves) -> bool {
     })
 }
 
-/// The pattern of `pgrep`, `pidof`.
+/// True if these are the words of a `pgrep` or `pidof` that would find us.
 fn finds_us(words: &[String], us: &Ourselves) -> bool {
     match program(words) {
         Some(("pgrep", args)) => pattern_hits(args, us, true),
@@ -156,7 +156,8 @@ fn finds_us(words: &[String], us: &Ourselves) -> bool {
     }
 }
 
-/// Whether `pkill`/`pgrep` (`regex`) or `killall`/`pidof` with these arguments would take us.
+/// True if `pkill` or `pgrep` (with `regex`), or `killall` or `pidof` (without), would select our process by these
+/// arguments.
 fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
     let (mut full, mut exact, mut fold, mut by_user, mut inverse) = (false, !regex, false, false, false);
     let mut patterns: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! The shell of a session: what its commands have in common, and the tools that share it.
+//! The shell of a session: settings and state that all its commands share, and the tools that use it.
 
 use crate::environment;
 use crate::jobs::Jobs;
@@ -19,18 +19,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// One per session. Dropped, it ends every job.
+/// State that the commands of one session share. Dropping it kills every job.
 pub struct Shell {
     pub(crate) settings: ShellSettings,
     pub(crate) program: PathBuf,
     pub(crate) launcher: Launcher,
     pub(crate) us: Ourselves,
-    /// `BECKET_RUN=` and what all commands of this shell share.
+    /// `BECKET_RUN=` and the prefix that the marks of all commands of this shell share.
     pub(crate) mark: String,
     pub(crate) calls: AtomicU64,
     pub(crate) place: Arc<Place>,
     pub(crate) jobs: Jobs,
-    /// A folder of our own, where the one that was wanted cannot be made.
+    /// A temporary folder, used if the configured one cannot be created.
     elsewhere: OnceLock<Option<TempDir>>,
     watcher: Mutex<Watcher>,
 }
@@ -79,18 +79,18 @@ impl Shell {
         ]
     }
 
-    /// How many jobs run.
+    /// Number of jobs that are running.
     pub fn running_jobs(&self) -> usize {
         self.jobs.running()
     }
 
-    /// Ends every job that runs: TERM, two seconds, KILL. One line for each, in the order they were started.
+    /// Ends every running job with TERM, and with KILL after two seconds. Returns one line for each, in the order of their start.
     pub async fn end_jobs(&self) -> Vec<String> {
         self.jobs.end_all().await
     }
 
-    /// The folder for small files of commands, readable by its owner alone. Commands run also where the home folder cannot
-    /// be written.
+    /// The folder for small files of commands, readable by its owner alone. It may be a temporary one, because commands must
+    /// also run if the home folder is not writable.
     pub(crate) fn room(&self) -> io::Result<&Path> {
         let mut failed = io::Error::other("no folder for temporary files can be made");
         if let Some(wanted) = &self.settings.spill_dir {
@@ -108,7 +108,7 @@ impl Shell {
         elsewhere.as_ref().map(TempDir::path).ok_or(failed)
     }
 
-    /// From here on the group dies with us.
+    /// Registers the group with the watcher, which kills it if becket dies.
     pub(crate) fn watch(&self, group: Pid) -> io::Result<()> {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).add(&self.launcher, group)
     }

@@ -1,7 +1,8 @@
-//! The raw output of a command, kept whole up to a limit: in memory while it is small, then in a file without a name.
+//! Keeps the raw output of a command up to a limit: in memory while it is small, then in a file without a name.
 //!
-//! Model: the first [`HEAD`] bytes and the last [`TAIL`]; the tail is a ring in the file. The file has no name from the
-//! start, so it is gone with the process, however that ends. It is never on a file system that is memory itself.
+//! Model: the first [`HEAD`] bytes and the last [`TAIL`] bytes are kept; the tail is a ring in the file. The file never has
+//! a name, so the system deletes it with the process, however that ends. It is never on a file system in memory, because
+//! large outputs would fill the memory.
 
 use crate::sys;
 use becket_tool::Host;
@@ -15,23 +16,23 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) const HEAD: u64 = 16 * 1024 * 1024;
 pub(crate) const TAIL: u64 = 48 * 1024 * 1024;
-/// More than this goes to the file.
+/// Outputs of up to this many bytes stay in memory.
 const IN_MEMORY: usize = 512 * 1024;
-/// What one session may spill.
+/// Bytes that one session may keep.
 const SESSION: u64 = 1024 * 1024 * 1024;
-/// What all sessions may keep together.
+/// Bytes that all sessions together may keep.
 const ALL: u64 = 5 * SESSION;
 
-/// Where outputs of a session go, and how much they may take.
+/// The places for a session's outputs, and the bytes used of their limits.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    /// The first that is on a disk is used.
+    /// Candidates; the first on a disk that can be written is used.
     directories: Vec<PathBuf>,
-    /// Where all sessions keep theirs.
+    /// The folder in which all sessions keep their outputs.
     store: Option<PathBuf>,
-    /// Bytes of this session so far.
+    /// Bytes that this session has kept.
     used: AtomicU64,
-    /// Bytes of all sessions, when this one first asked.
+    /// Bytes that all sessions together had kept when this one first needed a file.
     before: OnceLock<u64>,
 }
 
@@ -72,7 +73,11 @@ impl Place {
     }
 }
 
-/// Makes a folder that its owner alone can read, or makes one that is there such.
+/// Creates a folder that only its owner can read, or takes the access of others away from an existing one.
+///
+/// # Errors
+///
+/// If the folder cannot be created, belongs to another user, or its permissions cannot be changed.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let meta = std::fs::metadata(folder)?;
@@ -86,7 +91,7 @@ pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the files below `directory` take.
+/// Total size of the files below `directory`, in bytes.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let size = |entry: std::fs::DirEntry| match entry.file_type() {
@@ -153,7 +158,7 @@ impl Spill {
         Ok(())
     }
 
-    /// What there is so far, into the session's blob store. `Err` says why it is not kept.
+    /// Writes the output so far into the session's blob store. `Err` says why it is not kept.
     pub(crate) fn keep(&self, host: &dyn Host) -> Result<BlobId, String> {
         if let Some(why) = &self.failed {
             return Err(why.clone());

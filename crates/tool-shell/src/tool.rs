@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Session state: where the next command starts, if not in the session's own directory.
+/// Name of the session state that holds the directory of the next command, if it is not the session's own.
 const CWD: &str = "shell_cwd";
 
-/// Other agents' names.
+/// Names that other agents use for these arguments.
 const ALIASES: &[(&str, &str)] = &[
     ("cmd", "command"),
     ("script", "command"),
@@ -53,7 +53,7 @@ struct Arguments {
     pty: bool,
     #[serde(default)]
     input: Option<String>,
-    /// Outside the sandbox. Not in the schema: the model learns of it where the sandbox refused something.
+    /// Run outside the sandbox. Not in the schema: a note mentions it after a command that the sandbox seems to have refused.
     #[serde(default)]
     unconfined: bool,
 }
@@ -66,7 +66,7 @@ enum Background {
 }
 
 impl Arguments {
-    /// What is typed into the terminal, if it gets one.
+    /// The text to type into the command's terminal; `None` if it gets no terminal.
     fn terminal(&self) -> Option<String> {
         (self.pty || self.input.is_some()).then(|| self.input.clone().unwrap_or_default())
     }
@@ -146,7 +146,7 @@ impl Tool for BashTool {
     }
 }
 
-/// `true` for what runs in the background elsewhere means at once here.
+/// Translates other agents' flags for background commands: `true` means to start in the background at once.
 fn background(input: &Value) -> Option<Value> {
     let names = ["background", "run_in_background", "is_background"];
     let map = input.as_object()?;
@@ -188,7 +188,7 @@ impl BashTool {
 
     fn timeout(&self, input: &Arguments) -> Duration {
         let most = self.shell.settings.max_timeout;
-        // Compared before it is converted: a number beyond all durations is only a long one.
+        // Compare before converting: a number too large for a `Duration` is just a long timeout.
         match input.timeout {
             None => self.shell.settings.default_timeout.min(most),
             Some(ms) if ms >= most.as_secs_f64() * 1000.0 => most,
@@ -300,7 +300,7 @@ impl BashTool {
         if left {
             job = shell.jobs.adopt(process, &input.command, Some(end), &*env.host).map(|job| job.id);
         } else {
-            // Nobody is left: no need to look for anybody.
+            // No process is left, so dropping need not look for any.
             process.release();
         }
         shell.prune();
@@ -312,7 +312,7 @@ impl BashTool {
         Ok(report)
     }
 
-    /// It took too long, and goes on as a job.
+    /// Reports that the command ran into its timeout and continues as a job.
     async fn moved(
         &self,
         process: Process,
@@ -338,7 +338,7 @@ impl BashTool {
     }
 }
 
-/// Where this command starts.
+/// The directory in which this command starts. `Err` is a message for the model.
 fn working_directory(input: &Arguments, env: &ToolEnv) -> Result<PathBuf, String> {
     let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
     let current = kept.clone().unwrap_or_else(|| env.cwd.clone());
@@ -366,7 +366,8 @@ fn working_directory(input: &Arguments, env: &ToolEnv) -> Result<PathBuf, String
     ))
 }
 
-/// Where the next command starts, after one that started in `from`; and a note where that is not what one would think.
+/// Returns the directory for the next command, after one that started in `from`, and a note if that directory would
+/// surprise the model.
 fn follow(
     from: &Path,
     cwd_file: &Path,
@@ -387,7 +388,8 @@ fn follow(
         )
     };
     let Some(bytes) = bytes.strip_suffix(b"\n").filter(|b| !b.is_empty()) else {
-        // A shell cannot name a directory that is gone; one that was killed or replaced says nothing, and stays.
+        // A shell cannot name a directory that was deleted. A shell that was killed or replaced itself wrote nothing: then
+        // the directory stays the same.
         return if from.is_dir() { (from.to_owned(), None) } else { gone(from) };
     };
     let to = PathBuf::from(OsString::from_vec(bytes.to_vec()));

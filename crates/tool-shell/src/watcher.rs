@@ -1,10 +1,12 @@
-//! The watcher: a small process that ends what commands left running when we are gone, however that happens.
+//! The watcher: a small process that ends the processes of commands when becket is gone, however that happens.
 //!
-//! Model: `sh` in a session of its own reads lines from a pipe whose other end only we hold: `+GROUP` when a command starts,
-//! `-GROUP` when its group is empty. End of file means that we exited, crashed or were killed: then it stops the groups, so
-//! that nobody is born while it looks (a fork bomb would leave it no time), sends TERM to the groups, their sessions, all that descends from them, and every process that carries our mark in its environment, waits
-//! just under two seconds, sends KILL until nobody is left, and exits.
-//! One per session of commands, started with the first. Nothing of ours runs in it, so nothing of ours can take it down.
+//! Model: `sh` in a session of its own reads lines from a pipe whose other end only becket holds: `+GROUP` when a command
+//! starts, `-GROUP` when its group is empty. End of file means that becket exited, crashed or was killed. The watcher then
+//! stops the groups, so that no process forks while it looks them up (a fork bomb would leave it no time). It sends TERM to
+//! the groups, their sessions, all their descendants, and every process with our mark in its environment. It waits just
+//! under two seconds, sends KILL until no process is left, and exits.
+//! There is one watcher per session, started with the first command. No code of becket runs in it, so a crash of becket
+//! cannot take it down.
 
 use crate::launch::Launcher;
 use crate::sys;
@@ -15,10 +17,11 @@ use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// `$1` is the mark, `$2` and `$3` what the paths of our control groups of both versions begin with, or nothing. Written for any POSIX shell; where there is no `/proc`, only groups are ended.
+/// Arguments: `$1` is the mark; `$2` and `$3` are the path prefixes of our control groups of both versions, or empty. Runs in
+/// any POSIX shell. Without `/proc`, only groups are ended.
 ///
-/// `known` holds `PID:START` of everybody seen in a group, in a session, below one of them, or with the mark: who was seen
-/// once stays known when its parents are gone, and is told apart from a later process with the same number.
+/// `known` holds `PID:START` of every process seen in a group, in a session, as a descendant, or with the mark. A process
+/// stays known after its parents have exited; the start time distinguishes it from a later process with the same number.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT PIPE
 mark=$1

@@ -1,9 +1,9 @@
-//! Variables of becket's environment that commands do not get, and that a command asks for all the same. Pure.
+//! Finds variables that becket withholds from commands but that a command uses. Pure.
 //!
-//! Without a word about it, such a variable is just empty: a deployment with `$DEPLOY_TOKEN` then fails far from its cause.
+//! Without a note, such a variable would just be empty: a deployment with `$DEPLOY_TOKEN` would fail far from the cause.
 
-/// The names among `withheld` that `command` names as a variable: `$NAME`, `${NAME…`, or, for a name with an underscore, as a word
-/// of its own (`printenv NAME`, `os.environ["NAME"]`).
+/// The names among `withheld` that `command` uses as a variable: as `$NAME` or `${NAME…`, or, for a name with an underscore,
+/// also as a word of its own (`printenv NAME`, `os.environ["NAME"]`).
 pub(crate) fn named<'a>(command: &str, withheld: &'a [String]) -> Vec<&'a str> {
     withheld.iter().map(String::as_str).filter(|name| names(command, name)).collect()
 }

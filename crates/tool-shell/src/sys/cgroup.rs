@@ -1,25 +1,25 @@
 //! Linux: a control group (version 2) of its own for a command that runs longer than a moment.
 //!
-//! Membership is inherited and cannot be left, so whoever is in it is found and ended exactly, whatever it does to group,
-//! session, parents and environment. Joining costs several milliseconds (the kernel stops every fork for it): hence not at
-//! the start. Used where our own group, or one above it, may be written to by us; where the controllers for memory and
-//! processes are on there, the kernel holds those limits too.
+//! Children inherit the membership and cannot leave, so every process in the group can be found and killed, whatever it
+//! does to its process group, session, parents and environment. Joining costs several milliseconds, because the kernel
+//! stops every fork for it; so a command does not join at its start. This needs write access to our own control group or to
+//! one above it. If the controllers for memory and processes are enabled there, the kernel enforces those limits too.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// How far above our own group one is looked for.
+/// Levels that are searched for a writable group, our own included.
 const ABOVE: usize = 3;
 
-/// Where groups can be made.
+/// The control group in which new groups are created.
 #[derive(Debug)]
 struct Base {
     directory: PathBuf,
-    /// The controllers `memory` and `pids` are on below it.
+    /// True if the controllers `memory` and `pids` are enabled below it.
     limits: bool,
 }
 
-/// Looked for once, when first needed.
+/// Searched once, when first needed.
 fn base() -> Option<&'static Base> {
     static BASE: OnceLock<Option<Base>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -47,7 +47,7 @@ fn base() -> Option<&'static Base> {
     .as_ref()
 }
 
-/// Removes the empty groups that a becket left which is no more: killed, and its watcher with it.
+/// Removes empty groups of becket processes that no longer exist: ones that were killed together with their watcher.
 pub(super) fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -59,7 +59,7 @@ pub(super) fn sweep(directory: &Path) {
     }
 }
 
-/// The place of a line of `mountinfo`, if version 2 as a whole is mounted there.
+/// Reads the mount point from a line of `mountinfo`, if it mounts the whole version 2 hierarchy.
 fn mount_point(line: &str) -> Option<PathBuf> {
     let (place, kind) = line.split_once(" - ")?;
     let mut fields = place.split(' ').skip(3);
@@ -67,17 +67,17 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     (kind.starts_with("cgroup2 ") && root == "/").then(|| PathBuf::from(point))
 }
 
-/// The group that is called `name`. Of the beginning of names it makes the beginning of paths.
+/// Path of the group called `name`. A prefix of a name gives a prefix of the path.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     Some(base()?.directory.join(format!("becket-{name}")))
 }
 
-/// Whether there can be groups, and whether the kernel then holds limits.
+/// `None` if groups cannot be created; otherwise true if the kernel enforces limits in them.
 pub(crate) fn available() -> Option<bool> {
     base().map(|base| base.limits)
 }
 
-/// One group. Removed when it is dropped, if nobody is left in it.
+/// One control group. Dropping it removes it if it is empty.
 #[derive(Debug)]
 pub(crate) struct Cgroup(PathBuf);
 
@@ -88,16 +88,16 @@ impl Drop for Cgroup {
 }
 
 impl Cgroup {
-    /// `None` where there can be none.
+    /// Creates the group with these limits. `None` if the system does not allow it.
     pub(crate) fn new(name: &str, tasks: u64, memory_bytes: u64) -> Option<Self> {
         let path = path(name)?;
         std::fs::create_dir(&path).ok()?;
         let group = Self(path);
-        // Without it there is no ending everybody at once (kernels before 5.14).
+        // Kernels before 5.14 cannot kill a whole group at once. Without that, a group is of no use here.
         if !group.0.join("cgroup.kill").exists() {
             return None;
         }
-        // What the kernel does not hold is watched all the same.
+        // Limits whose file is missing are not lost: the sentry watches the command too.
         for (name, value) in [
             ("pids.max", tasks.to_string()),
             ("memory.max", memory_bytes.to_string()),

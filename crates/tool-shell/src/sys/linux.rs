@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::io::{PipeReader, Read};
 use std::path::Path;
 
-/// Whether [`tree`] knows every process of a command.
+/// True: [`tree`] finds every process of a command.
 pub(crate) const LISTS_PROCESSES: bool = true;
 
 struct Stat {
@@ -17,7 +17,7 @@ struct Stat {
     threads: u64,
 }
 
-/// What the system says about itself; two small files.
+/// Reads the state of the system from two small files.
 pub(crate) fn load() -> Option<Load> {
     // `0.20 0.18 0.12 1/80 11206`: running/all.
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
@@ -41,13 +41,14 @@ pub(crate) fn tasks(processes: &[Process]) -> u64 {
     processes.iter().filter_map(|p| stat(p.pid)).map(|s| s.threads).sum()
 }
 
-/// Whether these processes hold more anonymous memory than `limit` bytes. Pages that several of them share count once.
+/// True if these processes hold more than `limit` bytes of anonymous memory. Pages that several of them share count once.
 pub(crate) fn memory_over(processes: &[Process], limit: u64) -> bool {
     let sum = |file: &str, name: &str| -> u64 {
         let of = |p: &Process| std::fs::read_to_string(format!("/proc/{}/{file}", p.pid)).ok();
         processes.iter().filter_map(|p| kilobytes(&of(p)?, name)).sum()
     };
-    // The second is exact and expensive; where it is not readable, the first decides.
+    // `smaps_rollup` is exact but expensive, so it is only read if the upper bound from `status` is over the limit. If it
+    // cannot be read, the upper bound decides.
     if sum("status", "RssAnon:") <= limit {
         return false;
     }
@@ -57,9 +58,8 @@ pub(crate) fn memory_over(processes: &[Process], limit: u64) -> bool {
     }
 }
 
-/// All living processes that belong to a command: its group, its session, those known from an earlier look, their
-/// descendants, and whoever carries `mark` in the environment it was started with (that finds processes which left group,
-/// session and parents behind).
+/// All living processes of a command: its group, its session, those known from an earlier look, the descendants of all
+/// these, and every process with `mark` in its environment. The mark finds processes that left group, session and parents.
 pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     let own = std::process::id().cast_signed();
     let known: HashSet<&Process> = known.iter().collect();
@@ -86,23 +86,23 @@ pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     all.into_iter().filter(|s| members.contains(&s.process.pid)).map(|s| s.process).collect()
 }
 
-/// Where the kernel gives processors to whole sessions, the priority of a process is one within its session: this is the
-/// session's own.
+/// Sets the niceness of a session as a whole. With the kernel's autogroup scheduling, a process's own niceness only counts
+/// within its session.
 pub(crate) fn yield_to_others(session: i32, nice: i32) {
     let _ = std::fs::write(format!("/proc/{session}/autogroup"), nice.to_string());
 }
 
-/// A process that lives.
+/// The living process with this number, if there is one.
 pub(crate) fn process(pid: i32) -> Option<Process> {
     stat(pid).map(|stat| stat.process)
 }
 
-/// Somebody of a group or its session who lives; those that only wait to be collected do not.
+/// Process number of a living member of a group or its session; zombies do not count.
 pub(crate) fn of_group(group: i32) -> Option<i32> {
     pids().find(|pid| is_of_group(*pid, group))
 }
 
-/// Whether this process lives and is of the group or its session.
+/// True if this process lives and belongs to the group or its session.
 pub(crate) fn is_of_group(pid: i32, group: i32) -> bool {
     stat(pid).is_some_and(|s| s.group == group || s.session == group)
 }
@@ -112,7 +112,7 @@ fn pids() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// `None` for what is gone or only waits to be collected.
+/// Reads a process's state; `None` if it is gone or a zombie.
 fn stat(pid: i32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may hold anything; the last one closes it.
@@ -145,12 +145,12 @@ pub(crate) fn own_command_line() -> Option<String> {
     Some(line.trim_end().to_owned())
 }
 
-/// Lets the pipe hold `bytes`; where the system refuses, the usual width does.
+/// Lets the pipe hold `bytes`. If the system refuses, it keeps its usual size.
 pub(crate) fn widen(pipe: &PipeReader, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
 
-/// Whether files below `directory` are kept in memory.
+/// True if files below `directory` are kept in memory.
 pub(crate) fn is_in_memory(directory: &Path) -> bool {
     // TMPFS_MAGIC and RAMFS_MAGIC of linux/magic.h; the field's width depends on the machine.
     const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];

@@ -1,7 +1,7 @@
-//! What the operating system decides: finding and measuring the processes that belong to a command, how wide a pipe is,
-//! and where files are kept.
+//! Functions that depend on the operating system: finding and measuring the processes of a command, the size of a pipe,
+//! and the kind of a file system.
 //!
-//! Owns one file per platform, all with the same functions. Nothing else in this crate asks which platform it is.
+//! Owns one file per platform, all with the same functions. Nothing else in this crate asks which platform it runs on.
 
 #[cfg(target_os = "linux")]
 mod cgroup;
@@ -27,10 +27,10 @@ pub(crate) use portable::{
     of_group, own_command_line, pids_path, process, tasks, tree, widen, yield_to_others,
 };
 
-/// A process, told apart from a later one with the same number.
+/// A process. The start time distinguishes it from a later process with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub pid: i32,
-    /// In the system's own units.
+    /// Start time, in clock ticks since boot.
     pub started: u64,
 }

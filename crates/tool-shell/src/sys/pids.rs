@@ -1,14 +1,14 @@
-//! Linux, version 1 of control groups: a limit on processes that a command is born into.
+//! Linux, version 1 of control groups: a limit on the number of processes, from the start of a command.
 //!
-//! A group of the `pids` controller can do two things: nobody in it starts more processes than its limit, and whoever is in it is
-//! known, whatever it does to group, session, parents and environment. So what starts sessions of its own faster than anybody can
-//! look is held by the kernel. The shell enters it by itself before it runs the command. Used where that controller may be written
-//! to and version 2 does not hold the limit.
+//! A group of the `pids` controller limits the number of its processes and lists them all, whatever they do to their
+//! process group, session, parents and environment. So the kernel stops even a command that forks new sessions faster than
+//! becket can look. The shell enters the group by itself before it runs the command. This is used if the controller is
+//! writable and version 2 does not enforce the limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Our own group of the controller, if groups can be made in it.
+/// Our own group of the controller, if groups can be created in it.
 fn base() -> Option<&'static Path> {
     static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -31,7 +31,7 @@ fn base() -> Option<&'static Path> {
     .as_deref()
 }
 
-/// The place of a line of `mountinfo`, if the controller as a whole is mounted there.
+/// Reads the mount point from a line of `mountinfo`, if it mounts the controller's whole hierarchy.
 fn mount_point(line: &str) -> Option<PathBuf> {
     let (place, kind) = line.split_once(" - ")?;
     let mut fields = place.split(' ').skip(3);
@@ -40,19 +40,19 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     (root == "/" && options.split(',').any(|name| name == "pids")).then(|| PathBuf::from(point))
 }
 
-/// The group that is called `name`. Of the beginning of names it makes the beginning of paths.
+/// Path of the group called `name`. A prefix of a name gives a prefix of the path.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     Some(base()?.join(format!("becket-{name}")))
 }
 
-/// Groups that could not be removed yet, because somebody in them was not collected.
+/// Groups that could not be removed yet, because they still contained zombies.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn left() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One group. Removed when it is dropped, or soon after.
+/// One control group. Dropping it removes it, at once or when the next one is created.
 #[derive(Debug)]
 pub(crate) struct Pids {
     path: PathBuf,
@@ -68,7 +68,8 @@ impl Drop for Pids {
 }
 
 impl Pids {
-    /// `None` where there can be none. A little more than `tasks`, so that passing that can be seen.
+    /// Creates a group; `None` if the system does not allow it. Its limit is a little above `tasks`, so that the sentry can
+    /// see when a command exceeds `tasks`.
     pub(crate) fn new(name: &str, tasks: u64) -> Option<Self> {
         let path = path(name)?;
         left().retain(|path| std::fs::remove_dir(path).is_err() && path.exists());
@@ -77,7 +78,7 @@ impl Pids {
         group.allow(group.most).then_some(group)
     }
 
-    /// Whoever writes its number here is in it.
+    /// A process that writes its number into this file joins the group.
     pub(crate) fn entrance(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
@@ -86,7 +87,7 @@ impl Pids {
         std::fs::write(self.path.join("pids.max"), most.to_string()).is_ok()
     }
 
-    /// Nobody in it starts anything until [`Pids::open`].
+    /// Forbids its processes to start others until [`Pids::open`].
     pub(crate) fn close(&self) {
         self.allow(0);
     }
@@ -95,7 +96,7 @@ impl Pids {
         self.allow(self.most);
     }
 
-    /// Processes and threads in it, as the kernel counts them.
+    /// Number of processes and threads in it, as the kernel counts them.
     pub(crate) fn tasks(&self) -> Option<u64> {
         std::fs::read_to_string(self.path.join("pids.current")).ok()?.trim().parse().ok()
     }

@@ -1,18 +1,18 @@
-//! Where processes cannot be listed: only groups are known, and those are signalled as such.
+//! Systems where becket cannot list processes: a command is known only by its process group, which is signalled as a whole.
 
 use super::Process;
 use crate::limits::Load;
 use std::io::PipeReader;
 use std::path::{Path, PathBuf};
 
-/// Whether [`tree`] knows every process of a command.
+/// False: [`tree`] finds no processes here.
 pub(crate) const LISTS_PROCESSES: bool = false;
 
 pub(crate) fn tree(_group: i32, _mark: &str, _known: &[Process]) -> Vec<Process> {
     Vec::new()
 }
 
-/// Who only waits to be collected counts here.
+/// Claims that the group lives. Zombies cannot be told from living processes here, so they count too.
 pub(crate) fn of_group(group: i32) -> Option<i32> {
     Some(group)
 }
@@ -21,17 +21,17 @@ pub(crate) fn is_of_group(_pid: i32, _group: i32) -> bool {
     true
 }
 
-/// Nothing but the priority of processes is there.
+/// Does nothing: here a process's own priority is the only one.
 pub(crate) fn yield_to_others(_session: i32, _nice: i32) {}
 
 pub(crate) fn own_command_line() -> Option<String> {
     None
 }
 
-/// The width of a pipe is fixed here.
+/// Does nothing: the size of a pipe is fixed here.
 pub(crate) fn widen(_pipe: &PipeReader, _bytes: usize) {}
 
-/// Nothing is watched here.
+/// Returns nothing, so limits are not watched here.
 pub(crate) fn load() -> Option<Load> {
     None
 }
@@ -44,7 +44,7 @@ pub(crate) fn memory_over(_processes: &[Process], _limit: u64) -> bool {
     false
 }
 
-/// File systems in memory have to be made on purpose here.
+/// False: on these systems only a file system that somebody set up on purpose is in memory.
 pub(crate) fn is_in_memory(_directory: &Path) -> bool {
     false
 }
@@ -79,7 +79,7 @@ pub(crate) fn cgroup_path(_name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Nor any of the older kind.
+/// There are no control groups of version 1 here either.
 #[derive(Debug)]
 pub(crate) enum Pids {}
 

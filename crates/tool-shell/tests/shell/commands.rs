@@ -134,7 +134,7 @@ async fn bad_input_is_answered() {
         assert!(output.is_error && output.content.contains(want), "{}", output.content);
     }
     assert!(!room.root.join("ran").exists(), "nothing was done");
-    // What can be understood is: numbers as text, the names of other agents, more time than there is.
+    // Lenient input is accepted: numbers as text, other agents' names of arguments, a timeout beyond the limit.
     for input in [
         json!({"cmd": "echo x", "timeout": "5000", "restart": null}),
         json!({"command": "echo x", "timeout": 1e300}),

@@ -1,4 +1,4 @@
-//! Background jobs: states, output since the last look, limits, what is told once, what a resume and an exit do.
+//! Background jobs: states, output since the last look, limits, news that is reported once, the effect of a resume and an exit.
 
 use crate::room::{Tools, ended, room, room_with, settings};
 use becket_tool::Tool;
@@ -21,7 +21,7 @@ async fn a_job_runs_beside_and_tells_what_is_new() {
     assert!(nothing.starts_with("(no new output)\n[job 1 running for "), "{nothing}");
     assert_eq!(room.text("echo x >go; echo done").await, "done");
     assert!(until(&room, 1, "two").await.starts_with("two\n["));
-    // The end is told with whatever comes next, once.
+    // The end of a job is reported once, with the next result.
     room.sh("echo x >on").await;
     let last = room.output(json!({"id": "1", "wait": 20_000})).await;
     assert!(last.content.starts_with("three\n[job 1 finished after "), "{}", last.content);
@@ -32,7 +32,7 @@ async fn a_job_runs_beside_and_tells_what_is_new() {
     assert!(again.starts_with("(no new output)\n[job 1 finished"), "{again}");
 }
 
-/// Looks until `word` comes.
+/// Reads the job's output until it contains `word`.
 async fn until(room: &crate::room::Room, id: u64, word: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(90);
     loop {

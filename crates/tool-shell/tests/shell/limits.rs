@@ -1,4 +1,4 @@
-//! What one command may take of the machine.
+//! Limits on one command's use of the machine.
 
 use crate::room::{CROWD, room, room_with};
 use becket_tool_shell::Limits;
@@ -115,14 +115,14 @@ async fn sessions_of_their_own_are_no_way_around_the_limit() {
     assert_eq!(room.text("echo next").await, "next");
 }
 
-/// Whether a process lives that has `word` among its arguments.
+/// True if a process with `word` among its arguments lives.
 fn lives(word: &str) -> bool {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     all.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
         .any(|line| line.split('\0').any(|argument| argument == word))
 }
 
-/// Nobody of it lives; the last may still wait to be collected.
+/// True if no process of the group lives; zombies do not count.
 fn group_is_empty(group: i32) -> bool {
     let lives = |stat: String| {
         let rest = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>();
@@ -143,7 +143,7 @@ async fn memory_is_bounded() {
         "{}",
         output.content
     );
-    // What is only reserved is no use of it.
+    // The limit was on one command: the next one runs.
     assert_eq!(room.text("echo next").await, "next");
 }
 

@@ -1,4 +1,4 @@
-//! What commands do to whoever runs them: each is bounded in time and output, leaves nobody behind, and the next command runs.
+//! Hostile commands: each is bounded in time and output, leaves no process behind, and the next command still runs.
 
 use crate::room::{CROWD, room_with};
 use becket_tool_shell::Limits;
@@ -7,7 +7,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-/// `@` is a number of seconds that nobody waits for, by which who is left is found. All are given 1.5 seconds.
+/// In each command, `@` is replaced by a long time to sleep, in seconds. The number is unique, so a leftover process can be
+/// found by it. Each command has a timeout of 1.5 seconds.
 const COMMANDS: &[&str] = &[
     "nohup sleep @ >/dev/null 2>&1 & echo a",
     "nohup sleep @ & echo a",
@@ -69,7 +70,7 @@ async fn whatever_a_command_does_it_is_bounded_and_nobody_is_left() {
             let command = command.replace('@', &seconds);
             let limits = Limits { output_bytes: 20 << 20, tasks: 200, ..Limits::default() };
             let mut room = room_with(|settings| settings.limits = limits);
-            // What a command does to its own directory is done to no other.
+            // Each command gets its own directory, because some delete or lock it.
             std::fs::create_dir(room.env.cwd.join("own")).unwrap();
             room.env.cwd = room.env.cwd.join("own");
             let begun = Instant::now();
@@ -104,7 +105,7 @@ async fn whatever_a_command_does_it_is_bounded_and_nobody_is_left() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n---\n"));
 }
 
-/// Whether somebody lives that was to sleep so long; the last may need a moment to be gone.
+/// True if a process with this time to sleep still lives. Waits up to five seconds for the last ones to exit.
 async fn lives(seconds: &str) -> bool {
     for _ in 0..100 {
         let all = std::fs::read_dir("/proc").unwrap().flatten();

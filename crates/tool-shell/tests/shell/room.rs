@@ -1,4 +1,4 @@
-//! What the tests share: the tools in a directory of their own, and processes that are waited for.
+//! Helpers that the tests share: the tools in a temporary directory, and ways to wait for processes.
 
 use becket_tool::testing::{TestHost, env, run};
 use becket_tool::{Tool, ToolEnv};

@@ -15,7 +15,7 @@ async fn it_is_a_terminal_and_what_is_typed_arrives() {
         pty(&room, "test -t 0 && test -t 1 && test -t 2 && tty | cut -c1-9 && stty size", "").await,
         "/dev/pts/\n40 120"
     );
-    // What is typed is echoed, as in any terminal.
+    // Typed input is echoed, as in any terminal.
     assert_eq!(pty(&room, "read x; echo \"got $x\"", "hello\n").await, "hello\ngot hello");
     assert_eq!(pty(&room, "read x </dev/tty; echo \"got $x\"", "hello\n").await, "hello\ngot hello");
     assert_eq!(pty(&room, "cat; echo end", "text\n\u{4}").await, "text\ntext\nend");
@@ -38,7 +38,7 @@ async fn a_job_in_a_terminal_takes_input_later() {
     let command = "stty -echo; printf 'name? '; read n; printf 'age? '; read a; trap 'echo interrupted; exit 5' INT; echo \"$n is $a\"; sleep 999";
     room.input(json!({"command": command, "pty": true, "background": "now"})).await;
     let deadline = Instant::now() + Duration::from_mins(2);
-    // What was told once is not told again, so all of it counts.
+    // Each look returns only new output, so collect all of it.
     let mut told = String::new();
     while !told.contains("name?") {
         told.push_str(&room.output(json!({"id": 1})).await.content);
