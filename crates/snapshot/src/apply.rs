@@ -1,8 +1,10 @@
-//! Carrying a plan out: no link is followed, each file is replaced whole, and what stood there is kept first.
+//! Carries out the plan of an undo or redo. Follows no link, replaces each file atomically, and keeps the present content
+//! first.
 //!
-//! Order: directories that lost their rights get them back, files and links that were not there go, then directories,
-//! deepest first; directories come back, shallowest first, then files and links, then the rights of directories.
-//! A restored file has the mode it had and the time of its restoring: build tools must see that it changed.
+//! Order: directories become accessible to their owner; files and links that must not exist are deleted, then such
+//! directories, deepest first; missing directories are created, shallowest first; files and links are restored; last, the
+//! modes of directories are set. A restored file gets its old mode but a new modification time, because build tools must
+//! see that it changed.
 
 use crate::Store;
 use crate::keep::{Caps, Keeper, Pack, Packs, content};
@@ -16,16 +18,17 @@ use sha2::{Digest as _, Sha256};
 use std::io;
 use std::path::Path;
 
-/// What came of a plan.
+/// The result of carrying out a plan.
 #[derive(Debug)]
 pub struct Applied {
-    /// To be written into the ledger.
+    /// The record for the ledger.
     pub changes: FileChanges,
-    /// What failed, with the reason.
+    /// Paths that could not be changed, with the reason.
     pub failed: Vec<SkippedPath>,
 }
 
-/// Keeps what the plan would overwrite. The record must be in the ledger before [`apply`] is called.
+/// Keeps the contents that the plan would overwrite. The returned record must be in the ledger before [`apply`] is called,
+/// so that a crash in between loses nothing.
 pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot {
     let caps = Caps { file: u64::MAX, session: u64::MAX, total: u64::MAX };
     let (mut keeper, mut pack, mut skipped) = (Keeper::default(), Pack::default(), Vec::new());
@@ -59,17 +62,17 @@ pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot 
     FileSnapshot { call_id: id.clone(), files, manifest, skipped, ignored: false, git: false }
 }
 
-/// Carries the plan out as far as possible.
+/// Carries out the plan as far as possible. A path that fails is reported in [`Applied::failed`]; the others go on.
 pub fn apply(plan: &Plan, store: &dyn Store) -> Applied {
     let mut run = Run { store, packs: Packs::default(), failed: Vec::new() };
     let acts: Vec<&PlannedPath> =
         plan.paths.iter().filter(|p| matches!(p.action, Action::Restore | Action::Delete)).collect();
     let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }));
     for p in acts.iter().filter(|p| is_dir(&p.want) && is_dir(&p.now)) {
-        // So that what stands in it can be reached; its own rights follow at the end.
+        // Its entries must be accessible for the next steps. Its own mode is set at the end.
         run.attempt(p, |place, _| place.set_dir_mode(0o700));
     }
-    // Paths are sorted: a directory comes before what is in it.
+    // Paths are sorted, so a directory comes before its entries; in reverse, after them.
     for p in acts
         .iter()
         .rev()
@@ -130,7 +133,7 @@ impl Run<'_> {
         }
     }
 
-    /// A file or link, where the plan still finds what it saw.
+    /// Restores a file or link, unless the path has changed since the plan was made.
     fn put(&mut self, place: &Place, p: &PlannedPath) -> io::Result<()> {
         let stands = place.meta().ok();
         let expected = match (&p.now, &stands) {
@@ -153,7 +156,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether the file still is what the plan saw, by its content: a hard link that went a moment ago has changed its stamp.
+/// True if the file is the one that the plan saw. Compares contents, because deleting another hard link to the file has
+/// just changed its stamp.
 fn holds(path: &Path, now: &FileContent) -> bool {
     match (&now.sha256, sys::read_file(path, now.size)) {
         (Some(id), Ok(Some((bytes, meta)))) => {

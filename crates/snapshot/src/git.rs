@@ -1,7 +1,7 @@
-//! What a repository knows of the workspace: which files are tracked and unchanged, and the objects they come from.
+//! Reads a git repository: the files of the workspace that are tracked and unchanged, and the objects that hold them.
 //!
-//! The index is read as a file (versions 2 to 4, SHA-1). A split, sparse or SHA-256 index counts as none: then every file
-//! is at risk, which is slower and never less safe. The user's repository is only read.
+//! The index is read as a file (versions 2 to 4, SHA-1). A split, sparse or SHA-256 index is treated as missing: then every
+//! file is at risk, which is slower but never less safe. The user's repository is only read, never written.
 
 use crate::sys::{self, Meta};
 use becket_types::{FileStamp, hex};
@@ -12,22 +12,22 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A larger index is not read.
+/// A larger index, in bytes, is not read.
 const MAX_INDEX: u64 = 64 << 20;
 
-/// Where a repository is.
+/// The folders of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repo {
     /// The top of the working tree.
     pub top: PathBuf,
     /// The directory with HEAD and index.
     pub dir: PathBuf,
-    /// The directory with objects and branches; that of the main working tree, for another one.
+    /// The directory with objects and branches. Additional working trees share that of the main one.
     pub common: PathBuf,
 }
 
 impl Repo {
-    /// The repository that `dir` lies in.
+    /// Finds the repository that contains `dir`.
     pub(crate) fn find(dir: &Path) -> Option<Self> {
         dir.ancestors().find_map(Self::at)
     }
@@ -50,7 +50,7 @@ impl Repo {
         dir.join("HEAD").exists().then(|| Self { top: top.to_path_buf(), dir, common })
     }
 
-    /// Contents of objects, each asked for once; what git cannot give is `None`.
+    /// Contents of these objects, in the same order; `None` for each that git cannot read.
     pub(crate) fn objects(&self, ids: &[&str]) -> Vec<Option<Vec<u8>>> {
         self.ask(ids).unwrap_or_else(|| vec![None; ids.len()])
     }
@@ -62,7 +62,7 @@ impl Repo {
             .args(["cat-file", "--batch"])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
-            // The index names the object that the file was written from, not one that replaces it.
+            // The index names the object that the file was written from, so `git replace` must not substitute another.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -73,7 +73,7 @@ impl Repo {
         let mut stdin = child.stdin.take()?;
         let asked: String = ids.iter().flat_map(|id| [*id, "\n"]).collect();
         let writer = std::thread::spawn(move || {
-            // A git that ends early is noticed by what it does not answer.
+            // If git ends early, its missing answers show it.
             let _ = stdin.write_all(asked.as_bytes());
         });
         let mut out = BufReader::new(child.stdout.take()?);
@@ -87,7 +87,7 @@ impl Repo {
     }
 }
 
-/// One object as `cat-file --batch` prints it: a line `<id> <type> <size>`, the bytes, a newline.
+/// Reads one object as `cat-file --batch` prints it: a line `<id> <type> <size>`, the bytes, a newline.
 fn answer(out: &mut impl std::io::BufRead) -> Option<Vec<u8>> {
     let mut line = String::new();
     out.read_line(&mut line).ok()?;
@@ -106,7 +106,7 @@ struct Tracked {
     ctime: (u32, u32),
     inode: u32,
     size: u32,
-    /// Not merged, to be added, or not checked out: its place in the tree says nothing about the object.
+    /// Unmerged, only intended to be added, or not checked out: the object need not be the content of the file.
     odd: bool,
 }
 
@@ -114,17 +114,18 @@ struct Tracked {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     files: HashMap<PathBuf, Tracked>,
-    /// Every directory that holds tracked files.
+    /// All directories with tracked files.
     dirs: HashSet<PathBuf>,
-    /// When the index was written: a file changed since then is not known to be unchanged.
+    /// Time at which the index was written, in nanoseconds since 1970. A file that was modified at that time or later may
+    /// differ from its object although its stamp is the same.
     written: i64,
     stamp: Option<FileStamp>,
-    /// Objects may differ from the files that were made of them (line ends, filters).
+    /// True if git converts line ends or applies filters, so that objects may differ from the files.
     converts: bool,
 }
 
 impl Index {
-    /// The index of `repo`; `old` where it is still the same.
+    /// Loads the index of `repo`, or returns `old` if the file has not changed since.
     pub(crate) fn load(repo: &Repo, old: Option<Self>) -> Self {
         let path = repo.dir.join("index");
         let Ok(meta) = sys::lstat(&path) else { return Self::default() };
@@ -160,7 +161,7 @@ impl Index {
         self.dirs.contains(dir)
     }
 
-    /// The object that holds the content of this file, when the file is known to be unchanged.
+    /// The object with the content of this file, if the file is known to be unchanged.
     pub(crate) fn object(&self, path: &Path, meta: &Meta) -> Option<&str> {
         let tracked = self.files.get(path).filter(|t| !t.odd && !self.converts)?;
         let FileStamp(mtime, ctime, inode) = meta.stamp;
@@ -192,7 +193,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Names and entries; `None` for anything that is not understood to its end.
+/// Reads the names and entries of an index file; `None` unless every byte of it is understood.
 fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, Tracked)>> {
     const FIXED: usize = 62;
     if bytes.get(..4)? != b"DIRC" {
@@ -241,7 +242,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, Tracked)>> {
     extensions_known(bytes, at).then_some(out)
 }
 
-/// The offset encoding of index version 4.
+/// Reads a number in the offset encoding of index version 4. Returns the number and its length in bytes.
 fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = usize::from(*bytes.first()? & 0x7f);
     let mut used = 1;
@@ -255,7 +256,7 @@ fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((value, used))
 }
 
-/// An extension in lower case changes what the entries mean (split or sparse index).
+/// True if no extension changes the meaning of the entries. Those that do (split or sparse index) have names in lower case.
 fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
     while at + 20 < bytes.len() {
         let (Some(name), Some(len)) = (bytes.get(at), number(bytes, at + 4)) else { return false };
@@ -267,8 +268,8 @@ fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
     at + 20 == bytes.len()
 }
 
-/// What an index says apart from when files were looked at: two that agree here are the same to people. `None` when it
-/// is not understood.
+/// The content of an index without the stamps of files. Two indexes with the same meaning are the same for the user. `None`
+/// if the index is not understood.
 pub(crate) fn index_meaning(bytes: &[u8]) -> Option<Vec<(Vec<u8>, String, bool)>> {
     Some(parse(bytes)?.into_iter().map(|(name, t)| (name, t.object, t.odd)).collect())
 }

@@ -1,7 +1,7 @@
-//! What the ledger says of files: the state they were left in, and what can be undone and redone.
+//! The ledger's record of files: their last known state, and the changes that can be undone and redone.
 //!
-//! Derived from entries and blobs alone, so it is the same after a crash and in another process. Calls stack up; an undo
-//! takes from the top, a redo gives back the undo that came last, and a new call forgets what could be redone.
+//! Derived from entries and blobs alone, so it is the same after a crash and in another process. Changes form a stack: an
+//! undo takes changes from its top, a redo takes back the last undo, and a new call discards the undos that could be redone.
 
 use crate::Store;
 use becket_types::{
@@ -20,18 +20,18 @@ pub struct Change {
     pub cause: ChangeCause,
     pub files: Vec<PathChange>,
     pub skipped: Vec<SkippedPath>,
-    /// The tool's name and the first line of what it was asked, for people.
+    /// The tool's name and the first line of its input, for people.
     pub label: String,
 }
 
-/// A call that was announced and never closed.
+/// A call whose start was recorded but whose end was not.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
     pub snapshot: FileSnapshot,
     pub time: Millis,
 }
 
-/// A message of the user's.
+/// A message of the user.
 #[derive(Clone, Debug)]
 pub struct Prompt {
     pub seq: Seq,
@@ -40,26 +40,26 @@ pub struct Prompt {
     pub text: String,
 }
 
-/// Everything that undo needs to know.
+/// The state that undo and redo need, derived from the ledger.
 #[derive(Debug, Default)]
 pub struct History {
     tree: HashMap<PathBuf, FileNode>,
     changes: Vec<Change>,
-    /// Changes in force that calls made, oldest first.
+    /// Changes of calls that are not undone, oldest first.
     done: Vec<Seq>,
     /// Undos that can be redone, oldest first.
     undone: Vec<Seq>,
     open: Option<OpenCall>,
     prompts: Vec<Prompt>,
     labels: HashMap<CallId, String>,
-    /// Contents that records name and that are kept.
+    /// Kept contents that records name, by hash.
     contents: HashMap<BlobId, FileContent>,
-    /// Records whose list could not be read.
+    /// Number of records whose list of files could not be read.
     damaged: usize,
 }
 
 impl History {
-    /// The history that these entries tell.
+    /// Derives the history from a ledger's entries.
     pub fn of(entries: impl IntoIterator<Item = Entry>, store: &dyn Store) -> Self {
         let mut history = Self::default();
         for entry in entries {
@@ -68,7 +68,7 @@ impl History {
         history
     }
 
-    /// Takes up the next entry.
+    /// Adds the next entry.
     pub fn take(&mut self, entry: &Entry, store: &dyn Store) {
         match &entry.kind {
             EntryKind::FileSnapshot(snapshot) => self.snapshot(entry, snapshot, store),
@@ -162,37 +162,37 @@ impl History {
         }
     }
 
-    /// What the records say stands at each path.
+    /// The last recorded state of each path.
     pub fn tree(&self) -> &HashMap<PathBuf, FileNode> {
         &self.tree
     }
 
-    /// Every content that was kept, once.
+    /// All kept contents, each once.
     pub fn contents(&self) -> impl Iterator<Item = &FileContent> {
         self.contents.values()
     }
 
-    /// The call that was running when the process that wrote the ledger died.
+    /// The call that was running when the previous process died.
     pub fn open(&self) -> Option<&OpenCall> {
         self.open.as_ref()
     }
 
-    /// What calls changed and what is in force, oldest first.
+    /// Changes of calls that are not undone, oldest first.
     pub fn undoable(&self) -> impl DoubleEndedIterator<Item = &Change> {
         self.done.iter().filter_map(|seq| self.change_at(*seq))
     }
 
-    /// The undo that a redo would take back.
+    /// The newest undo, which a redo would take back.
     pub fn redoable(&self) -> Option<&Change> {
         self.undone.last().and_then(|seq| self.change_at(*seq))
     }
 
-    /// What the user said, oldest first.
+    /// The user's messages, oldest first.
     pub fn prompts(&self) -> &[Prompt] {
         &self.prompts
     }
 
-    /// Records whose list of files is missing or damaged.
+    /// Number of records whose list of files is missing or damaged.
     pub fn damaged(&self) -> usize {
         self.damaged
     }
@@ -201,7 +201,7 @@ impl History {
         self.changes.binary_search_by_key(&seq, |change| change.seq).ok().and_then(|at| self.changes.get(at))
     }
 
-    /// The changes behind this place in the ledger, newest first.
+    /// The changes after this place in the ledger, newest first.
     pub fn since(&self, seq: Seq) -> Vec<&Change> {
         self.undoable().rev().take_while(|change| change.seq > seq).collect()
     }

@@ -1,7 +1,7 @@
-//! Contents into the blob store: each once, small ones together, within the caps.
+//! Writes file contents into the blob store: each content once, small ones packed together, within the limits.
 //!
-//! A file of at least [`ALONE`] bytes is a blob of its own. Smaller ones that are kept in the same moment share a blob
-//! (a pack): ten thousand small files would otherwise be ten thousand files to create and to flush.
+//! A file of at least [`ALONE`] bytes becomes a blob of its own. Smaller files that are kept at the same time share a blob
+//! (a pack), because otherwise ten thousand small files would mean ten thousand files to create and to flush.
 
 use crate::sys::{self, Attributes};
 use crate::{Store, observe, side};
@@ -10,21 +10,21 @@ use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// From this size on, in bytes, a file has a blob of its own.
+/// Smallest file, in bytes, that gets a blob of its own.
 const ALONE: u64 = 64 << 10;
-/// A file that others write to is read so often, at most.
+/// Limit on attempts to read a file while other programs write to it.
 const READS: usize = 4;
-/// A pack is closed at this size, in bytes.
+/// Size, in bytes, at which a pack is closed.
 const PACK: usize = 4 << 20;
 
-/// Limits on what is kept.
+/// Limits on kept contents, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// Larger files are not kept, in bytes.
+    /// Largest file that is kept.
     pub file: u64,
-    /// Of one session, in bytes before compression.
+    /// All contents of one session, before compression.
     pub session: u64,
-    /// Of all sessions, in bytes on disk.
+    /// All contents of all sessions, as stored on disk.
     pub total: u64,
 }
 
@@ -34,17 +34,17 @@ impl Default for Caps {
     }
 }
 
-/// Why a content was not kept.
+/// The reason why a content was not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     TooLarge,
     SessionFull,
     AllFull,
     Unreadable,
-    /// Somebody else wrote to it each time that it was read.
+    /// Another program wrote to it during each attempt to read it.
     Changing,
     NoTime,
-    /// Ignored files have used up what they may.
+    /// Ignored files have used up their limit for one command.
     Bulk,
 }
 
@@ -62,29 +62,29 @@ impl Refused {
     }
 }
 
-/// What has been kept, and where.
+/// Records the contents that have been kept, and their places.
 #[derive(Default)]
 pub(crate) struct Keeper {
-    /// Content by hash, and its pack.
+    /// Hash of a content to its pack and the offset in it; `None` if it is a blob of its own.
     kept: HashMap<BlobId, Option<(BlobId, u64)>>,
     bytes: u64,
-    /// Bytes that all sessions had when this one began to keep.
+    /// Bytes that other sessions have kept on disk, measured before this one keeps its first content.
     pub(crate) elsewhere: u64,
 }
 
-/// Contents on their way into packs.
+/// Contents that wait to be written as blobs.
 #[derive(Default)]
 pub(crate) struct Pack {
-    /// Closed, and not stored yet.
+    /// Complete blobs that are not stored yet.
     full: Vec<Blob>,
     open: Blob,
 }
 
-/// What is to be one blob.
+/// The bytes of one future blob, with the contents in it.
 #[derive(Default)]
 struct Blob {
     bytes: Vec<u8>,
-    /// Hash, offset.
+    /// Hash and offset of each content.
     parts: Vec<(BlobId, u64)>,
 }
 
@@ -101,7 +101,7 @@ impl Pack {
         self.open.bytes.extend_from_slice(&bytes);
     }
 
-    /// What can be stored now; the rest, too, where nothing more comes.
+    /// Takes the complete blobs. With `last`, also the incomplete one, because no more contents will come.
     fn take(&mut self, last: bool) -> Vec<Blob> {
         let mut full = std::mem::take(&mut self.full);
         if last && !self.open.parts.is_empty() {
@@ -124,7 +124,7 @@ impl Content {
         Self { bytes, id, attributes: Attributes::new() }
     }
 
-    /// The content of the file that the record was made of.
+    /// Reads the content of the file that the record describes.
     pub(crate) fn read(path: &Path, file: &FileContent, caps: &Caps) -> Result<Self, Refused> {
         if file.size > caps.file {
             return Err(Refused::TooLarge);
@@ -138,8 +138,8 @@ impl Content {
         }
     }
 
-    /// As [`Content::read`]; where somebody else wrote to the file since it was looked at, the record is made anew,
-    /// a few times.
+    /// Reads like [`Content::read`]. If another program has written to the file since the record was made, the record is
+    /// made again, at most [`READS`] times.
     pub(crate) fn read_now(
         path: &Path,
         mut file: FileContent,
@@ -161,7 +161,7 @@ impl Content {
 }
 
 impl Keeper {
-    /// Takes up a content that an earlier record names.
+    /// Notes a content that an earlier record names, so that it is not kept twice.
     pub(crate) fn know(&mut self, file: &FileContent) {
         if let Some(id) = &file.sha256
             && self.kept.insert(id.clone(), file.pack.clone()).is_none()
@@ -170,7 +170,8 @@ impl Keeper {
         }
     }
 
-    /// Keeps what stands at `path` now; the record becomes that of what was kept. In `pack` until [`Keeper::close`].
+    /// Keeps the present content of `path` and updates the record to match it. The content stays in `pack` until
+    /// [`Keeper::close`].
     pub(crate) fn keep_now(
         &mut self,
         path: &Path,
@@ -186,7 +187,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Reads the file that the record was made of, and keeps it; the record gets its hash. In `pack` until
+    /// Reads and keeps the file that the record describes, and sets the record's hash. The content stays in `pack` until
     /// [`Keeper::close`].
     pub(crate) fn keep(
         &mut self,
@@ -201,7 +202,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// As [`Keeper::keep`], for a content that is at hand; storing is left to [`Keeper::store_beside`].
+    /// Keeps a content that was already read. It is stored later, by [`Keeper::store_beside`] or [`Keeper::close`].
     pub(crate) fn take(
         &mut self,
         content: Content,
@@ -230,7 +231,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Stores what is full, and does `work` on each number below `count` beside it.
+    /// Stores the complete blobs, and in parallel calls `work` with each number below `count`.
     pub(crate) fn store_beside<T: Send>(
         &mut self,
         pack: &mut Pack,
@@ -241,7 +242,7 @@ impl Keeper {
         self.store(pack.take(false), store, count, work)
     }
 
-    /// Stores everything; records of its parts are completed by [`Keeper::place`].
+    /// Stores all blobs. Afterwards, [`Keeper::place`] completes the records of their parts.
     pub(crate) fn close(&mut self, pack: &mut Pack, store: &dyn Store) {
         self.store(pack.take(true), store, 0, |_| ());
     }
@@ -268,7 +269,7 @@ impl Keeper {
         worked.into_iter().flatten().collect()
     }
 
-    /// Where the content of the record stands, once its pack is written.
+    /// Sets the record's place in its pack, once the pack is stored.
     pub(crate) fn place(&self, file: &mut FileContent) {
         if let Some(place) = file.sha256.as_ref().and_then(|id| self.kept.get(id)) {
             file.pack.clone_from(place);
@@ -276,7 +277,7 @@ impl Keeper {
     }
 }
 
-/// The content that a record names; `None` when it was not kept, or is missing or damaged.
+/// Reads the content that a record names; `None` if it was not kept, is missing, or does not match its hash.
 pub(crate) fn content(file: &FileContent, store: &dyn Store, packs: &mut Packs) -> Option<Vec<u8>> {
     let id = file.sha256.as_ref()?;
     let Some((pack, at)) = &file.pack else { return store.get(id) };
@@ -289,7 +290,7 @@ pub(crate) fn content(file: &FileContent, store: &dyn Store, packs: &mut Packs) 
     (hex(&Sha256::digest(part)) == id.as_str()).then(|| part.to_vec())
 }
 
-/// The pack that was read last.
+/// Caches the pack that was read last.
 #[derive(Default)]
 pub(crate) struct Packs {
     last: Option<(BlobId, Vec<u8>)>,
@@ -309,7 +310,7 @@ mod tests {
         };
         std::fs::write(&path, "one\n").unwrap();
         let old = FileContent { git: Some("0".repeat(40)), ..look(&path) };
-        // Beside it and into its place: another inode, whatever the clock's resolution.
+        // Renaming a new file over it gives another inode, even if the clock is too coarse to give another time.
         std::fs::write(dir.path().join("new"), "one\ntwo\n").unwrap();
         std::fs::rename(dir.path().join("new"), &path).unwrap();
         assert_eq!(Content::read(&path, &old, &Caps::default()).err(), Some(Refused::Changing));

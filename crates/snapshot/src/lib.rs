@@ -1,23 +1,23 @@
-//! What files were before a tool call, so that the call can be undone.
+//! Records the state of files before a tool call, so that the call can be undone.
 //!
-//! Owns the stat-only index of a workspace, the reading of what a shell command puts at risk, the keeping of contents in
-//! a blob store that is handed in ([`Store`]), and the plans that bring files back. The records are
-//! `becket_types::FileSnapshot` and `FileChanges`; undo is derived from them and the blobs alone ([`History`]).
-//! Knows `types` only: it writes no ledger, asks nobody and prints nothing.
+//! Owns the index of a workspace (made by `stat` alone), the judgement of the files that a shell command puts at risk, the
+//! keeping of contents in a blob store that the caller provides ([`Store`]), and the plans that restore files. The records
+//! are `becket_types::FileSnapshot` and `FileChanges`; undo is derived from them and the blobs alone ([`History`]).
+//! Knows `types` and `shell-syntax` only. Writes no ledger, asks no questions and prints nothing.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`command`] | what a shell command may destroy |
-//! | `walk` | the workspace by `stat`, incrementally, with ignore rules |
-//! | `git` | which files a repository holds unchanged, and what it holds for them |
-//! | `keep` | contents into blobs, within the caps |
-//! | [`recorder`] | before and after a call |
-//! | [`history`] | what can be undone and redone |
-//! | [`plan`], [`mod@apply`] | what an undo would do, and doing it |
+//! | [`command`] | judges which files a shell command may destroy |
+//! | `walk` | lists the workspace by `stat`, incrementally, with ignore rules |
+//! | `git` | finds the files that a repository holds unchanged, and their objects |
+//! | `keep` | writes contents into blobs, within the limits |
+//! | [`recorder`] | looks at files before and after a call |
+//! | [`history`] | knows the changes that can be undone and redone |
+//! | [`plan`], [`mod@apply`] | plans an undo, and carries it out |
 //!
 //! Invariants:
 //! - Nothing is written outside the data directory except by [`apply::apply`], which follows no symbolic link.
-//! - What could not be kept is named with its reason; nothing is left out in silence.
+//! - A content that could not be kept is named with the reason; nothing is left out in silence.
 
 pub mod apply;
 pub mod command;
@@ -40,10 +40,10 @@ pub use recorder::{Before, Recorder, Settings, summary};
 
 use becket_types::BlobId;
 
-/// Where contents are kept, by hash.
+/// A store of contents, by hash.
 pub trait Store: Send + Sync {
-    /// Keeps bytes; the hex SHA-256 of them.
+    /// Keeps bytes and returns their SHA-256 in hex.
     fn put(&self, bytes: &[u8]) -> BlobId;
-    /// What was kept under this name; `None` when it is missing or damaged.
+    /// Returns the bytes with this hash; `None` if they are missing or damaged.
     fn get(&self, id: &BlobId) -> Option<Vec<u8>>;
 }

@@ -1,10 +1,10 @@
-//! What stands at a path, as a record; contents are left to `keep`.
+//! Makes records of files, directories and links. The contents of files are read by `keep`.
 
 use crate::sys::{self, Kind, Meta};
 use becket_types::{FileContent, FileNode, FilePath};
 use std::path::Path;
 
-/// The record of what `meta` says stands at `path`; `None` for special files.
+/// Makes the record of `path` from its metadata; `None` for special files, and for links that cannot be read.
 pub(crate) fn node(path: &Path, meta: &Meta) -> Option<FileNode> {
     match meta.kind {
         Kind::File => Some(FileNode::File(FileContent {
@@ -20,7 +20,8 @@ pub(crate) fn node(path: &Path, meta: &Meta) -> Option<FileNode> {
     }
 }
 
-/// Whether the file is still the one of the record, without reading it.
+/// True if a file or directory is still as recorded, by its metadata alone. A link always counts as changed, because its
+/// target must be read again.
 pub(crate) fn unchanged(known: &FileNode, meta: &Meta) -> bool {
     match (known, meta.kind) {
         (FileNode::File(file), Kind::File) => {
@@ -31,7 +32,8 @@ pub(crate) fn unchanged(known: &FileNode, meta: &Meta) -> bool {
     }
 }
 
-/// Whether two records mean the same: content, mode, target; not when it was written.
+/// True if two records have the same content, mode, owner and link target. Times count only if a content was not read, so
+/// that its hash is missing.
 pub(crate) fn same(a: Option<&FileNode>, b: Option<&FileNode>) -> bool {
     match (a, b) {
         (Some(FileNode::File(a)), Some(FileNode::File(b))) => {

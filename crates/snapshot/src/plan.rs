@@ -1,7 +1,8 @@
-//! What an undo or redo would do, path by path, before it does anything.
+//! Plans an undo or redo, path by path, before anything is changed.
 //!
-//! Several changes of one path are one step from what the newest left to what the oldest found. A path that is not as it
-//! was left (a person changed it, or another program between two calls) is a conflict and stays as it is, unless forced.
+//! Several changes of one path become one step: from the state after the newest change to the state before the oldest. If a
+//! path is not in the state that the change left (a person or another program has changed it), that is a conflict, and the
+//! path stays as it is unless the undo is forced.
 
 use crate::git::index_meaning;
 use crate::history::Change;
@@ -15,23 +16,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Larger files are not counted by lines, in bytes.
+/// Largest file, in bytes, for which changed lines are counted.
 const COUNTED: usize = 1 << 20;
-/// Larger files are not read to see whether they are as they were left, in bytes.
+/// Largest file, in bytes, that is read for comparison.
 const COMPARED: u64 = 256 << 20;
 
-/// What becomes of one path.
+/// The effect of a plan on one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It gets the content, mode or target that it had.
+    /// The path gets its earlier content, mode or link target back.
     Restore,
-    /// It was not there.
+    /// The path did not exist, so it is deleted.
     Delete,
-    /// It is as it was already.
+    /// The path is already in the wanted state.
     Unchanged,
-    /// It is not as it was left; why, in a few words. Left alone.
+    /// The path was changed by others, so it is skipped. The text says why.
     Conflict(String),
-    /// It cannot be brought back; why, in a few words.
+    /// The path cannot be restored. The text says why.
     Lost(String),
 }
 
@@ -40,25 +41,25 @@ pub enum Action {
 pub struct PlannedPath {
     pub path: PathBuf,
     pub action: Action,
-    /// What it is to be.
+    /// The wanted state; `None` if the path must not exist.
     pub want: Option<FileNode>,
-    /// What it is now.
+    /// The present state; `None` if nothing is there.
     pub now: Option<FileNode>,
-    /// Lines that appear and disappear; `None` where they cannot be counted.
+    /// Lines added and lines removed; `None` if they cannot be counted.
     pub lines: Option<(usize, usize)>,
-    /// Of the content that it is to have.
+    /// Size of the wanted content, in bytes.
     pub bytes: u64,
 }
 
-/// What an undo or redo would do.
+/// The plan of an undo or redo.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub cause: ChangeCause,
     /// Sorted by path.
     pub paths: Vec<PlannedPath>,
-    /// What the calls are, newest first, for people.
+    /// Descriptions of the calls for people, newest first.
     pub labels: Vec<String>,
-    /// What was not kept when they ran.
+    /// Paths that were not kept when the calls ran.
     pub skipped: Vec<SkippedPath>,
 }
 
@@ -67,7 +68,7 @@ impl Plan {
         self.paths.iter().filter(|path| of(&path.action)).count()
     }
 
-    /// Whether applying it would change anything.
+    /// True if applying the plan would change anything.
     pub fn changes_anything(&self) -> bool {
         self.count(|action| matches!(action, Action::Restore | Action::Delete)) > 0
     }
@@ -77,11 +78,11 @@ impl Plan {
 struct Step {
     want: Option<FileNode>,
     left: Option<FileNode>,
-    /// Somebody else changed it between two of the changes.
+    /// True if another program changed the path between two of the changes.
     gap: bool,
 }
 
-/// What undoing these changes (newest first) would do. `force`: conflicts are overwritten.
+/// Plans the undo of these changes, which are ordered newest first. With `force`, paths in conflict are overwritten.
 pub fn plan_undo(changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
     let mut steps: BTreeMap<PathBuf, Step> = BTreeMap::new();
     for change in changes {
@@ -104,7 +105,7 @@ pub fn plan_undo(changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
     build(cause, steps, labels, skipped, force, store)
 }
 
-/// What taking back the last undo would do; `None` when there is none.
+/// Plans to take back the last undo; `None` if there is none. With `force`, paths in conflict are overwritten.
 pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Plan> {
     let undo = history.redoable()?;
     let steps = undo.files.iter().map(|file| {
@@ -181,7 +182,8 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
     PlannedPath { path, action, want, now, lines, bytes }
 }
 
-/// What stands at a path now, with its hash and its bytes.
+/// Reads the present state of a path, with the hash of its content, and the bytes if it is a file. `Err` says in a few
+/// words why it cannot be read.
 fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
     let meta = match sys::stands(path) {
         Ok(Some(meta)) => meta,
@@ -217,7 +219,7 @@ fn same_now(
     observe::same(want, now) || same_index(path, bytes, wanted)
 }
 
-/// Whether a path is as the change left it.
+/// True if a path is still in the state that the change left.
 fn as_left(
     path: &Path,
     left: Option<&FileNode>,
@@ -230,7 +232,7 @@ fn as_left(
         return true;
     }
     match (left, now) {
-        // It was not read when the change was recorded: what is known of it must be the same.
+        // The content was not read when the change was recorded, so compare the metadata.
         (Some(FileNode::File(left)), Some(FileNode::File(now))) if left.sha256.is_none() => {
             left.stamp == now.stamp && left.size == now.size && left.mode == now.mode
         }
@@ -241,7 +243,8 @@ fn as_left(
     }
 }
 
-/// Git writes its index anew when it merely looks at files; what it says must be the same, not its bytes.
+/// True for two git indexes with the same meaning. Git rewrites its index when it merely reads files, so the bytes may
+/// differ.
 fn same_index(path: &Path, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) if path.ends_with(".git/index") => {
@@ -251,7 +254,7 @@ fn same_index(path: &Path, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     }
 }
 
-/// Lines that appear and disappear on the way from one text to the other.
+/// Counts the lines that are added and removed between two texts; `None` for large or binary ones.
 fn count(from: Option<&[u8]>, to: Option<&[u8]>) -> Option<(usize, usize)> {
     let text = |bytes: Option<&[u8]>| -> Option<String> {
         let bytes = bytes.unwrap_or_default();
@@ -273,7 +276,7 @@ fn count(from: Option<&[u8]>, to: Option<&[u8]>) -> Option<(usize, usize)> {
     Some(lines)
 }
 
-/// The paths of a plan that are skipped, as a record.
+/// The paths that a plan skips, as a record with reasons.
 pub(crate) fn left_alone(plan: &Plan) -> Vec<SkippedPath> {
     let reason = |path: &PlannedPath| match &path.action {
         Action::Conflict(why) | Action::Lost(why) => {

@@ -1,13 +1,13 @@
-//! Before and after a call: what is at risk is kept, and what the call did is found.
+//! Looks at files before and after a call: keeps those at risk before it, and finds the call's changes after it.
 //!
-//! Model: `known` is what the ledger's records add up to. `before` looks at the workspace, keeps what is at
-//! risk and gives the differences to `known` as a [`FileSnapshot`], to be written before the call runs;
-//! [`Recorder::after`] looks again and gives what the call did. Files that a repository holds unchanged are not read
-//! beforehand; when a call has changed one, its content is fetched from the repository at once.
+//! Model: `known` is the state of files that the ledger's records add up to. `before_paths` and `before_command` look at the
+//! workspace, keep the files at risk, and return the differences to `known` as a [`FileSnapshot`], which must be written to
+//! the ledger before the call runs. [`Recorder::after`] looks again and returns the changes. Files that a repository holds
+//! unchanged are not read beforehand; if a call has changed one, its content is fetched from the repository at once.
 //!
-//! Cost: calls that only read are not shown to the recorder. For an ordinary command looking and reading stop at
-//! [`Settings::patience`], and what was not kept is named. A destructive command waits, up to the caps and
-//! [`Settings::limit`].
+//! Cost: calls that only read files do not come here. For an ordinary command, looking and reading stop after
+//! [`Settings::patience`], and files that were not kept are named. A destructive command waits longer, up to the size limits
+//! and [`Settings::limit`].
 
 mod calls;
 
@@ -27,20 +27,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A longer list goes into a blob, in paths.
+/// Longest list of paths that is written into the ledger; a longer one goes into a blob.
 const INLINE: usize = 64;
-/// Skipped paths that are named one by one.
+/// Limit on skipped paths that are named one by one.
 const NAMED: usize = 100;
-/// Of ignored files and objects, kept before one command, in bytes: build output must not use a session up.
+/// Limit, in bytes, on ignored files and git objects kept before one command. Build output must not use up the session's
+/// limit.
 const BULK: u64 = 100_000_000;
 
-/// Files are read together until they are so many bytes.
+/// Size, in bytes, from which on a batch of files that are read together is complete.
 const BATCH: u64 = 4 << 20;
 
-/// Until when a call is waited for.
+/// The times until which a call waits for its files to be kept.
 #[derive(Clone, Copy)]
 struct Deadlines {
-    /// For what a command names.
+    /// For the paths that a command names.
     named: Instant,
     /// For everything else.
     rest: Instant,
@@ -62,14 +63,14 @@ impl Deadlines {
     }
 }
 
-/// One file on its way into the store.
+/// A file that should be kept.
 struct Wanted {
     rank: Rank,
     path: PathBuf,
     file: FileContent,
 }
 
-/// What comes first.
+/// The order in which files are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Named,
@@ -77,20 +78,20 @@ enum Rank {
     Bulk,
 }
 
-/// What a recorder looks at, and how far it goes.
+/// Settings of a recorder: the folders that it watches, and its limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directories of the session; canonical. The home directory, what is above it, and `/` are never walked.
+    /// The directories of the session, as canonical paths. The home directory, its ancestors, and `/` are never walked.
     pub roots: Vec<PathBuf>,
     pub home: Option<PathBuf>,
-    /// becket's own folders: never looked into.
+    /// becket's own folders, which are never walked.
     pub exclude: Vec<PathBuf>,
     pub caps: Caps,
-    /// Where all sessions keep their blobs, for the cap on all of them.
+    /// The folder with the blobs of all sessions, for the limit on all of them together.
     pub all_sessions: Option<PathBuf>,
-    /// Longest look and reading before an ordinary command; half of it after one.
+    /// Time limit for looking and reading before an ordinary command; after it, half of this.
     pub patience: Duration,
-    /// Longest look and reading before a destructive one.
+    /// Time limit for looking and reading before a destructive command.
     pub limit: Duration,
 }
 
@@ -108,12 +109,12 @@ impl Default for Settings {
     }
 }
 
-/// Records what calls do to files. One per session.
+/// Records the changes that calls make to files. There is one per session.
 pub struct Recorder {
     settings: Settings,
     store: Arc<dyn Store>,
     keeper: Keeper,
-    /// What the records say stands at each path, and the round in which it was last seen.
+    /// Last known state of each path, and the number of the round in which it was last seen.
     known: HashMap<PathBuf, (FileNode, u64)>,
     round: u64,
     walker: Walker,
@@ -123,11 +124,11 @@ pub struct Recorder {
     open: Option<Open>,
 }
 
-/// A call between before and after.
+/// A call that has started and not ended.
 struct Open {
     call: CallId,
     what: What,
-    /// What stood there and was not looked into.
+    /// Paths that existed before the call but were not looked into. Files below them are not taken for the call's work.
     passed: HashSet<PathBuf>,
 }
 
@@ -136,16 +137,16 @@ enum What {
     Command(Risk),
 }
 
-/// What is known before a call.
+/// The result of looking at files before a call.
 #[derive(Debug)]
 pub struct Before {
     pub snapshot: FileSnapshot,
-    /// What people should know at once, in a sentence: a destructive command puts at risk what could not be kept.
+    /// One sentence for people, if a destructive command could destroy files that could not be kept.
     pub warning: Option<String>,
 }
 
 impl Recorder {
-    /// A recorder that goes on where the records of `history` end.
+    /// Creates a recorder that continues from the records of `history`.
     pub fn new(settings: Settings, store: Arc<dyn Store>, history: &History) -> Self {
         let mut keeper = Keeper::default();
         for file in history.contents() {
@@ -182,7 +183,7 @@ impl Recorder {
         roots
     }
 
-    /// Targets outside every root that may be looked at: not the home directory and nothing above it.
+    /// Targets outside of all roots that may be walked: not the home directory and none of its ancestors.
     fn outside(&self, risk: &Risk, roots: &[PathBuf]) -> Vec<PathBuf> {
         let home = self.settings.home.as_deref();
         let allowed = |path: &&PathBuf| {
@@ -195,7 +196,7 @@ impl Recorder {
         risk.targets.iter().filter(allowed).filter_map(|path| canonical_parent(path)).collect()
     }
 
-    /// Takes up what an undo or a redo did.
+    /// Updates the known state after an undo or a redo.
     pub fn restored(&mut self, changes: &FileChanges) {
         for change in self.listed(changes) {
             for node in [&change.before, &change.after] {
@@ -211,13 +212,13 @@ impl Recorder {
     }
 
     fn repo(&mut self, root: &Path) -> Option<Repo> {
-        // A repository may come and go with a command; finding it costs a few stats.
+        // A command may create or delete a repository, so look again; that costs only a few stats.
         let found = Repo::find(root);
         self.repos.insert(root.to_path_buf(), found.clone());
         found
     }
 
-    /// Looks at everything that the risk covers: first what is named.
+    /// Looks at all files that the risk covers, those that the command names first.
     fn look(&mut self, risk: &Risk, until: Deadlines) -> Sweep {
         let mut sweep = Sweep::default();
         let roots = self.roots();
@@ -264,7 +265,7 @@ impl Recorder {
             }
             self.walker.sweep(&target, false, &Index::default(), None, &whole, &mut sweep);
         }
-        // Where everything was swept once, nothing was seen twice.
+        // One sweep yields no duplicates, so deduplicate only after several.
         if roots.len() > 1 || !targets.is_empty() || risk.git != GitRisk::None {
             let mut once = HashSet::new();
             sweep.seen.retain(|seen| once.insert(seen.path.clone()));
@@ -273,7 +274,7 @@ impl Recorder {
         sweep
     }
 
-    /// What a repository keeps for itself: references, index, logs, settings; objects where they are at risk.
+    /// Looks at a repository's own files: references, index, logs, settings, and objects if they are at risk.
     fn look_into_git(&mut self, repo: &Repo, risk: GitRisk, deadline: Instant, sweep: &mut Sweep) {
         if risk == GitRisk::None {
             return;
@@ -302,12 +303,12 @@ impl Recorder {
         }
     }
 
-    /// Whether a repository holds the file's content as it is.
+    /// The object that holds the file's present content, if a repository has one.
     fn vouched(&self, seen: &Seen) -> Option<String> {
         self.indexes.values().find_map(|index| index.object(&seen.path, &seen.meta)).map(str::to_owned)
     }
 
-    /// Brings `known` up to what a sweep saw, keeping what is at risk. The differences, and what was not kept.
+    /// Updates `known` from a sweep and keeps the files at risk. Returns the differences, and the paths that were not kept.
     fn take_in(
         &mut self,
         sweep: &Sweep,
@@ -374,7 +375,7 @@ impl Recorder {
         (files, skipped)
     }
 
-    /// Keeps contents, those that a command names first, and small ones before large ones.
+    /// Keeps contents: those that the command names first, and small ones before large ones.
     fn keep_all(
         &mut self,
         mut wanted: Vec<Wanted>,
@@ -427,7 +428,7 @@ impl Recorder {
         skipped
     }
 
-    /// Known paths that were there in the last round and are not any more; they are forgotten.
+    /// Removes from `known` the paths that existed in the previous round and no longer do, and returns them.
     fn gone(&mut self) -> Vec<PathBuf> {
         let last = self.round.saturating_sub(1);
         let gone: Vec<PathBuf> = self
@@ -447,12 +448,12 @@ fn is_absent(path: &Path) -> bool {
     sys::stands(path).is_ok_and(|meta| meta.is_none())
 }
 
-/// `path` with everything above its last name free of links.
+/// `path` with its parent made canonical, so that only the last name can be a link.
 fn canonical_parent(path: &Path) -> Option<PathBuf> {
     Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
-/// Bytes of all files below a folder, by their metadata.
+/// Total size of the files below a folder, in bytes. Stops counting after 20 ms, so that the start is not delayed.
 fn used_below(dir: &Path) -> u64 {
     let (mut sum, mut dirs) = (0, vec![dir.to_path_buf()]);
     let end = Instant::now() + Duration::from_millis(20);
@@ -472,8 +473,8 @@ fn used_below(dir: &Path) -> u64 {
     sum
 }
 
-/// The next files that are read together, so many that they fit into memory, and whether each may be: `bulk` is how much
-/// of that rank still may.
+/// Takes the next files to read together, about [`BATCH`] bytes, each with a flag whether it may be kept. `bulk` is the
+/// number of bytes that files of that rank may still use.
 fn next_batch(wanted: &mut VecDeque<Wanted>, bulk: &mut u64) -> Vec<(Wanted, bool)> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH
@@ -490,7 +491,7 @@ fn next_batch(wanted: &mut VecDeque<Wanted>, bulk: &mut u64) -> Vec<(Wanted, boo
     batch
 }
 
-/// At most [`NAMED`] of them, and one that stands for the others.
+/// Cuts the list to [`NAMED`] paths, and adds one entry that counts the others.
 fn shorten(mut skipped: Vec<SkippedPath>) -> Vec<SkippedPath> {
     if skipped.len() > NAMED {
         let more = skipped.len() - NAMED;

@@ -1,16 +1,16 @@
-//! The same work on many things, on as many threads as help.
+//! Runs the same work on many items, with as many threads as help.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, available_parallelism, scope};
 
-/// More threads wait for the disk and each other rather than work.
+/// Limit on threads: more would only wait for the disk and for each other.
 const MOST: usize = 8;
-/// Fewer things are done sooner than a thread is started.
+/// Small items for which starting one more thread pays off.
 const FEW: usize = 32;
 
-/// What `work` gives for each number below the sum of both counts, in their order. `large` of them are worth a thread
-/// each, `small` ones only together. Nothing of it runs on when this returns.
+/// Calls `work` with each number below `large + small` and returns the results in order. `large` items are worth a thread
+/// each, `small` ones only [`FEW`] together. All threads have ended when this returns.
 pub(crate) fn each<T: Send>(large: usize, small: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cores = available_parallelism().map_or(1, usize::from);
     let threads = cores.min(MOST).min(large + small.div_ceil(FEW));
@@ -30,7 +30,7 @@ fn each_on<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sy
         }
     };
     let mut all = scope(|scope| {
-        // Where the system has no thread to give, this one does the work.
+        // If the system cannot start a thread, this one does the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| Builder::new().spawn_scoped(scope, some).ok()).collect();
         let mut all = some();

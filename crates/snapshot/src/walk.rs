@@ -1,9 +1,9 @@
-//! The workspace by `stat` alone, with ignore rules.
+//! Walks the workspace by `stat` alone, with ignore rules.
 //!
-//! A directory whose own times did not change since it was listed has the same names in it; then only its files are
-//! looked at again, one `fstatat` each, and no ignore rule is matched. Ignored directories are entered only where a
-//! command puts them at risk; ignored files in other directories count when they are small (`.env`, local settings).
-//! Symbolic links are never followed. Nothing is read but ignore files.
+//! A directory whose own times have not changed since it was listed has the same names in it. Then only its files are
+//! looked at again, with one `fstatat` each, and no ignore rule is matched. Ignored directories are entered only if a
+//! command puts them at risk. Ignored files in other directories count if they are small (`.env`, local settings).
+//! Symbolic links are never followed. No files are read except ignore files.
 
 use crate::git::{Index, Repo};
 use crate::sys::{Kind, Listing, Meta, lstat};
@@ -16,20 +16,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Larger ignored files are not followed, in bytes, unless a command names them.
+/// Largest ignored file, in bytes, that counts without being named by the command.
 const SMALL: u64 = 1 << 20;
-/// A directory changed this shortly before it was listed, in nanoseconds, is listed again: clocks of file systems tick.
+/// A directory that changed within this time before it was listed, in nanoseconds, is listed again: file systems have
+/// coarse clocks, so a later change could leave the same time.
 const TICK: i64 = 50_000_000;
-/// Entries of one sweep.
+/// Limit on the entries of one sweep.
 const MAX_ENTRIES: usize = 200_000;
 
-/// What one sweep looks at.
+/// The part of the workspace that one sweep looks at.
 pub(crate) struct Scope<'a> {
     /// Enter ignored directories.
     pub ignored: bool,
-    /// Paths below which everything counts.
+    /// Paths named by the command; everything below them counts.
     pub targets: &'a [PathBuf],
-    /// Also what repositories keep for themselves below a target or root.
+    /// Enter repositories' own folders below a target or root.
     pub inside_git: bool,
     pub exclude: &'a [PathBuf],
     pub deadline: Instant,
@@ -45,7 +46,7 @@ impl Scope<'_> {
     }
 }
 
-/// One thing that was seen.
+/// One file, directory or link that was found.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub path: PathBuf,
@@ -53,13 +54,13 @@ pub(crate) struct Seen {
     pub ignored: bool,
 }
 
-/// What a sweep saw.
+/// The result of a sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     pub seen: Vec<Seen>,
-    /// There, and not looked into: ignored directories, large ignored files, repositories' own folders.
+    /// Paths that exist but were left out: ignored directories, large ignored files, repositories' own folders.
     pub passed: HashSet<PathBuf>,
-    /// Not looked into for want of time or permission.
+    /// Paths left out for lack of time or permission.
     pub missed: Vec<PathBuf>,
     pub special: Vec<PathBuf>,
 }
@@ -85,21 +86,21 @@ impl Rules {
 struct CachedDir {
     stamp: FileStamp,
     rules: u64,
-    /// Name, and whether it is ignored.
+    /// Names, each with a flag if it is ignored.
     names: Vec<(OsString, bool)>,
 }
 
-/// Remembers what it saw, from sweep to sweep.
+/// Walks the workspace, and remembers listings and ignore rules from sweep to sweep.
 #[derive(Default)]
 pub(crate) struct Walker {
     dirs: HashMap<PathBuf, CachedDir>,
-    /// Rules of a directory, by the rules above it and its own file.
+    /// Ignore rules of each directory, with the number of the rules above it and the stamp of its own ignore file.
     rules: HashMap<PathBuf, (u64, Option<FileStamp>, Arc<Rules>)>,
     next_rules: u64,
 }
 
 impl Walker {
-    /// Looks at everything below `root`. `ignored`: the root itself is.
+    /// Walks everything below `root`. `ignored` is true if the root itself is ignored.
     pub(crate) fn sweep(
         &mut self,
         root: &Path,
@@ -129,7 +130,7 @@ impl Walker {
         }
     }
 
-    /// Whether a path below `root` is ignored, by itself or by a directory that it lies in.
+    /// True if a path below `root` is ignored, by itself or through one of its directories.
     pub(crate) fn is_ignored(&mut self, root: &Path, repo: Option<&Repo>, path: &Path) -> bool {
         let mut rules = self.rules_above(root, repo);
         let Ok(relative) = path.strip_prefix(root) else { return false };
@@ -145,7 +146,7 @@ impl Walker {
         false
     }
 
-    /// The rules that hold above a root: those of the repository it lies in.
+    /// The rules that apply above a root: those of the repository that contains it.
     fn rules_above(&mut self, root: &Path, repo: Option<&Repo>) -> Arc<Rules> {
         let mut rules = Arc::new(Rules { id: 0, chain: Vec::new() });
         let Some(repo) = repo.filter(|repo| root.starts_with(&repo.top)) else { return rules };
@@ -230,7 +231,7 @@ impl Walker {
             }
         };
         for (name, ignored) in names {
-            // Gone since the names were read.
+            // The file may have been deleted since the names were read.
             let Ok(meta) = listing.child(name) else { continue };
             let path = dir.join(name);
             match meta.kind {

@@ -11,7 +11,7 @@ use support::Lab;
 const LIST: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xd2\x04\0\0\x04\0\x04\0\xff\xff\xff\xff\x10\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 const NAMES: [&str; 3] = ["user.a", "user.empty", "system.posix_acl_access"];
 
-/// What the file has of each; a file system that has none loses none.
+/// The values of these attributes. A file system without attributes gives none, and then none can be lost.
 fn attributes(path: &Path) -> Vec<Option<Vec<u8>>> {
     let value = |name: &&str| {
         let mut value = [0; 200];

@@ -61,7 +61,7 @@ fn all(mut commands: Vec<&str>, least: usize) -> String {
     report
 }
 
-/// Whether the command changed anything; what was not restored.
+/// Runs and undoes a command. Returns true if it changed anything; `Err` lists what was not restored.
 fn one(template: &Path, command: &str) -> Result<bool, String> {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();

@@ -1,10 +1,10 @@
-//! What git's subcommands may destroy.
+//! The risks of git's subcommands.
 
 use super::{GitRisk, Level, Risk};
 use becket_shell_syntax::{Known, Word};
 use std::path::Path;
 
-/// Subcommands that only look, or only add to what is there.
+/// Subcommands that only read, or only add something new.
 const HARMLESS: &[&str] = &[
     "status",
     "log",
@@ -56,11 +56,11 @@ const HARMLESS: &[&str] = &[
     "column",
 ];
 
-/// Subcommands that may drop objects.
+/// Subcommands that may delete objects.
 const DROPS_OBJECTS: &[&str] =
     &["gc", "prune", "repack", "prune-packed", "lfs", "filter-repo", "maintenance", "reflog"];
 
-/// `args`: the words behind `git`. Returns the directory that `-C` names, where it names one.
+/// Adds the risk of one git command to `risk`. `args` are the words after `git`. Returns the directory given by `-C`.
 pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Option<&'a str> {
     let (mut at, mut dir) = (0, None);
     while let Some(word) = args.get(at).filter(|word| word.text.starts_with('-')) {
@@ -89,7 +89,7 @@ pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Opt
     };
     match sub.text.as_str() {
         "clean" => risk.ignored |= flag(['x', 'X']),
-        // The repository moves elsewhere.
+        // This moves the repository to another folder.
         "init" if rest.iter().any(|word| word.text.starts_with("--separate-git-dir")) => {
             risk.raise_git(GitRisk::Objects);
             risk.ignored = true;

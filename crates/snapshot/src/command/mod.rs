@@ -1,7 +1,7 @@
-//! What a shell command may destroy, by reading it.
+//! Reads a shell command and says which files it may destroy.
 //!
-//! Errs on the side of keeping: what is not understood puts everything at risk, and a harmless command taken for a
-//! destructive one costs time only. It is no permission check, and runs nothing.
+//! In doubt it assumes more risk: a command that is not understood puts everything at risk, and taking a harmless command
+//! for a destructive one only costs time. This is no permission check, and it runs nothing.
 
 mod git;
 mod reader;
@@ -9,19 +9,19 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-/// How much a call must be waited for.
+/// The danger of a command: how long it has to wait until files are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// It may change files, and is not known to destroy any: what is at risk is kept as far as time allows.
+    /// It may change files, but is not known to destroy any. Files at risk are kept as far as a short time allows.
     #[default]
     Ordinary,
-    /// It destroys what it names; that is kept whatever it takes, the rest as far as time allows.
+    /// It destroys the paths that it names. Those are kept first, with a long time limit; other files as for `Ordinary`.
     Named,
-    /// It may destroy anything: all that is at risk is kept first.
+    /// It may destroy anything. All files at risk are kept first, with a long time limit.
     Destructive,
 }
 
-/// How much of a repository's own files is at risk.
+/// The part of a repository's own files (`.git`) that is at risk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GitRisk {
     #[default]
@@ -32,15 +32,15 @@ pub enum GitRisk {
     Objects,
 }
 
-/// What a command puts at risk beyond files that are changed or not tracked.
+/// The files that a command puts at risk, in addition to changed and untracked files, which always count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Risk {
     pub level: Level,
-    /// Paths that it names, absolute, dots folded; everything below them is at risk, ignored or not.
+    /// Paths that the command names: absolute, without `.` and `..`. Everything below them is at risk, ignored or not.
     pub targets: Vec<PathBuf>,
-    /// What it touches cannot be known: tracked and unchanged files are kept, too.
+    /// True if the files that it changes cannot be known. Tracked and unchanged files are then kept too.
     pub everything: bool,
-    /// Ignored directories are at risk.
+    /// True if ignored directories are at risk.
     pub ignored: bool,
     pub git: GitRisk,
 }
@@ -54,7 +54,7 @@ impl Risk {
         self.git = self.git.max(git);
     }
 
-    /// Adds what another command puts at risk.
+    /// Adds the risk of another command.
     fn add(&mut self, other: Self) {
         self.raise(other.level);
         self.raise_git(other.git);
@@ -63,7 +63,7 @@ impl Risk {
         self.targets.extend(other.targets);
     }
 
-    /// Nothing is known of what it will do, and it is known to destroy.
+    /// Sets the highest risk: the command destroys files, and it is not known which.
     fn all(&mut self) {
         self.raise(Level::Destructive);
         self.raise_git(GitRisk::Objects);
@@ -71,15 +71,15 @@ impl Risk {
     }
 }
 
-/// What is known of the place where a command runs.
+/// Facts about the place where a command runs.
 pub struct Surroundings<'a> {
     pub cwd: &'a Path,
     pub home: Option<&'a Path>,
-    /// The text of a script that the command would run, where it can be read.
+    /// Returns the text of a script that the command would run, if it can be read.
     pub script: &'a dyn Fn(&Path) -> Option<String>,
 }
 
-/// Reads a command.
+/// Reads a command and adds up the risk of its parts.
 pub fn classify(command: &str, around: &Surroundings<'_>) -> Risk {
     let mut reader = reader::Reader::new(around);
     reader.script(command, 0);

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 6;
 pub(super) struct Reader<'a> {
     around: &'a Surroundings<'a>,
     pub risk: Risk,
-    /// Every folder that the command may run in; `None` when that is not known.
+    /// All folders in which the command may run; `None` if they are not known.
     dirs: Dirs,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         let nowhere = Path::new("/");
         let paths = Paths { home: self.around.home.unwrap_or(nowhere), resolve: &becket_types::lexical };
         let Script { commands, redirects, unread, .. } = read_long(source, self.dirs.clone(), &paths);
-        // A part that cannot be read may do anything.
+        // A part that is not understood may do anything.
         if unread || (self.around.home.is_none() && source.contains('~')) {
             self.risk.all();
         }
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         let text = word.text.as_str();
         match word.known {
             Known::Dynamic => return self.risk.all(),
-            // The pipe of another command is no file.
+            // A pipe to another command is no file.
             Known::Pipe => return,
             Known::Literal | Known::Glob => {}
         }
@@ -213,19 +213,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A file is run: what it says decides; what cannot be read may do anything.
+    /// Adds the risk of running a file: that of its text, or the highest if the text cannot be read.
     fn run_file(&mut self, file: Option<&Word>, depth: usize) {
         let Some(file) = file else { return };
         if matches!(file.known, Known::Dynamic | Known::Pipe) {
             return self.risk.all();
         }
-        // A compiled program, or one that does not exist, is ordinary.
+        // A compiled program, or one that does not exist, has no text here and adds no risk.
         for text in self.texts(file) {
             self.run_text(&text, depth);
         }
     }
 
-    /// The texts of a file, in every folder that the command may run in.
+    /// The texts of all files with this name, one for each folder in which the command may run.
     fn texts(&self, file: &Word) -> Vec<String> {
         let dirs = self.dirs.clone().unwrap_or_default();
         let paths = dirs.iter().map(|dir| becket_types::lexical(&dir.join(&file.text)));
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
         } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
             let texts = self.texts(file);
             if texts.is_empty() {
-                // An inline program of awk, or a module.
+                // The word is no file but a program of awk, or a module.
                 self.text(&file.text);
             }
             for text in texts {
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a program in some other language.
+    /// Adds the risk of a program in another language, judged by the words in its text.
     fn text(&mut self, text: &str) {
         if DESTROYS.iter().any(|word| text.contains(word)) {
             self.risk.all();
@@ -292,7 +292,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Options by which any program is told what to write.
+    /// Adds the files named by options such as `-o`, which many programs write to.
     fn outputs(&mut self, args: &[Word]) {
         for (at, word) in args.iter().enumerate() {
             match word.text.as_str() {
@@ -320,14 +320,14 @@ impl<'a> Reader<'a> {
         if lists {
             return;
         }
-        // Where it unpacks to; and the archive, which may be what is written.
+        // At risk are the folder that it unpacks into and the archive, which may be overwritten.
         self.risk.raise(Level::Destructive);
         self.operands(args);
         let into = args.iter().position(|w| ["-C", "-d", "--directory"].contains(&w.text.as_str()));
         match into.and_then(|at| args.get(at + 1)) {
             Some(dir) => self.target(dir),
             None => {
-                // Only what an archive brings is overwritten: tracked files come back from the repository.
+                // Only files that are in the archive are overwritten. Tracked ones can be restored from the repository.
                 self.risk.ignored = true;
             }
         }
@@ -377,14 +377,15 @@ impl<'a> Reader<'a> {
                 break;
             }
         }
-        // Their operands come from a pipe.
+        // The operands of these programs come from a pipe, so they are not known.
         if matches!(base, "xargs" | "parallel" | "entr") && self.risk != before {
             self.risk.all();
         }
     }
 }
 
-/// True for a script with forms that other shells than bash read differently: a test for bash is a redirection for them.
+/// True for a script with forms that shells other than bash read differently. For example, `[[ a > b ]]` compares in bash
+/// but writes to a file in other shells.
 fn differs(script: &str) -> bool {
     ["[[", "$'", "$\"", "<(", ">(", "<<<"].iter().any(|form| script.contains(form))
 }
@@ -399,12 +400,12 @@ fn is_assignment(word: &Word) -> bool {
     })
 }
 
-/// `python3.12` for `python3`.
+/// True if `name` is `known` with a version at its end, as `python3.12` for `python3`.
 fn is_version_of(name: &str, known: &str) -> bool {
     name.strip_prefix(known).is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
-/// The directory that every match of a pattern lies in.
+/// The directory that contains all matches of a pattern.
 fn before_pattern(path: &Path) -> PathBuf {
     let pattern =
         |part: &std::path::Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);

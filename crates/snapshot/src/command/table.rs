@@ -1,6 +1,6 @@
-//! The table of commands that destroy, by name. How each is read stands in `reader`.
+//! Tables of destructive commands, by name. `reader` knows how to read the arguments of each kind.
 
-/// Every operand is destroyed, overwritten or changed.
+/// Commands that destroy, overwrite or change every operand.
 pub(super) const OPERANDS: &[&str] = &[
     "rm",
     "rmdir",
@@ -108,7 +108,7 @@ pub(super) const OPERANDS: &[&str] = &[
     "mknod",
 ];
 
-/// Changes files in place when one of these options is there.
+/// Commands that change files in place if one of these options is given.
 pub(super) const IN_PLACE: &[(&str, &[&str])] = &[
     ("sed", &["-i", "--in-place"]),
     ("gsed", &["-i", "--in-place"]),
@@ -136,7 +136,7 @@ pub(super) const IN_PLACE: &[(&str, &[&str])] = &[
     ("black", &[]),
 ];
 
-/// Runs its arguments, or part of them, as a command.
+/// Commands that run their arguments, or part of them, as another command.
 pub(super) const LAUNCHERS: &[&str] = &[
     "sudo",
     "doas",
@@ -234,7 +234,7 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "m4",
 ];
 
-/// Words in a program that say that it may destroy files.
+/// Words that show that a program may destroy files.
 pub(super) const DESTROYS: &[&str] = &[
     "rm",
     "unlink",
@@ -379,7 +379,7 @@ pub(super) const VERSIONED: &[&str] = &[
     "co",
 ];
 
-/// Whether a word is the name of a command of these tables.
+/// True if `name` is a command of these tables.
 pub(super) fn is_known(name: &str) -> bool {
     let lists = [OPERANDS, LAUNCHERS, SHELLS, INTERPRETERS, ARCHIVES, MANAGERS, VERSIONED];
     lists.iter().any(|list| list.contains(&name))

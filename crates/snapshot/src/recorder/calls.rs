@@ -1,4 +1,4 @@
-//! One call from before to after, and one that a dead process left open.
+//! Records one call, from its start to its end, also one that a dead process left open.
 
 use super::{
     Before, Deadlines, INLINE, Open, Rank, Recorder, Wanted, What, canonical_parent, is_absent, shorten,
@@ -18,11 +18,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 impl Recorder {
-    /// Before a call that changes files at known paths: what stands there is kept.
+    /// Called before a call that changes files at known paths: keeps their present state.
     pub fn before_paths(&mut self, call: &CallId, paths: &[PathBuf]) -> Before {
         let mut all = Vec::new();
         for path in paths.iter().filter_map(|path| canonical_parent(path).or_else(|| Some(path.clone()))) {
-            // Directories that the call would have to make.
+            // The call would have to create these directories.
             all.extend(path.ancestors().skip(1).take_while(|dir| is_absent(dir)).map(Path::to_path_buf));
             all.push(path);
         }
@@ -33,7 +33,7 @@ impl Recorder {
         Before { snapshot: self.snapshot(call, files, skipped, None), warning: None }
     }
 
-    /// Before a command.
+    /// Called before a shell command: keeps the files that it puts at risk.
     pub fn before_command(&mut self, call: &CallId, mut risk: Risk) -> Before {
         risk.targets = real(risk.targets);
         let until = Deadlines::new(&self.settings, risk.level, 1);
@@ -69,7 +69,7 @@ impl Recorder {
         }
     }
 
-    /// A list that is long goes into a blob.
+    /// Writes a long list into a blob.
     fn spill<T: Serialize>(&self, list: Vec<T>) -> (Vec<T>, Option<BlobId>) {
         if list.len() <= INLINE {
             return (list, None);
@@ -80,7 +80,7 @@ impl Recorder {
         }
     }
 
-    /// What stands at these paths now, kept; the differences to what was known.
+    /// Keeps the present state of these paths. Returns the differences to the known state, and the paths that were not kept.
     fn observe(&mut self, paths: &[PathBuf]) -> (Vec<FileState>, Vec<SkippedPath>) {
         let (mut files, mut skipped, mut pack) = (Vec::new(), Vec::new(), Pack::default());
         for path in paths {
@@ -119,13 +119,13 @@ impl Recorder {
         (files, skipped)
     }
 
-    /// What the call did, now that it is over. `None` when it was not announced.
+    /// Returns the changes of a call that has ended. `None` if no `before` function was called for it.
     pub fn after(&mut self, call: &CallId) -> Option<FileChanges> {
         let open = self.open.take_if(|open| open.call == *call)?;
         Some(self.close(open))
     }
 
-    /// The call that was announced and never closed, closed now: what changed since may be its doing.
+    /// Closes the call that was never closed, if there is one. Changes since its start are taken for its own.
     pub fn close_left_open(&mut self) -> Option<FileChanges> {
         let open = self.open.take()?;
         Some(self.close(open))
@@ -157,7 +157,8 @@ impl Recorder {
         self.changes(ChangeCause::Call(open.call), files, skipped)
     }
 
-    /// What a call did that a dead process left open, by the records alone: what differs from them, and what is newer.
+    /// Finds the changes of a call that a dead process left open, from the records alone: paths that differ from their
+    /// record, and unrecorded files that are newer than the call.
     pub fn recover(&mut self, left: &OpenCall) -> FileChanges {
         let risk = Risk {
             ignored: left.snapshot.ignored,
@@ -192,13 +193,13 @@ impl Recorder {
         FileChanges { cause, files, manifest, skipped: shorten(skipped) }
     }
 
-    /// The list of changes, wherever it stands.
+    /// The list of changes, read from its blob if it is there.
     pub fn listed(&self, changes: &FileChanges) -> Vec<PathChange> {
         let Some(id) = &changes.manifest else { return changes.files.clone() };
         self.store.get(id).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
     }
 
-    /// What a sweep shows to be different from what is known. `is_new` says whether what was not known is the call's.
+    /// Finds the differences between a sweep and the known state. `is_new` decides if the call created an unknown file.
     fn compare(
         &mut self,
         sweep: &Sweep,
@@ -260,7 +261,7 @@ impl Recorder {
         (changes, skipped)
     }
 
-    /// Contents that a repository held, now that the files are changed.
+    /// Fetches the earlier contents of changed files from the repositories that held them.
     fn fetch(&mut self, changes: &mut [PathChange], skipped: &mut Vec<SkippedPath>) {
         let mut asked: Vec<(usize, String)> = Vec::new();
         for (at, change) in changes.iter().enumerate() {
@@ -306,7 +307,7 @@ impl Recorder {
     }
 }
 
-/// Where the named paths are, seen through links to directories, and what those that are links lead to.
+/// Resolves links to directories in the named paths. If a path itself is a link, its target is added.
 fn real(targets: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found = Vec::with_capacity(targets.len());
     for target in targets {
@@ -321,19 +322,20 @@ fn real(targets: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 impl Sweep {
-    /// Everything that was there and not looked into.
+    /// All paths that exist but were not looked into.
     fn passed_over(&self) -> HashSet<PathBuf> {
         self.passed.iter().chain(&self.missed).chain(&self.special).cloned().collect()
     }
 }
 
-/// New objects of a repository are in nobody's way.
+/// True for an object of a repository. New objects harm nothing, so they are not recorded as changes.
 pub(super) fn is_object(path: &Path) -> bool {
     let mut parts = path.components().map(|part| part.as_os_str());
     parts.any(|part| part == ".git") && parts.next().is_some_and(|part| part == "objects")
 }
 
-/// What people should know at once: of a command that destroys what it names, that alone is at risk.
+/// A sentence for people if the command could destroy files that could not be kept. For a command that destroys only the
+/// paths it names, only those count.
 fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
     let at_risk: Vec<&SkippedPath> = match risk.level {
         Level::Ordinary => return None,
@@ -353,7 +355,7 @@ fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
     Some(format!("This command could destroy what undo cannot bring back: {}{more}.", names.join(", ")))
 }
 
-/// What a call changed, for people and for the model: files and links, not what a repository keeps for itself.
+/// Summarizes the changes of a call for people and for the model: files and links, without a repository's own files.
 pub fn summary(files: &[PathChange]) -> Vec<FileChange> {
     let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }) | None);
     files

@@ -1,4 +1,4 @@
-//! Linux: the kernel itself refuses links and ways out of a directory (`openat2`, since 5.6); attributes of files.
+//! Linux: opens paths so that the kernel itself refuses links and `..` (`openat2`, since 5.6); extended attributes.
 
 use super::Attributes;
 use becket_types::hex;
@@ -8,12 +8,12 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What a record has of one file's attributes, in bytes.
+/// Limit on the attributes of one file in a record, in bytes.
 const RECORDED: usize = 4 << 10;
-/// Largest list of names, and value, that the kernel has, in bytes.
+/// Largest list of attribute names, and largest value, that the kernel supports, in bytes.
 const LARGEST: usize = 64 << 10;
 
-/// The user's attributes and the access list of one file for another, as far as the file system takes them.
+/// Copies user attributes and the access control list from one file to another, as far as the file system allows.
 pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let (mut names, mut value) = (vec![0_u8; LARGEST], Vec::new());
     let Ok(length) = flistxattr(from, names.as_mut_slice()) else { return };
@@ -26,13 +26,13 @@ pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         if let Ok(name) = CStr::from_bytes_with_nul(name)
             && let Ok(length) = fgetxattr(from, name, value.as_mut_slice())
         {
-            // A file system that cannot hold it held none before.
+            // A file system that cannot store the attribute did not have it before either.
             let _ = fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
         }
     }
 }
 
-/// The same of one file as a record. None where they would make the record long.
+/// Reads the same attributes for a record. Returns none of them if they are longer than [`RECORDED`].
 pub(super) fn attributes(file: BorrowedFd<'_>) -> Attributes {
     let mut names = [0_u8; 1 << 10];
     let (mut out, mut left) = (Attributes::new(), RECORDED);
@@ -52,7 +52,7 @@ pub(super) fn attributes(file: BorrowedFd<'_>) -> Attributes {
     out
 }
 
-/// Gives a file what a record says, as far as the file system takes it.
+/// Sets a file's attributes from a record, as far as the file system allows.
 pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
     for (name, value) in attributes {
         let bytes: Option<Vec<u8>> = (0..value.len())
@@ -66,7 +66,7 @@ pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
     }
 }
 
-/// Opens a directory below `root`; `None` where the kernel or a sandbox does not know the call.
+/// Opens a directory below `root`; `None` if the kernel or a sandbox does not support the system call.
 pub(super) fn open_beneath(root: BorrowedFd<'_>, relative: &Path) -> Option<io::Result<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

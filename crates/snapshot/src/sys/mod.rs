@@ -1,8 +1,8 @@
-//! What the operating system decides: looking at files and changing them without following a symbolic link.
+//! System calls that read and change files without following a symbolic link.
 //!
-//! Every path is absolute and free of symbolic links, and every directory on the way is opened so that one that is there
-//! nevertheless is an error (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS` on Linux, one component at a time
-//! elsewhere and on old kernels). Replacing a file makes a new inode, so other names of the old one keep their content.
+//! Every path must be absolute and free of symbolic links. Directories on the way are opened so that a link among them is
+//! an error: with `openat2` and `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS` on Linux, one component at a time elsewhere and on
+//! old kernels. Replacing a file creates a new inode, so other hard links of the old one keep their content.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Special,
 }
 
-/// What `lstat` says, as far as it matters here.
+/// The result of `lstat`, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub kind: Kind,
@@ -62,7 +62,7 @@ impl Meta {
     }
 }
 
-/// User and group of this process: what a new file gets.
+/// User and group of this process, which own the files that it creates.
 pub(crate) fn own_ids() -> (u32, u32) {
     static IDS: OnceLock<(u32, u32)> = OnceLock::new();
     *IDS.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
@@ -76,7 +76,7 @@ pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
     std::fs::read_link(path)
 }
 
-/// A directory that is looked at: its entries are asked for by name, without walking the path again.
+/// An open directory. Its entries are looked up by name, without walking the path again.
 pub(crate) struct Listing(OwnedFd);
 
 impl Listing {
@@ -90,7 +90,7 @@ impl Listing {
         Ok(Meta::of(&rustix::fs::fstat(&self.0)?))
     }
 
-    /// The names in it, and whether each is a directory where the listing says so.
+    /// The names in it, each with a flag if it is a directory; `None` if the listing does not say.
     pub(crate) fn names(&self) -> io::Result<Vec<(OsString, Option<bool>)>> {
         let mut out = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -112,15 +112,16 @@ impl Listing {
     }
 }
 
-/// A regular file's bytes and what it was while they were read; `None` when it is none or changed meanwhile.
+/// Reads a regular file's bytes and metadata. `None` if it is no regular file, is larger than `max` bytes, or changed while
+/// it was read.
 pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta)>> {
     Ok(read_whole(path, max)?.map(|(bytes, meta, _)| (bytes, meta)))
 }
 
-/// Values in hex, by name.
+/// Extended attributes: values in hex, by name.
 pub(crate) type Attributes = BTreeMap<String, String>;
 
-/// As [`read_file`], with the user's attributes and the access list.
+/// Reads like [`read_file`], together with user attributes and the access control list.
 pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta, Attributes)>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
@@ -128,7 +129,8 @@ pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, M
     if meta.kind != Kind::File || meta.size > max {
         return Ok(None);
     }
-    // Whoever makes it longer meanwhile changes what is looked at below; one byte more tells files without a true size.
+    // If another program makes the file longer meanwhile, the check of its metadata below notices. Reading at least one
+    // byte detects files that report a size of 0 but have content, as in `/proc`.
     let mut bytes = Vec::with_capacity((meta.size as usize).max(1));
     Read::take(&mut file, meta.size.max(1)).read_to_end(&mut bytes)?;
     #[cfg(target_os = "linux")]
@@ -139,7 +141,7 @@ pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, M
     Ok(same.then_some((bytes, meta, attributes)))
 }
 
-/// The directory in which `path` stands, opened without following a link anywhere, and the name in it.
+/// The parent directory of a path, opened without following any link, and the name in it.
 pub(crate) struct Place {
     dir: OwnedFd,
     name: OsString,
@@ -159,7 +161,7 @@ impl Place {
         Ok(Self { dir: open_dir(parent)?, name })
     }
 
-    /// As [`Place::open`]; directories that are missing are made.
+    /// Opens like [`Place::open`], and creates missing directories.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -183,12 +185,13 @@ impl Place {
         Ok(())
     }
 
-    /// Permission bits of the directory that stands here.
+    /// Sets the permission bits of the directory at this place.
     pub(crate) fn set_dir_mode(&self, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()) {
             Ok(dir) => rustix::fs::fchmod(dir, Mode::from_raw_mode(mode as RawMode))?,
-            // A directory that its owner may not read cannot be opened to be given back; it is no link, as was seen.
+            // A directory that its owner may not read cannot be opened, so change its mode by name. The check of its kind
+            // shows that it is no link.
             Err(rustix::io::Errno::ACCESS) if self.meta()?.kind == Kind::Dir => {
                 rustix::fs::chmodat(
                     &self.dir,
@@ -208,22 +211,22 @@ impl Place {
         Ok(())
     }
 
-    /// A symbolic link, in the place of whatever file or link stands here.
+    /// Creates a symbolic link, replacing a file or link at this place.
     pub(crate) fn put_link(&self, target: &Path) -> io::Result<()> {
         let temp = temp_name(&self.name);
         rustix::fs::symlinkat(target, &self.dir, &temp)?;
         self.settle(&temp)
     }
 
-    /// A regular file, in the place of whatever file or link stands here: whole or not at all. It has the attributes of a
-    /// file that stands here, and those of the record.
+    /// Writes a regular file atomically, replacing a file or link at this place. It gets the attributes of the replaced file
+    /// and those of the record.
     pub(crate) fn put_file(&self, bytes: &[u8], record: &FileContent) -> io::Result<()> {
         let temp = temp_name(&self.name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.dir, &temp, flags, Mode::from_raw_mode(0o600))?);
         let written = file.write_all(bytes).and_then(|()| {
             if let Some((user, group)) = record.owner {
-                // Only root may give files away; for others the file is theirs, as any file they write.
+                // Only root may change a file's owner. For other users this fails, and the file is theirs.
                 let ids = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
                 let _ = rustix::fs::fchown(&file, Some(ids.0), Some(ids.1));
             }
@@ -245,7 +248,7 @@ impl Place {
         }
     }
 
-    /// The regular file that stands here, opened to be looked at.
+    /// Opens the regular file at this place for reading.
     #[cfg(target_os = "linux")]
     fn standing(&self) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -261,7 +264,7 @@ impl Place {
     }
 }
 
-/// A name that no other process uses, short enough wherever `name` is allowed.
+/// A temporary name that no other process uses and that is not too long for the file system.
 fn temp_name(name: &OsStr) -> OsString {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -273,7 +276,7 @@ fn temp_name(name: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
-/// What stands at a path that leads through no link; `None` where nothing does, or a link stands in its way.
+/// Metadata of a path; `None` if nothing is there, or if a directory on the way is a link.
 pub(crate) fn stands(path: &Path) -> io::Result<Option<Meta>> {
     let away = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -301,7 +304,7 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     by_component(root, relative)
 }
 
-/// The portable way: each component is opened in the one before, and may not be a link.
+/// Opens a directory on any system: each component is opened within the previous one and must not be a link.
 fn by_component(root: OwnedFd, relative: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut dir = root;
@@ -355,7 +358,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("a");
         std::fs::write(&file, "old").unwrap();
-        // Where the file system has no attributes, none can be lost.
+        // If the file system has no attributes, none can be lost.
         let set = rustix::fs::setxattr(&file, "user.a", b"one", rustix::fs::XattrFlags::empty());
         Place::open(&file).unwrap().put_file(b"new", &with_mode(0o4755)).unwrap();
         let mut value = [0; 9];

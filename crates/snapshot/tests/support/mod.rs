@@ -152,7 +152,7 @@ impl Lab {
 }
 
 fn settings(root: &Path, home: &Path) -> Settings {
-    // What is kept is tested, not what a busy machine has time for.
+    // A long limit, because these tests are about contents, not about a busy machine's speed.
     let patience = std::time::Duration::from_secs(20);
     Settings {
         roots: vec![root.to_path_buf()],
@@ -214,7 +214,7 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     out
 }
 
-/// What git says of the repository: status, index, references, stash, settings.
+/// The repository's state as git reports it: status, index, references, stash, settings.
 pub(crate) fn repository(root: &Path, home: &Path) -> String {
     let script = "git status --porcelain -z --ignored; git ls-files -s -z; git for-each-ref; git symbolic-ref -q HEAD; \
                   git rev-parse HEAD; git stash list; git stash show -p; git config -l --local; git worktree list; \
