@@ -1,4 +1,4 @@
-//! What the HTTP adapters share: a model is a protocol, a byte cache and a transport.
+//! Code that the HTTP adapters share. A model is a protocol, a byte cache and a transport.
 
 use crate::assemble::AnswerOf;
 use crate::compat::Compat;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What encoding a message needs beside the message.
+/// Facts that encoding a message needs in addition to the message.
 pub(crate) struct Env<'a> {
     pub info: &'a ModelInfo,
     pub blobs: &'a dyn Blobs,
@@ -28,7 +28,7 @@ pub(crate) struct Env<'a> {
     pub layout: WireLayout,
 }
 
-/// What a model keeps from request to request: the bytes of messages, decoded media, the calls that were seen.
+/// State that a model keeps between requests: the bytes of messages, decoded media, the ids of earlier calls.
 pub(crate) struct Memory<E: Encoder> {
     cache: Mutex<WireCache<E>>,
     media: MediaCache,
@@ -42,7 +42,7 @@ impl<E: Encoder> Default for Memory<E> {
 }
 
 impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
-    /// The body of `request`, and its SHA-256.
+    /// Builds the body of `request`. Returns it with its SHA-256.
     pub(crate) fn body(
         &self,
         request: &Request<'_>,
@@ -64,14 +64,14 @@ impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
 pub(crate) trait Protocol: Send + Sync + 'static {
     type Encoder: for<'a> Encoder<Env<'a> = Env<'a>>;
 
-    /// Everything up to the first message.
+    /// Bytes of the body before the first message.
     fn head(&self, request: &Request<'_>, info: &ModelInfo) -> Vec<u8>;
-    /// Everything behind the last message.
+    /// Bytes of the body after the last message.
     fn tail(&self, request: &Request<'_>) -> &'static [u8];
     fn decoder(&self, answer: AnswerOf) -> Box<dyn Decoder>;
     /// The dialect of the server.
     fn compat(&self) -> &Compat;
-    /// Largest body the server takes, where that is known.
+    /// Largest body that the provider documents, in bytes; `None` if it is not known.
     fn max_body(&self) -> Option<usize>;
 }
 

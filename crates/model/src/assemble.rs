@@ -1,10 +1,10 @@
-//! From deltas to parts: what every wire's decoder shares.
+//! Assembles the parts of an answer from deltas. The decoders of all wire formats share it.
 //!
-//! A decoder says "text", "reasoning", "a call begins", "more arguments", "it stopped"; the assembler numbers the
-//! parts, gives them out when they are whole, and decides at the end what a stream amounts to.
+//! A decoder reports text, reasoning, the start of a call, more arguments, the stop. The assembler numbers the parts, emits
+//! each when it is complete, and decides at the end whether the answer is complete, broken or empty.
 //!
-//! Invariants: a tool call part comes out only when its arguments are known to be complete or known to be wrong; a call
-//! that the output limit cut never comes out. Deltas that arrive together are joined, so cost follows what arrives.
+//! Invariants: a tool call is emitted only when its arguments are known to be complete or known to be invalid. A call that
+//! was cut by the output limit is never emitted. Deltas that arrive together are joined, so the cost is linear in the bytes.
 
 use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
@@ -13,15 +13,15 @@ use becket_types::{CallId, FinishReason, Part, Usage};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// What an answer belongs to.
+/// Facts about the request that an answer belongs to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerOf {
     pub provider: String,
     pub model: String,
-    /// Output limit of the request; 0 when there is none.
+    /// Output limit of the request in tokens; 0 for none.
     pub cap: u64,
     pub seen: SeenCalls,
-    /// Whom error messages name.
+    /// The server's name in error messages.
     pub server: String,
     /// See [`Failure::fatal_codes`].
     pub fatal_codes: Vec<String>,
@@ -92,22 +92,22 @@ impl Assembler {
         classify(&Failure { body, server: self.server(), fatal_codes, ..Failure::default() })
     }
 
-    /// Takes the events so far.
+    /// Takes the events that have not been taken yet.
     pub(crate) fn take(&mut self) -> Vec<ModelEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Something of the answer itself has come: from here on a retry would repeat it.
+    /// True once a piece of the answer itself has come. A retry after that would repeat it.
     pub(crate) fn has_content(&self) -> bool {
         self.content
     }
 
-    /// The server has said why it stopped.
+    /// True once the server has given the reason why it stopped.
     pub(crate) fn has_reason(&self) -> bool {
         self.reason.is_some()
     }
 
-    /// The piece of text or reasoning that is all that came so far.
+    /// Takes the piece of text or reasoning, if nothing else has come so far.
     pub(crate) fn only_delta(&mut self) -> Option<Delta> {
         let signed = matches!(&self.open, Open::Reasoning { signature, .. } if !signature.is_empty());
         if signed || self.next != 1 || self.reason.is_some() || self.finished {
@@ -139,7 +139,7 @@ impl Assembler {
         }
     }
 
-    /// An empty delta opens a reasoning part for a signature to come.
+    /// Adds to the reasoning. An empty delta opens a reasoning part, so that a signature can be added to it.
     pub(crate) fn reasoning(&mut self, delta: &str) {
         if !matches!(self.open, Open::Reasoning { .. }) {
             self.close_part();
@@ -177,7 +177,7 @@ impl Assembler {
         self.part(index, part);
     }
 
-    /// Ends the text or reasoning that is open and gives it out.
+    /// Ends the open text or reasoning part and emits it.
     pub(crate) fn close_part(&mut self) {
         match std::mem::replace(&mut self.open, Open::None) {
             Open::None => {}
@@ -205,7 +205,7 @@ impl Assembler {
         }
     }
 
-    /// A call begins; gives its place in [`Assembler::calls`].
+    /// Begins a call. Returns its index in [`Assembler::calls`].
     pub(crate) fn call(&mut self, raw_id: &str, name: &str) -> usize {
         self.close_part();
         self.content = true;
@@ -226,7 +226,7 @@ impl Assembler {
         slot
     }
 
-    /// A call's name, where it comes later than its begin.
+    /// Sets the name of a call that began without one.
     pub(crate) fn call_name(&mut self, slot: usize, name: &str) {
         let call = &mut self.calls[slot];
         if call.name.is_empty() && !name.is_empty() {
@@ -241,12 +241,12 @@ impl Assembler {
         }
     }
 
-    /// A field that the wire format wants back with the call, under who made it.
+    /// Stores a field that the wire format wants back with the call.
     pub(crate) fn call_extra(&mut self, slot: usize, key: &str, value: Value) {
         self.calls[slot].extra.insert(key.to_owned(), value);
     }
 
-    /// A field that the wire format wants back with the text that is open.
+    /// Stores a field that the wire format wants back with the open text.
     pub(crate) fn text_extra(&mut self, key: &str, value: Value) {
         if let Open::Text { extra, .. } = &mut self.open {
             extra.insert(key.to_owned(), value);
@@ -281,7 +281,8 @@ impl Assembler {
         }
     }
 
-    /// The server says that this call is whole. It comes out now if it really is; else the end decides.
+    /// Handles the server's report that a call is complete. The call is emitted now if its arguments really are complete;
+    /// otherwise [`Assembler::end`] decides.
     pub(crate) fn call_closed(&mut self, slot: usize) {
         let call = &self.calls[slot];
         if call.emitted || call.arguments.trim().is_empty() {
@@ -322,7 +323,7 @@ impl Assembler {
         self.events.push(ModelEvent::Notice(text.into()));
     }
 
-    /// Why it stopped. The first word counts; [`Assembler::end`] gives it out.
+    /// Notes the reason for the stop. The first reason counts; [`Assembler::end`] emits it.
     pub(crate) fn stopped(&mut self, reason: FinishReason) {
         if self.reason.is_none() {
             if let FinishReason::Other(word) = &reason {
@@ -332,12 +333,12 @@ impl Assembler {
         }
     }
 
-    /// The stream broke: what came of text and reasoning is kept, calls that are not out yet are not.
+    /// Handles a broken stream: the text and reasoning so far are emitted, unfinished calls are dropped.
     pub(crate) fn broken(&mut self) {
         self.close_part();
     }
 
-    /// The stream is whole: gives out what is left, and the finish.
+    /// Handles the end of a complete stream: emits the remaining parts and the finish.
     pub(crate) fn end(&mut self) {
         if std::mem::replace(&mut self.finished, true) {
             return;
@@ -374,7 +375,7 @@ impl Assembler {
         self.events.push(ModelEvent::Finish(reason));
     }
 
-    /// The answer ended and holds nothing at all, for no reason that explains it.
+    /// True if the answer ended without any content and without a reason that explains this.
     pub(crate) fn is_empty_answer(&self) -> bool {
         let explained = matches!(
             self.reason,
@@ -398,8 +399,8 @@ impl Assembler {
         self.next - 1
     }
 
-    /// The server's id as it is, also when the history has it: whether that is a repeated delivery is for the caller to
-    /// judge. Only a missing one, or one that this answer has already, gets one of our own, which nothing else has.
+    /// Returns the server's id unchanged, even if an earlier call has it: the caller judges if the call was delivered twice. An
+    /// id that is missing, or that another call of this answer has, is replaced by a new unique one.
     fn unique_id(&self, raw: &str) -> CallId {
         let here = |id: &str| self.calls.iter().any(|c| c.id.as_str() == id);
         if !raw.trim().is_empty() && !here(raw) {
@@ -415,18 +416,19 @@ impl Assembler {
     }
 }
 
-/// What argument text turned out to be.
+/// The result of parsing a call's arguments.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Arguments {
     Object(Map<String, Value>),
     Empty,
-    /// Ends in the middle.
+    /// The text ends in the middle of a value.
     Incomplete,
     Invalid,
 }
 
-/// Lenient where nothing is guessed: a byte order mark, an empty text or `null` for no arguments, an object that was
-/// encoded twice. Everything else that is no JSON object is invalid. Depth is limited by the parser (128).
+/// Parses a call's arguments. Accepts deviations that leave no doubt about the meaning: a byte order mark, an empty text or
+/// `null` for no arguments, an object that was encoded twice. Anything else that is no JSON object is invalid. The parser
+/// limits the depth to 128.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     if text.is_empty() {
@@ -453,14 +455,14 @@ pub(crate) fn parse_event<T: serde::de::DeserializeOwned>(data: &str) -> Option<
     })
 }
 
-/// An event that is not JSON at all: the stream is broken, and the message shows what came.
+/// The error for an event that is not JSON: the stream is broken, and the message quotes the event.
 pub(crate) fn not_json(data: &str, server: &str) -> ModelError {
     let shown = becket_types::cut_end(data.trim(), 120);
     ModelError::new(ErrorKind::StreamBroken, format!("{server} sent an event that is not JSON: `{shown}`."))
         .hint("Try again; if it stays so, check the server, or a proxy in between.")
 }
 
-/// A whole document that is JSON but no answer.
+/// The error for a complete JSON document that is no answer.
 pub(crate) fn other_shape(data: &str, server: &str) -> ModelError {
     let shown = becket_types::cut_end(data.trim(), 120);
     let message = format!("{server} answered with JSON that is no answer ({} bytes): `{shown}`", data.len());

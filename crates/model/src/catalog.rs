@@ -1,18 +1,18 @@
-//! What is known of models before the first request: windows, output limits, prices.
+//! The catalog of models: windows, output limits and prices that are known before the first request.
 //!
-//! A dated table shipped with becket (`catalog.json`), never asked over the network. A model that is not in it gets
-//! conservative defaults and the source `default`, so that the caller can say so once.
+//! It is a dated table shipped with becket (`catalog.json`); nothing is fetched over the network. A model that is not in it
+//! gets conservative defaults and the source `default`, so that the caller can tell the user once.
 
 use crate::ModelInfo;
 use becket_types::{Millis, Prices, edit_distance};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// Window of a model nobody knows.
+/// Window, in tokens, of a model that is not in the catalog.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-/// The source of figures that are assumed, since nothing is known of the model.
+/// The source of figures that are assumed because the model is not in the catalog.
 pub const UNKNOWN: &str = "default";
-/// Output limit of a model nobody knows.
+/// Output limit, in tokens, of a model that is not in the catalog.
 pub const DEFAULT_MAX_OUTPUT: u64 = 8_192;
 
 /// Providers keep a cached prefix for five minutes after its last use (Anthropic's default; others similar).
@@ -31,7 +31,7 @@ struct Entry {
     #[serde(default)]
     input_limit: Option<u64>,
     max_output: u64,
-    /// Input, output, cache read, cache write.
+    /// Prices of input, output, cache read and cache write, in dollars per million tokens.
     #[serde(default)]
     prices: Option<[f64; 4]>,
     images: bool,
@@ -40,11 +40,11 @@ struct Entry {
 }
 
 static CATALOG: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    // The file is part of the program and a test reads it; an empty table only means defaults.
+    // The file is part of the program, and a test reads it, so this cannot fail. An empty table would only mean defaults.
     serde_json::from_str::<Catalog>(include_str!("catalog.json")).map(|c| c.models).unwrap_or_default()
 });
 
-/// The vendor of a table's entry, and the provider by which becket reaches it.
+/// Vendors in the table, each with the provider through which becket reaches it.
 const MAKERS: &[(&str, &str)] = &[
     ("anthropic", "anthropic"),
     ("openai", "openai"),
@@ -90,7 +90,7 @@ impl Entry {
     }
 }
 
-/// What is known of `name` as `provider` (`anthropic` or `openai`) serves it; defaults when nothing is.
+/// The figures of the model `name` at `provider`; defaults if it is not in the catalog.
 ///
 /// The name is compared without case, vendor prefix, date, tag, quantisation and file ending, so that
 /// `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929` and `Qwen3-32B-Q4_K_M.gguf` are found.
@@ -98,7 +98,7 @@ pub fn lookup(provider: &str, name: &str) -> ModelInfo {
     find(name).map_or_else(|| default_info(provider, name), |entry| entry.info(provider, name))
 }
 
-/// The name of the table that is few edits away from one that the table does not have.
+/// A name of the table that is similar to `name`, if the table does not have `name` itself.
 pub fn near(name: &str) -> Option<&'static str> {
     if find(name).is_some() {
         return None;
@@ -106,18 +106,18 @@ pub fn near(name: &str) -> Option<&'static str> {
     let wanted = normal(name);
     let distance = |entry: &Entry| edit_distance(&normal(&entry.name), &wanted);
     let best = CATALOG.iter().min_by_key(|entry| distance(entry))?;
-    // Of a short name, everything is few edits away.
+    // Few edits lead from a short name to any other, so short names get no suggestion.
     (wanted.len() >= 4 && distance(best) <= 2.max(wanted.len() / 6)).then_some(&*best.name)
 }
 
-/// The provider that runs a model of this very name itself. `None` for open weights: many serve them.
+/// The provider that runs the model with exactly this name. `None` for open weights, which many providers serve.
 pub(crate) fn maker(name: &str) -> Option<&'static str> {
     let wanted = normal(name);
     CATALOG.iter().find(|entry| normal(&entry.name) == wanted)?.maker()
 }
 
-/// Whether only its maker runs the model: a server on this machine that offers it is a gateway, and the tokens are paid
-/// for. Open weights, and models nobody knows, may well run here.
+/// True if only its maker runs the model. A server on this machine that offers such a model is a gateway, so its tokens cost
+/// money. Open weights and unknown models may really run on this machine.
 pub(crate) fn is_hosted_only(name: &str) -> bool {
     find(name).is_some_and(|entry| match entry.provider.as_str() {
         "anthropic" | "xai" => true,
@@ -140,8 +140,8 @@ fn find(name: &str) -> Option<&'static Entry> {
     best
 }
 
-/// Every model of the table, under the provider that becket reaches it by. Open weights stand under the server of one's own
-/// that takes every name for the model it runs.
+/// All models of the table, under the provider through which becket reaches them. Open weights are listed under
+/// `llamacpp`, a local server that accepts any name for the model it runs.
 pub fn all() -> Vec<ModelInfo> {
     let reach = |entry: &Entry| entry.maker().unwrap_or("llamacpp");
     CATALOG.iter().map(|entry| entry.info(reach(entry), &entry.name)).collect()
@@ -156,7 +156,7 @@ fn default_info(provider: &str, name: &str) -> ModelInfo {
         input_limit: DEFAULT_WINDOW,
         max_output: DEFAULT_MAX_OUTPUT,
         prices: None,
-        // Unknown: send images, a refusal is typed and can be acted on; a silent stub could not.
+        // Unknown, so send images: a server that refuses them reports an error, while leaving them out would go unnoticed.
         images: true,
         // Unknown: an effort that the user asks for is sent, because a server that does not support it returns an error.
         reasoning: true,
@@ -165,8 +165,8 @@ fn default_info(provider: &str, name: &str) -> ModelInfo {
     }
 }
 
-/// A longer name counts as the shorter one only when what follows is a date, a size, a tag: anything but a word that
-/// makes it another model (`gpt-5-mini` is not `gpt-5`, `gpt-5-2025-08-07` is).
+/// True if `long` is `short` with a date, a size or a tag at its end. A word there means another model: `gpt-5-mini` is not
+/// `gpt-5`, but `gpt-5-2025-08-07` is.
 fn starts_with_word(long: &str, short: &str) -> bool {
     let Some(rest) = long.strip_prefix(short) else { return false };
     let Some(rest) = rest.strip_prefix('-') else { return false };

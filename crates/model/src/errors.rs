@@ -1,9 +1,9 @@
-//! What a provider's error means, in whatever dialect it is written.
+//! Classifies providers' errors, in all the dialects in which they are written.
 //!
-//! [`classify`] takes status, headers and body and gives one [`ModelError`]: kind, text for people, whether it may
-//! heal, how long to wait, and the true token limit where the text names it. Two tables decide: words that mean the
-//! context is too long (with the number), and words that mean a kind. Codes come as strings and as integers, errors
-//! with and without an outer object, as arrays, as plain text and as HTML.
+//! [`classify`] takes status, headers and body, and returns one [`ModelError`]: its kind, a text for people, whether a retry
+//! may succeed, the time to wait, and the true token limit if the text names it. Two tables decide: phrases for a context
+//! that is too long (with the number), and phrases for each kind. Codes may be strings or integers. Errors may have an outer
+//! object or none, and may be arrays, plain text or HTML.
 
 use crate::{ErrorKind, ModelError, body_limit};
 use becket_types::{Millis, cut_end};
@@ -11,7 +11,7 @@ use regex::Regex;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// Longest server text shown to people.
+/// Longest text of a server that is shown to people, in bytes.
 const SHOWN: usize = 600;
 
 impl ModelError {
@@ -37,7 +37,7 @@ impl ModelError {
 }
 
 impl ErrorKind {
-    /// Whether sending the same again may succeed without anybody doing something.
+    /// True if sending the same request again may succeed although the user does nothing.
     pub(crate) fn may_heal(self) -> bool {
         match self {
             Self::RateLimit
@@ -116,31 +116,31 @@ impl ErrorKind {
     }
 }
 
-/// What came back instead of an answer.
+/// A response that is no answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Failure<'a> {
-    /// Absent for an error event inside a stream.
+    /// HTTP status; absent for an error event inside a stream.
     pub status: Option<u16>,
     pub body: &'a str,
-    /// `retry-after-ms`, `retry-after`, `x-should-retry`, request id.
+    /// The wait from the headers `retry-after-ms` or `retry-after`. The next fields are also from headers.
     pub retry_after: Option<Millis>,
     pub should_retry: Option<bool>,
     pub request_id: Option<&'a str>,
-    /// Whom the message names.
+    /// The server's name in the message.
     pub server: &'a str,
-    /// Codes of this server that mean a used-up quota: asking again never heals it.
+    /// Codes of this server for a used-up quota. A retry never helps.
     pub fatal_codes: &'a [String],
 }
 
-/// The error in plain terms.
+/// The facts that an error's body contains.
 #[derive(Debug, Default)]
 struct Facts {
     message: String,
-    /// Type, code and status words, lower case, with blanks between.
+    /// Type, code and status words, in lower case, separated by blanks.
     codes: String,
     /// Each code as it was written, numbers too.
     all_codes: Vec<String>,
-    /// A status inside the body, where the real one is 200 or absent.
+    /// A status inside the body, used if the real one is 200 or absent.
     number: Option<u16>,
     window: Option<u64>,
     /// Limit on bytes, as Express gives it beside its text.
@@ -155,14 +155,14 @@ impl Facts {
     }
 }
 
-/// The typed error for a failure.
+/// Turns a failure into a typed error.
 pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     let facts = facts(failure.body);
     let status = failure.status.filter(|s| *s >= 300).or(facts.number);
     let text = format!("{} {}", facts.codes, facts.message).to_lowercase();
     let overflow = overflow(&text);
     let kind = match overflow {
-        // A request above the tokens of a whole minute will not fit into the next one either.
+        // A request with more tokens than the limit of a minute will never fit, so it counts as too long.
         Overflow::Yes | Overflow::Beyond(_)
             if status == Some(413) || (!text.contains("per minute") && status != Some(429)) =>
         {
@@ -186,7 +186,7 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
             if let Overflow::Beyond(limit) = too_many_bytes(&text) { Some(limit) } else { facts.bytes };
     }
     if let Some(should) = failure.should_retry {
-        // A server may forbid a retry of anything, but it cannot heal what is wrong for good.
+        // A server may forbid any retry. But if it allows one for an error that is permanent, that is ignored.
         let never = matches!(kind, ErrorKind::Auth | ErrorKind::Billing | ErrorKind::Template);
         error.retryable = should && !never;
     }
@@ -303,7 +303,7 @@ fn shown(text: &str) -> String {
     if head.len() == text.len() { head.to_owned() } else { format!("{head}…") }
 }
 
-/// Text of a body that is not JSON; HTML gives its title.
+/// The text of a body that is not JSON. For HTML it is the page's title.
 fn plain(body: &str) -> String {
     if !body.starts_with('<') {
         return shown(body);
@@ -316,7 +316,7 @@ fn plain(body: &str) -> String {
     title.map_or_else(|| "an HTML page".to_owned(), |t| format!("an HTML page: {}", shown(t)))
 }
 
-/// Words for a prompt that is too long; the first group, where there is one, is the limit in tokens.
+/// Patterns for a prompt that is too long. The first group, if there is one, is the limit in tokens.
 const OVERFLOW: &[&str] = &[
     // Anthropic: "prompt is too long: 210000 tokens > 200000 maximum"
     r"prompt is too long(?::? *\d+ tokens > (\d+))?",
@@ -367,7 +367,7 @@ const OVERFLOW: &[&str] = &[
     r"tokens per min(?:ute)?\b.{0,20}limit (\d+), requested \d+",
 ];
 
-/// Words for a body with too many bytes; the first group, where there is one, is the limit, the second its unit.
+/// Patterns for a body with too many bytes. The first group, if there is one, is the limit, and the second its unit.
 const TOO_MANY_BYTES: &[&str] = &[
     // Anthropic
     r"request_too_large",
@@ -460,7 +460,7 @@ fn ungroup(text: &str) -> String {
     text.char_indices().filter_map(keep).collect()
 }
 
-/// Words in type, code or message that decide the kind, before the status does.
+/// Phrases in type, code or message that decide the kind. They take precedence over the status.
 const WORDS: &[(ErrorKind, &[&str])] = &[
     (
         ErrorKind::Billing,
@@ -521,7 +521,7 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
             "content_filter",
         ],
     ),
-    // llama.cpp answers 500 to a history whose tool call was cut: that never heals.
+    // llama.cpp answers 500 to a history in which a tool call was cut. A retry never helps.
     (
         ErrorKind::InvalidRequest,
         &[
@@ -545,7 +545,7 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
     (ErrorKind::Server, &["api_error", "server_error", "internal_error", "internal server error"]),
 ];
 
-/// What chat templates and the servers that run them say when they refuse the order or kind of messages.
+/// Phrases of chat templates, and of the servers that run them, when they refuse the order or kind of messages.
 const TEMPLATE: &[&str] = &[
     // Mistral, Gemma, Llama 2, Command-R; Anthropic's word for the same is "roles must alternate between".
     "roles must alternate",
@@ -578,7 +578,7 @@ const TEMPLATE: &[&str] = &[
     "nonetype",
 ];
 
-/// Errors of the same servers that no layout of messages cures.
+/// Phrases of the same servers for errors that no layout of messages can avoid.
 const NOT_THE_MESSAGES: &[&str] =
     &["--jinja", "--chat-template", "template is not set", "no chat template", "provide a chat template"];
 
@@ -591,7 +591,7 @@ fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
     if is_template(status, text) {
         return ErrorKind::Template;
     }
-    // A type such as `invalid_request_error` says less than the status, so it decides only where words do.
+    // A type such as `invalid_request_error` is less precise than the status, so only the phrases of the table count.
     let word =
         |kind: ErrorKind| WORDS.iter().any(|(k, words)| *k == kind && words.iter().any(|w| text.contains(w)));
     if word(ErrorKind::Billing) || status == Some(402) {
@@ -620,7 +620,7 @@ fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
         ErrorKind::Timeout,
         ErrorKind::Server,
     ] {
-        // Words of a message must not overrule a clear 4xx: only codes may.
+        // A message's words must not override a clear 4xx status. Only codes may.
         let clear = matches!(status, Some(400..=499))
             && !matches!(kind, ErrorKind::Auth | ErrorKind::NotFound | ErrorKind::Refusal);
         let place = if clear { codes } else { text };

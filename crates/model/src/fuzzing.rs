@@ -1,4 +1,5 @@
-//! The stream decoders and the error table for fuzz targets and tests, without a network. No part of the public API.
+//! Entry points to the stream decoders and the error table for fuzz targets and tests, without a network. Not part of the
+//! public API.
 
 use crate::anthropic::AnthropicDecoder;
 use crate::assemble::AnswerOf;
@@ -11,8 +12,8 @@ use crate::stream::Decoder;
 use crate::{ErrorKind, ModelEvent};
 use becket_types::Part;
 
-/// What a Chat Completions stream amounts to, as text; `chunks` are what the network delivers. `in_full`: every event is
-/// decoded the long way, which must not matter.
+/// Decodes a Chat Completions stream and returns its parts and its result as text. `chunks` are the pieces in which the
+/// network delivers it. With `in_full`, every event goes through the full decoder; the result must be the same.
 pub fn chat(chunks: &[&[u8]], in_full: bool) -> String {
     if in_full {
         decode(ChatDecoder::new(answer()), chunks)
@@ -21,7 +22,7 @@ pub fn chat(chunks: &[&[u8]], in_full: bool) -> String {
     }
 }
 
-/// As [`chat`], for the Messages API.
+/// Decodes like [`chat`], for the Messages API.
 pub fn anthropic(chunks: &[&[u8]], in_full: bool) -> String {
     if in_full {
         decode(AnthropicDecoder::new(answer()), chunks)
@@ -30,7 +31,7 @@ pub fn anthropic(chunks: &[&[u8]], in_full: bool) -> String {
     }
 }
 
-/// True if the program takes an error response for a refusal of the server's chat template.
+/// True if an error response is classified as a refusal by the server's chat template.
 pub fn is_template_error(status: u16, body: &str) -> bool {
     let failure = Failure { status: Some(status), body, ..Failure::default() };
     classify(&failure).kind == ErrorKind::Template
@@ -57,7 +58,7 @@ fn decode(mut decoder: impl Decoder, chunks: &[&[u8]]) -> String {
         pushed.and_then(|()| parser.end(&mut feed))
     };
     decoder.assembler().end();
-    // Ids that are made up here differ from run to run; texts and errors do not.
+    // Generated ids differ from run to run, so they are left out.
     let parts: Vec<String> = decoder.assembler().take().iter().map(without_own_ids).collect();
     format!("{parts:?} {result:?}")
 }

@@ -1,7 +1,7 @@
-//! One HTTP client per endpoint, made when it is first needed.
+//! The HTTP client of an endpoint, created when it is first needed.
 //!
-//! Plain-HTTP endpoints do not load the system's certificates (about 3 ms), loopback goes through no proxy, redirects
-//! are not followed (a key must not travel to another host). Failures come out as typed errors without the key.
+//! Plain-HTTP endpoints do not load the system's certificates, which saves about 3 ms. Loopback goes through no proxy.
+//! Redirects are not followed, because a key must not travel to another host. Failures become typed errors without the key.
 
 use crate::auth::put_header;
 use crate::body_limit::ServerBody;
@@ -22,29 +22,30 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use url::{Host, Url};
 
-/// A list of models or the properties of a server. The longest lists, with prices and texts, have a few megabytes.
+/// Limit, in bytes, on a list of models or the properties of a server. The longest lists, with prices and texts, have a few
+/// megabytes.
 const MAX_JSON_BODY: usize = 32 << 20;
-/// Most of an error body that is read.
+/// Limit on an error body, in bytes. The rest is not read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Refused requests that are remembered.
+/// Number of refused requests that are remembered.
 const REFUSED: usize = 8;
-/// What the client speaks to a proxy; it passes over a proxy of any other kind without a word.
+/// Schemes of proxies that the client supports. It would silently ignore any other, so becket refuses those itself.
 const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
-/// Where requests go, and how.
+/// The address of an endpoint, with everything that sending requests there needs.
 pub(crate) struct Transport {
     pub url: Url,
-    /// `https://api.anthropic.com`: what messages call the server.
+    /// The server's name in messages, such as `https://api.anthropic.com`.
     pub server: String,
-    /// On this machine.
+    /// True for a server on this machine.
     pub local: bool,
-    /// The environment variable that says where the server is.
+    /// The environment variable that holds the server's address.
     setting: String,
     headers: HeaderMap,
-    /// The keys in use, so that no message shows one.
+    /// The keys in use, so that they can be removed from messages.
     secrets: Mutex<Vec<Secret>>,
-    /// A token for each request, where there is no fixed key.
+    /// Gives a token for each request, if there is no fixed key.
     tokens: Option<TokenSource>,
     /// Keys by which each request is signed for AWS.
     aws: Option<AwsKeys>,
@@ -53,14 +54,14 @@ pub(crate) struct Transport {
     client: OnceLock<Result<Client, String>>,
     /// The limit on the size of a body.
     pub body: ServerBody,
-    /// Length and hash of bodies that were refused for good: sending them again is useless.
+    /// Length and hash of bodies that were refused permanently, each with the error. They are not sent again.
     refused: Mutex<Vec<(usize, u64, ModelError)>>,
 }
 
 /// Joins a base URL, with or without `/v1`, and a path below `/v1`.
 ///
-/// A base with a path of its own (`https://openrouter.ai/api/v1`, `…/api/paas/v4`) is taken as it is where
-/// `keep_path` says so, as OpenAI's libraries do; else `/v1` is added to it, as Anthropic's do.
+/// A base with a path of its own (`https://openrouter.ai/api/v1`, `…/api/paas/v4`) is used unchanged with `keep_path`, as
+/// OpenAI's libraries do. Without it, `/v1` is added, as Anthropic's libraries do.
 pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, ModelError> {
     let bad = |why: String| {
         ModelError::new(
@@ -86,8 +87,8 @@ pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, Model
     Ok(url)
 }
 
-/// The fault of a certificate or handshake in plain words. What is not known stays as the library says it.
-/// With what to do about it.
+/// Describes the fault of a certificate or handshake in plain words, and what to do about it. An unknown fault keeps the
+/// library's words.
 fn tls_fault(why: &str) -> (String, &'static str) {
     const ISSUER: &str = "Name the issuer's certificate with SSL_CERT_FILE=FILE (PEM) if you trust it.";
     const CLOCK: &str =
@@ -114,7 +115,7 @@ fn tls_fault(why: &str) -> (String, &'static str) {
     found.map_or_else(|| (why.to_owned(), OTHER), |(_, plain, todo)| ((*plain).to_owned(), todo))
 }
 
-/// The fault of what names the trusted issuers, in plain words; `None` if it has none. `variables`: name and value.
+/// Describes the fault of a variable that names trusted issuers; `None` if there is no fault. `variables`: name and value.
 fn issuers_fault(variables: &[(&'static str, String)]) -> Option<String> {
     variables.iter().find_map(|(name, value)| {
         let path = std::path::Path::new(value);
@@ -191,18 +192,18 @@ impl Transport {
         })
     }
 
-    /// Codes of errors that asking again never heals.
+    /// Sets the codes of errors for which a retry never helps.
     pub(crate) fn with_fatal_codes(mut self, codes: &[String]) -> Self {
         self.fatal_codes = codes.to_vec();
         self
     }
 
-    /// A token can be asked for again after the server refused one.
+    /// True if a new token can be requested after the server refused one.
     pub(crate) fn has_tokens(&self) -> bool {
         self.tokens.is_some()
     }
 
-    /// The headers of one request. `refused`: the server did not take the last token.
+    /// Builds the headers of one request. `refused` is true if the server refused the last token.
     async fn request_headers(
         &self,
         refused: bool,
@@ -255,7 +256,7 @@ impl Transport {
         })
     }
 
-    /// Sends one request and gives the response once its head is there, whatever its status.
+    /// Sends one request. Returns the response, of any status, once its headers have arrived.
     pub(crate) async fn post(
         &self,
         body: &[Bytes],
@@ -273,7 +274,7 @@ impl Transport {
         request.send().await.map_err(|e| self.unreachable(e))
     }
 
-    /// A JSON document from a path beside the endpoint.
+    /// Fetches a JSON document from another path of the same server.
     pub(crate) async fn get_json(
         &self,
         url: Url,
@@ -299,7 +300,7 @@ impl Transport {
         })
     }
 
-    /// The typed error of a response that is no success. Reads its body.
+    /// Reads the body of an unsuccessful response and turns it into a typed error.
     pub(crate) async fn failure(&self, mut response: Response) -> ModelError {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -312,7 +313,7 @@ impl Transport {
                 }
             }
         };
-        // A body that does not end is not waited for: status and headers say most.
+        // Do not wait for a body that does not end: status and headers say most.
         let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await;
         let get = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let mut error = classify(&Failure {
@@ -335,14 +336,14 @@ impl Transport {
         error
     }
 
-    /// Server text without the key, should the server echo it.
+    /// Removes keys from a server's text, in case the server echoes them.
     pub(crate) fn redact(&self, text: &str) -> String {
         let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         let long = secrets.iter().map(Secret::expose).filter(|secret| secret.len() >= 4);
         long.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
     }
 
-    /// The typed error for a request that got no response, or lost it.
+    /// The typed error for a request without a response, or whose response broke off.
     pub(crate) fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let error = error.without_url();
         let mut causes = vec![error.to_string()];
@@ -357,7 +358,7 @@ impl Transport {
             tls |= cause.is::<rustls::Error>();
             let io = cause.downcast_ref::<std::io::Error>();
             refused |= io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
-            // What an I/O error holds is not its source, and may be an I/O error again.
+            // The error inside an I/O error is not reported as its source, and may be an I/O error again.
             next = match io.and_then(std::io::Error::get_ref) {
                 Some(inner) => Some(inner),
                 None => cause.source(),
@@ -399,7 +400,7 @@ impl Transport {
         ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
     }
 
-    /// The variables that name the proxy of its requests, where there is one.
+    /// The variables that name the proxy for these requests, if there is one.
     fn proxy(&self) -> Option<&'static str> {
         let Proxies { https, http, .. } = &self.settings.proxies;
         let (proxy, names) = match self.url.scheme() {
@@ -409,7 +410,8 @@ impl Transport {
         proxy.as_ref().filter(|_| !self.local).map(|_| names)
     }
 
-    /// A name that does not exist will not exist in a moment either; a resolver that does not answer may.
+    /// The error for a name that cannot be resolved. If the name does not exist, a retry is useless; if the resolver does not
+    /// answer, it may help.
     fn unresolved(&self, Unresolved { host, why, temporary }: &Unresolved) -> ModelError {
         let setting =
             if self.url.host_str() == Some(host) { &self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
@@ -422,11 +424,11 @@ impl Transport {
         ModelError { retryable: *temporary, ..ModelError::new(ErrorKind::Dns, message).hint(hint) }
     }
 
-    /// The error that these very bytes got before, where it was for good.
+    /// The error with which the same bytes were permanently refused before, if they were.
     pub(crate) fn refused_before(&self, body: &[Bytes]) -> Option<ModelError> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let length = body.iter().map(Bytes::len).sum::<usize>();
-        // Hashing costs; the length alone tells nearly always.
+        // Hashing is expensive, and comparing lengths is enough nearly always.
         if !refused.iter().any(|(len, ..)| *len == length) {
             return None;
         }
@@ -450,7 +452,7 @@ impl Transport {
     }
 }
 
-/// Piece borders differ from request to request; the bytes are what counts.
+/// Hashes a body independently of the borders between its pieces, which differ from request to request.
 fn hash(body: &[Bytes]) -> u64 {
     body.iter().fold(FNV_START, |hash, piece| fnv(hash, piece))
 }
@@ -459,8 +461,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     ["request-id", "x-request-id", "cf-ray"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
 }
 
-/// The proxies of the environment. One that is no address, or that would be passed over in silence, is refused: what it was set
-/// for must not go around it.
+/// The proxies of the environment. A proxy that has no valid address, or that the client would silently ignore, is an error,
+/// because requests must not bypass a proxy that the user has set.
 fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
     let Proxies { https, http, no_proxy } = &settings.proxies;
     let exceptions = no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
@@ -508,14 +510,14 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
     })
 }
 
-/// The system's resolver, which says what could not be resolved and whether another try makes sense.
+/// The system's resolver. Its errors say which name could not be resolved and whether a retry makes sense.
 struct Names;
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            // The port is set by who connects.
+            // The caller sets the port.
             let found = tokio::net::lookup_host((host.as_str(), 0)).await.map(Iterator::collect::<Vec<_>>);
             let found = found.map_err(|error| Unresolved::new(host, &error.to_string()))?;
             Ok(Box::new(found.into_iter()) as Addrs)
@@ -528,12 +530,12 @@ impl Resolve for Names {
 struct Unresolved {
     host: String,
     why: String,
-    /// `EAI_AGAIN`: no answer, rather than the answer that there is no such name.
+    /// True for `EAI_AGAIN`: the resolver did not answer. False: it answered that there is no such name.
     temporary: bool,
 }
 
 impl Unresolved {
-    /// Rust gives the resolver's code as text only: what glibc, musl and macOS write for `EAI_AGAIN` is known here.
+    /// Rust reports the resolver's code only as text, so the texts of glibc, musl and macOS for `EAI_AGAIN` are listed here.
     fn new(host: String, error: &str) -> Self {
         let why = error.rsplit(": ").next().unwrap_or(error).to_owned();
         let lower = why.to_ascii_lowercase();

@@ -1,14 +1,14 @@
-//! Call ids and tool names as each wire takes them.
+//! Converts call ids and tool names to the forms that each wire format accepts.
 //!
-//! Histories outlive models: a call made by one provider is sent to another with other rules for ids. The mapping is a
-//! pure function of the id, so a call and its result always agree, and the same history gives the same bytes.
+//! A history may continue with another provider, whose rules for ids differ. The mapping is a pure function of the id, so a
+//! call and its result always agree, and the same history gives the same bytes.
 
 use becket_types::CallId;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a server takes as a call id.
+/// The form of call ids that a server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdRule {
     /// `[a-zA-Z0-9_-]+` (Anthropic), at most 64.
@@ -21,7 +21,7 @@ pub(crate) enum IdRule {
     Any,
 }
 
-/// The id on the wire.
+/// Converts a call id to the form that `rule` allows.
 pub(crate) fn wire_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     let word = |s: &str| s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     let fits = match rule {
@@ -40,7 +40,8 @@ pub(crate) fn wire_id(id: &str, rule: IdRule) -> Cow<'_, str> {
     })
 }
 
-/// The tool's name on the wire: `[a-zA-Z0-9_-]{1,64}` everywhere. Models invent names with other characters.
+/// Converts a tool's name to `[a-zA-Z0-9_-]{1,64}`, which every provider accepts. Models sometimes invent names with other
+/// characters.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.len() <= 64 && name.chars().all(ok) {
@@ -50,10 +51,10 @@ pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if clean.is_empty() { "unknown_tool".to_owned() } else { clean })
 }
 
-/// Where FNV-1a begins.
+/// The start value of FNV-1a.
 pub(crate) const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a: the same on every machine and in every version, which std's hashers do not promise.
+/// The hash FNV-1a. It is the same on every machine and in every version, which std's hashers do not promise.
 pub(crate) fn fnv(start: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -67,8 +68,8 @@ fn base36(mut hash: u64) -> String {
     out
 }
 
-/// Ids of calls that were sent to the model before: an id that is made up here must be none of them. Ids that a server
-/// gives are never changed for being here; a call delivered again must be recognisable as such.
+/// Ids of calls in earlier requests. A generated id must differ from all of them. A server's own id is never changed because
+/// it is in this set: a call that is delivered twice must be recognisable.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeenCalls(Arc<Mutex<HashSet<String>>>);
 

@@ -1,9 +1,9 @@
-//! The layout of messages that a server's chat template accepts, and what is remembered of it.
+//! Finds and remembers the layout of messages that a server's chat template accepts.
 //!
-//! Every server gets [`WireLayout::Standard`] first. When it refuses the order of messages, the layout becomes stricter, one
+//! Every server gets [`WireLayout::Standard`] first. If it refuses the order of messages, the layout becomes stricter, one
 //! step for each refusal, and the caller prepares the request again. A stricter layout is saved only after a request with it
-//! was answered; when the strictest is refused as well, the layout from before comes back. So a server is asked at most four
-//! times in a row, and an error that no layout cures changes nothing.
+//! was answered. If the strictest is refused as well, the saved layout is restored. So a server is asked at most four times
+//! in a row, and an error that no layout can avoid changes nothing.
 
 use crate::server_facts::ServerFacts;
 use becket_types::WireLayout;
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 /// Assistant message between tool results and a user message. Templates of the Mistral family skip calls and results when
 /// they check that user and assistant alternate, and Mistral's API refuses a user message directly after a result.
 pub(crate) const AFTER_RESULTS: &str = "I have the results.";
-/// Assistant message after the system prompt where that is a user message.
+/// Assistant message after the system prompt, if the system prompt is sent as a user message.
 pub(crate) const AFTER_SYSTEM: &str = "Understood.";
 
-/// Layouts that servers were found to need, by server and model.
+/// The layouts that servers need, as found out so far, by server and model.
 pub type Layouts = ServerFacts<WireLayout>;
 
 /// The layout of one server and model.
@@ -27,7 +27,7 @@ pub(crate) struct ServerLayout {
 }
 
 impl ServerLayout {
-    /// `expected`: the layout to begin with where nothing was found out yet.
+    /// `expected` is the layout to begin with if nothing was found out yet.
     pub(crate) fn new(key: String, layouts: Layouts, expected: Option<WireLayout>) -> Self {
         let current = Mutex::new(layouts.get(&key).or(expected).unwrap_or_default());
         Self { key, layouts, current }
@@ -37,8 +37,8 @@ impl ServerLayout {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request with `sent` was refused by the template. Returns true if the request is worth preparing again, because its
-    /// layout is stricter now.
+    /// Called when the template refused a request with the layout `sent`. Returns true if the layout is stricter now, so that
+    /// the request is worth preparing again.
     pub(crate) fn refused(&self, sent: WireLayout, error: &str) -> bool {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if *current > sent {
@@ -51,14 +51,14 @@ impl ServerLayout {
                 true
             }
             None => {
-                // No layout helps, so none of them is to blame.
+                // No layout helps, so the cause is another one: restore the saved layout.
                 *current = self.layouts.get(&self.key).unwrap_or_default();
                 false
             }
         }
     }
 
-    /// A request with `sent` was answered.
+    /// Called when a request with the layout `sent` was answered.
     pub(crate) fn accepted(&self, sent: WireLayout) {
         if !sent.is_standard() {
             self.layouts.set(&self.key, sent);
@@ -66,7 +66,7 @@ impl ServerLayout {
     }
 }
 
-/// The layout for a chat template, by the refusals that are written in it; `None` where the standard one will do.
+/// The layout for a chat template, judged by the refusals in its text; `None` if the standard one is accepted.
 pub(crate) fn of_template(template: &str) -> Option<WireLayout> {
     let text = template.to_lowercase();
     if text.contains("system role not supported") {
@@ -78,7 +78,7 @@ pub(crate) fn of_template(template: &str) -> Option<WireLayout> {
     }
 }
 
-/// The next layout for a refusal with this text; none after the strictest.
+/// The next layout after a refusal with this text; `None` after the strictest.
 pub fn stricter(layout: WireLayout, error: &str) -> Option<WireLayout> {
     let error = error.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| error.contains(word));

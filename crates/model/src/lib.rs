@@ -1,4 +1,4 @@
-//! Talking to models: one [`Model`] trait, one adapter per wire, and everything a stream can do wrong.
+//! Talks to models: one [`Model`] trait, one adapter per wire format, and the handling of all errors of a stream.
 //!
 //! Owns wire formats, streaming, retries, typed errors, the catalog of windows and prices, and the scripted model.
 //! Knows `types` only: not sessions, not tools, not the agent.
@@ -6,7 +6,7 @@
 //! Invariants:
 //! - Each message becomes wire bytes once. While the context's `generation` stays the same, request N is a byte prefix
 //!   of request N+1 up to the end of its last message.
-//! - A stream ends with exactly one `Finish` or one typed error; a tool call part is emitted only when it is whole.
+//! - A stream ends with exactly one `Finish` or one typed error. A tool call part is emitted only when it is complete.
 //! - Nothing here runs a tool, writes to disk or reads the environment.
 
 mod adapter;
@@ -64,7 +64,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// What is known of a model.
+/// The figures of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// `provider/name`, as the user writes it.
@@ -74,15 +74,15 @@ pub struct ModelInfo {
     pub name: String,
     /// Context window in tokens.
     pub window: u64,
-    /// Limit of input alone, where the provider has one; else the window.
+    /// Limit on the input alone, in tokens, if the provider has one; otherwise the window.
     pub input_limit: u64,
     pub max_output: u64,
     pub prices: Option<Prices>,
     pub images: bool,
     pub reasoning: bool,
-    /// How long the provider keeps a cached prefix.
+    /// Time for which the provider keeps a cached prefix after its last use.
     pub cache_ttl: Millis,
-    /// Where these figures are from, with a date; `default` when the model is not in the catalog.
+    /// The source of these figures, with a date; `default` if the model is not in the catalog.
     pub source: String,
 }
 
@@ -94,9 +94,9 @@ pub struct Request<'a> {
     pub tool_choice: ToolChoice,
     /// Output limit in tokens.
     pub max_output: u64,
-    /// `low`, `medium`, `high`, …; the adapter maps it to what its wire has, or leaves it out.
+    /// `low`, `medium`, `high`, …; the adapter maps it to the values of its wire format, or leaves it out.
     pub effort: Option<&'a str>,
-    /// The layout of messages; the one that the server is known to accept where absent.
+    /// The layout of messages. Absent: the one that the server is known to accept.
     pub layout: Option<WireLayout>,
     pub blobs: &'a Arc<dyn Blobs>,
 }
@@ -111,18 +111,18 @@ pub enum ToolChoice {
 /// SHA-256 of a request's body.
 pub type Digest = [u8; 32];
 
-/// A request turned into bytes: ready to send, also several times.
+/// A request as bytes, ready to be sent, also several times.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The body in pieces; pieces are shared between requests, so a step pays for what is new only.
+    /// The body in pieces. Requests share pieces, so a step costs only its new bytes.
     pub body: Vec<Bytes>,
-    /// Of the body; it costs what is new in it.
+    /// SHA-256 of the body. Computing it costs only the new bytes.
     pub digest: Digest,
-    /// The adapter's own business (the scripted model's cursor, …); opaque to callers.
+    /// A private value of the adapter (such as the scripted model's cursor); opaque to callers.
     pub tag: u64,
     /// The layout of the messages.
     pub layout: WireLayout,
-    /// The caller has another model to turn to: overload is not waited out for long. Adapters leave it false.
+    /// The caller can switch to another model, so the wait for an overloaded one is short. Adapters leave it false.
     pub replaceable: bool,
     /// The caller can do without the answer (a summary), so failures are retried for a few seconds only. Adapters leave it
     /// false.
@@ -138,10 +138,10 @@ impl Prepared {
     }
 }
 
-/// What a model's answer is made of, the same for every wire. `index` counts the parts of the answer from 0.
+/// An event of a model's answer, the same for every wire format. `index` counts the parts of the answer from 0.
 ///
-/// When a stream breaks in the middle, the text that came so far is given out as a part before the error; reasoning
-/// too. Calls are not: what is not out as a part does not exist.
+/// If a stream breaks in the middle, the text and the reasoning so far are emitted as parts before the error. Unfinished
+/// calls are not: a call that was not emitted as a part does not exist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum ModelEvent {
@@ -157,22 +157,22 @@ pub enum ModelEvent {
         index: u32,
         text: String,
     },
-    /// The first of a call has empty `json`.
+    /// A piece of a call's arguments. The first of a call has empty `json`.
     ToolCallDelta {
         index: u32,
         call_id: CallId,
         name: String,
         json: String,
     },
-    /// Part `index` is whole.
+    /// Part `index` is complete.
     Part {
         index: u32,
         part: Part,
     },
     /// Usage so far; the last one counts.
     Usage(Usage),
-    /// The request failed before anything of the answer came, and will be sent again after `delay`: retry number `attempt`
-    /// of the `max` that this kind of error gets.
+    /// The request failed before any content came, and will be sent again after `delay`. This is retry number `attempt` of the
+    /// `max` for this kind of error.
     Retry {
         attempt: u32,
         max: u32,
@@ -180,23 +180,23 @@ pub enum ModelEvent {
         status: Option<u16>,
         error: String,
     },
-    /// Something people should know once (an unknown stop reason, a repaired deviation).
+    /// A note that the user should see once, such as an unknown stop reason or a repaired deviation.
     Notice(String),
-    /// Always last.
+    /// The reason for the end. This is always the last event.
     Finish(FinishReason),
 }
 
-/// A model that can be talked to.
+/// A model that answers requests.
 pub trait Model: Send + Sync {
     fn info(&self) -> &ModelInfo;
 
-    /// Turns a request into bytes. Cost follows what is new since the last call with the same generation.
+    /// Turns a request into bytes. The cost is that of the messages that are new since the last call with the same generation.
     ///
     /// # Errors
-    /// When the context cannot be expressed on this wire.
+    /// If the context cannot be expressed in this wire format.
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError>;
 
-    /// Sends, retries what may be retried before the answer begins, and streams the answer.
+    /// Sends the request, retries failures that allow it until the answer begins, and streams the answer.
     /// Dropping the stream cancels the request.
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
 
@@ -207,7 +207,7 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// What went wrong, apart from its text.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -219,7 +219,7 @@ pub enum ErrorKind {
     NotFound,
     RateLimit,
     Overloaded,
-    /// The server is there, the model is not in its memory yet: it heals with time alone.
+    /// The server runs, but has not loaded the model into memory yet. Waiting is enough.
     Loading,
     /// 5xx other than overloaded.
     Server,
@@ -227,16 +227,16 @@ pub enum ErrorKind {
     Network,
     /// The server's name does not resolve.
     Dns,
-    /// Certificate or handshake; never heals by itself.
+    /// Certificate or handshake; a retry never helps.
     Tls,
     Timeout,
     /// No bytes and no pings for the idle limit.
     Stalled,
     /// The stream ended without its end event, or broke in the middle.
     StreamBroken,
-    /// A success status with something that is not an answer: HTML, 204, wrong shape, nothing.
+    /// A success status with a body that is no answer: HTML, 204, wrong shape, nothing.
     Malformed,
-    /// Prompt too long; the limit where the error text names it is in `limit`.
+    /// Prompt too long. If the error text names the limit, it is in `limit`.
     ContextOverflow,
     /// The body has too many bytes (413).
     TooLarge,
@@ -252,29 +252,29 @@ pub enum ErrorKind {
     WaitTooLong,
 }
 
-/// One typed error with what a person needs: what, why, what to do.
+/// A typed error that says what happened, why, and what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ErrorKind,
     /// One or two sentences: what happened and why, in words for people.
     pub message: String,
-    /// What to do about it.
+    /// Advice on what to do.
     pub hint: Option<String>,
     pub status: Option<u16>,
     pub request_id: Option<String>,
-    /// Sending the same request again may succeed.
+    /// True if sending the same request again may succeed.
     pub retryable: bool,
-    /// How long the server asks to wait.
+    /// The wait that the server asks for.
     pub retry_after: Option<Millis>,
     /// The true limit, learned from the error's text: tokens for [`ErrorKind::ContextOverflow`], bytes for
-    /// [`ErrorKind::TooLarge`], where it is a size that the server is likely to accept if the text names none.
+    /// [`ErrorKind::TooLarge`]. If the text of a `TooLarge` names none, this is a size that the server is likely to accept.
     pub limit: Option<u64>,
     /// Bytes of the body that was too large.
     pub sent: Option<NonZeroU64>,
 }
 
-/// The model that `reference` names. Builds no HTTP client and sends nothing; a script is read.
+/// Opens the model that `reference` names. Builds no HTTP client and sends nothing, but reads a script.
 ///
 /// # Errors
 /// [`ErrorKind::Auth`] without a key where one is needed, [`ErrorKind::NotFound`] for a base URL that cannot be used,
@@ -296,7 +296,7 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     })
 }
 
-/// The error for a provider that nobody knows: with the near names, and how one is added.
+/// The error for an unknown provider, with similar names and the way to add one.
 fn no_provider(provider: &str, name: &str, settings: &Settings) -> ModelError {
     let near = settings
         .providers()
@@ -317,7 +317,8 @@ fn no_provider(provider: &str, name: &str, settings: &Settings) -> ModelError {
     .hint(hint)
 }
 
-/// What the model's server said, the user's settings, and a server on this machine (`local`) change in the catalog's figures.
+/// Replaces figures of the catalog by those that the model's server reported and by the user's settings. A model on this
+/// machine (`local`) has no price.
 fn adjust(
     info: &mut ModelInfo,
     settings: &Settings,
@@ -326,7 +327,7 @@ fn adjust(
     local: bool,
 ) {
     if local && !catalog::is_hosted_only(&info.name) {
-        // Nobody sends a bill for it.
+        // A model that runs on this machine costs nothing.
         info.prices = None;
     }
     info.images = said.and_then(|said| said.images).unwrap_or(info.images);

@@ -1,10 +1,10 @@
-//! `provider/name`: how a user says which model.
+//! Parses `provider/name`, the form in which users name a model.
 
 use crate::{ErrorKind, ModelError, catalog};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Which provider has the model, and what it is called there.
+/// A provider and the name of a model there, or a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelRef {
     /// `PROVIDER/NAME`. The name may contain slashes.
@@ -28,10 +28,10 @@ impl ModelRef {
         Self::Named { provider: provider.to_owned(), name: name.to_owned() }
     }
 
-    /// Parses what the user wrote. A bare name of a model that is known names its provider by itself.
+    /// Parses a user's input. The name of a model in the catalog is enough: the provider follows from it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] that says which forms there are.
+    /// [`ErrorKind::NotFound`] with the forms that are accepted.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
         if let Some(file) = text.strip_prefix("script:") {

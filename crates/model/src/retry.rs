@@ -1,9 +1,8 @@
-//! When to send again, and how long to wait before.
+//! Decides if a request is sent again, and after what delay.
 //!
-//! Pure: takes what went wrong and how often, gives a delay or the error to end with. Delays double from a second up
-//! to half a minute, plus up to a quarter of jitter; a server that names a longer wait gets it, up to the limit the user
-//! set. A server that loads its model is looked at every few seconds, by a clock of its own. Errors that will never heal
-//! are not retried.
+//! Pure: takes an error and the number of attempts, returns a delay or the final error. Delays double from one second to half
+//! a minute, plus up to a quarter of jitter. If a server asks for a longer wait, it gets it, up to the user's limit. A server
+//! that loads its model is asked again every few seconds, with a time limit of its own. Permanent errors are not retried.
 
 use crate::{ErrorKind, ModelError};
 use becket_types::Millis;
@@ -12,26 +11,26 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(32);
-/// A server on this machine is there at once or not at all, and so are names: short delays, so that the message comes
-/// within 3 s.
+/// First delay for a server on this machine and for name resolution. Both work at once or not at all, so delays are short
+/// and the error is reported within 3 s.
 const QUICK_FIRST: Duration = Duration::from_millis(300);
 const LOCAL_ATTEMPTS: u32 = 4;
-/// Between two looks at a server that loads its model.
+/// Time between two requests to a server that loads its model.
 const LOOK: Duration = Duration::from_secs(2);
-/// The resolver tries several times itself.
+/// Attempts to resolve a name. Few, because the resolver itself tries several times.
 const DNS_ATTEMPTS: u32 = 3;
-/// Overload, where another model stands ready.
+/// Attempts at an overloaded model if the caller can switch to another one.
 const REPLACEABLE_ATTEMPTS: u32 = 3;
-/// A success that is no answer is asked for once more.
+/// Attempts if a success status comes with a body that is no answer.
 const MALFORMED_ATTEMPTS: u32 = 2;
-/// Each of these cost minutes already.
+/// Attempts after a stalled answer. Few, because each has already cost minutes.
 const STALLED_ATTEMPTS: u32 = 2;
-/// Where the caller can do without the answer: two retries, after 1 s and 2 s.
+/// Attempts if the caller can do without the answer: two retries, after 1 s and 2 s.
 const BRIEF_ATTEMPTS: u32 = 3;
 /// Longest wait that a server may ask for in that case.
 const BRIEF_WAIT: Duration = Duration::from_secs(3);
 
-/// What limits retries.
+/// Limits on retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     /// Requests in all, the first included.
@@ -42,7 +41,7 @@ pub(crate) struct Policy {
     pub max_loading: Duration,
     /// The server is on this machine.
     pub local: bool,
-    /// Another model stands ready.
+    /// The caller can switch to another model.
     pub replaceable: bool,
     /// The caller can do without the answer: a few seconds of retries, no more.
     pub brief: bool,
@@ -63,7 +62,8 @@ impl Policy {
         limit.min(self.max_attempts).min(most)
     }
 
-    /// The model is being loaded, and `waited` for already: the delay before the next look, or the error to end with.
+    /// Returns the delay before the next request to a server that loads its model, or the final error. `waited` is the time
+    /// spent so far.
     pub(crate) fn next_look(&self, waited: Duration, error: ModelError) -> Result<Duration, ModelError> {
         let left = self.max_loading.saturating_sub(waited);
         if !error.retryable {
@@ -82,12 +82,12 @@ impl Policy {
         Ok(LOOK.max(asked).min(left))
     }
 
-    /// How often a request that fails in this way is sent again.
+    /// Number of retries after an error of this kind.
     pub(crate) fn retries_for(&self, kind: ErrorKind) -> u32 {
         self.attempts_for(kind).saturating_sub(1)
     }
 
-    /// Attempt number `attempt` (from 1) failed with `error`: the delay before the next, or the error to end with.
+    /// Returns the delay before the next attempt, or the final error, after attempt number `attempt` (from 1) failed.
     pub(crate) fn next(&self, attempt: u32, error: ModelError, jitter: f64) -> Result<Duration, ModelError> {
         if !error.retryable || attempt >= self.attempts_for(error.kind) {
             return Err(error);
@@ -124,12 +124,13 @@ impl Policy {
     }
 }
 
-/// A number in 0..1, different each time. Nothing depends on its quality.
+/// A random number in 0..1, of low quality, which is enough for delays.
 pub(crate) fn jitter() -> f64 {
     (RandomState::new().hash_one(0u8) % 1000) as f64 / 1000.0
 }
 
-/// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date. Garbage is nothing.
+/// The wait that a server asks for: `retry-after-ms`, otherwise `retry-after` in seconds or as a date. Invalid values are
+/// ignored.
 pub(crate) fn wait_from_headers<'a>(
     get: impl Fn(&str) -> Option<&'a str>,
     now: jiff::Timestamp,

@@ -1,8 +1,8 @@
-//! A model that answers from a file: for the demo, for tests, for trying things out without a key.
+//! A model that answers from a file: for the demo, for tests, and for trials without a key.
 //!
-//! Deterministic: which step answers depends on how many requests came and on what they say, never on a clock. The
-//! format is in `docs/scripted-model.md`. Requests are encoded as for Chat Completions, so the byte cache and everything
-//! that looks at requests behaves as with a real model; only nothing is sent.
+//! Deterministic: the answer depends on the number of requests and their content, never on a clock. The format is described
+//! in `docs/scripted-model.md`. Requests are encoded as for Chat Completions, so the byte cache and all code that reads
+//! requests behave as with a real model, but nothing is sent.
 
 use crate::adapter::Memory;
 use crate::assemble::{AnswerOf, Assembler};
@@ -20,14 +20,14 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Prepared requests whose facts are kept.
+/// Number of prepared requests whose facts are kept.
 const KEPT: usize = 8;
-/// Bytes that the script counts as one token where it names no usage.
+/// Bytes that count as one token if the script names no usage.
 const BYTES_PER_TOKEN: usize = 4;
 /// Longest script, in bytes.
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
 
-/// A script as it stands in the file.
+/// A script, as in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
@@ -43,10 +43,10 @@ struct Script {
     max_output: u64,
     #[serde(default)]
     prices: Option<Prices>,
-    /// Begin again when the steps are used up.
+    /// Start with the first step again after the last one.
     #[serde(default, rename = "loop")]
     begin_again: bool,
-    /// What requests for a summary get.
+    /// The answer to a request for a summary.
     #[serde(default)]
     summary: Option<String>,
     steps: Vec<Step>,
@@ -65,7 +65,7 @@ fn default_max_output() -> u64 {
 struct Step {
     when: Option<Match>,
     expect: Option<Match>,
-    /// How often the step answers.
+    /// Number of requests that the step answers.
     repeat: Option<u32>,
     reasoning: Option<String>,
     text: Option<String>,
@@ -74,7 +74,7 @@ struct Step {
     finish: Option<FinishReason>,
     error: Option<ScriptError>,
     delay_ms: u64,
-    /// Bytes per delta; everything at once where absent.
+    /// Bytes per delta. Absent: the whole text in one delta.
     chunk: Option<usize>,
     chunk_delay_ms: u64,
 }
@@ -82,13 +82,13 @@ struct Step {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Match {
-    /// In what came since the model spoke last.
+    /// Texts that must be in the messages since the model's last answer.
     contains: Vec<String>,
-    /// Anywhere in the request.
+    /// Texts that must be anywhere in the request.
     anywhere: Vec<String>,
-    /// Nowhere in the request.
+    /// Texts that must not be in the request.
     absent: Vec<String>,
-    /// Tools that are offered.
+    /// Tools that the request must offer.
     tools: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ struct ScriptCall {
     name: String,
     #[serde(default)]
     input: Value,
-    /// Argument text sent as it is, valid or not, instead of `input`.
+    /// Argument text that is sent unchanged, valid or not, instead of `input`.
     #[serde(default)]
     arguments: Option<String>,
 }
@@ -116,11 +116,11 @@ struct ScriptError {
     retry_after_ms: Option<u64>,
 }
 
-/// What a request says, as far as the script may ask.
+/// The parts of a request that a script can match.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     tail: String,
-    /// Empty unless some matcher needs it.
+    /// The whole text; empty unless a matcher needs it.
     all: String,
     tools: Vec<String>,
     summary: bool,
@@ -128,7 +128,7 @@ struct Facts {
 }
 
 impl Match {
-    /// The first thing that does not hold.
+    /// Describes the first condition that is not met.
     fn misses(&self, facts: &Facts) -> Option<String> {
         let shown = |text: &str| becket_types::cut_end(text, 300).to_owned();
         for text in &self.contains {
@@ -156,7 +156,7 @@ impl Match {
 
 #[derive(Default)]
 struct Cursor {
-    /// Answers each step has given.
+    /// Number of answers that each step has given.
     given: Vec<u32>,
     /// Requests answered, summaries included.
     served: u64,
@@ -184,7 +184,7 @@ impl ScriptedModel {
             ModelError::new(ErrorKind::Script, format!("The script `{name}` cannot be read: {why}."))
         };
         let unreadable = |error: std::io::Error| refused(&error.to_string());
-        // Asked before it is opened: a pipe without a writer would block, a device may never end.
+        // Check before opening: a pipe without a writer would block, and a device may never end.
         if !std::fs::metadata(file).map_err(unreadable)?.is_file() {
             return Err(refused("it is not a regular file"));
         }
@@ -203,7 +203,7 @@ impl ScriptedModel {
         Ok(model)
     }
 
-    /// A script from its text; `name` is what messages and the model's id call it.
+    /// Parses a script. `name` is its name in messages and in the model's id.
     ///
     /// # Errors
     /// [`ErrorKind::Script`] with the place of the mistake.
@@ -236,7 +236,7 @@ impl ScriptedModel {
         })
     }
 
-    /// The script's own window, or the one the user set.
+    /// Replaces the script's window by the user's, if one is set.
     #[must_use]
     pub fn with_window(mut self, window: Option<u64>) -> Self {
         if let Some(window) = window {
@@ -277,7 +277,7 @@ impl ScriptedModel {
         }
     }
 
-    /// The step that answers, and the number of its answer from 1.
+    /// Chooses the step that answers. Returns its index and the number of its answer, from 1.
     fn choose(&self, facts: &Facts, cursor: &mut Cursor) -> Result<(usize, u32), ModelError> {
         for round in 0..2 {
             let left = |i: usize| cursor.given[i] < self.script.steps[i].repeat.unwrap_or(1);
@@ -372,7 +372,7 @@ fn fill_value(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
     }
 }
 
-/// A summary in the fixed shape, for scripts that bring none.
+/// A summary in the required form, for scripts that have none.
 const SUMMARY: &str = "## Goal\nThe task of the first message.\n\n## Instructions\n\n## Progress\n### Done\nThe steps of \
 the script so far.\n### In progress\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\nGo on with the \
 script.\n\n## Relevant files\n";
@@ -386,7 +386,7 @@ struct Answer {
 type Item = (Duration, Result<ModelEvent, ModelError>);
 
 impl Answer {
-    /// The events, each with the wait before it.
+    /// The events, each with the delay before it.
     fn items(self, of: AnswerOf) -> VecDeque<Item> {
         let step = self.step;
         let mut out: VecDeque<Item> = VecDeque::new();

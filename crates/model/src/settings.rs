@@ -1,6 +1,6 @@
-//! What the caller decides: where models are, with which credentials, and how patient to be.
+//! Settings from the caller: addresses of models, credentials, time limits.
 //!
-//! Handed in once; nothing here reads the environment. A secret shows itself to nobody but the header it belongs in.
+//! They are passed in once; nothing here reads the environment. A secret is revealed only to the header that needs it.
 
 use crate::auth::Auth;
 use crate::body_limit::BodyLimits;
@@ -34,7 +34,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A token that expires: the function gives one that is valid now. Its argument is true if the last one was refused.
+/// A source of tokens that expire. The function returns a valid token. Its argument is true if the last one was refused.
 #[derive(Clone)]
 pub struct TokenSource(Arc<TokenFunction>);
 
@@ -47,7 +47,7 @@ impl TokenSource {
         Self(Arc::new(token))
     }
 
-    /// A valid token, or why there is none. `refused`: the last one was.
+    /// Returns a valid token, or the reason why there is none. `refused` is true if the last one was refused.
     pub fn token(&self, refused: bool) -> BoxFuture<'static, Result<Secret, String>> {
         (self.0)(refused)
     }
@@ -75,7 +75,7 @@ pub struct AwsKeys {
     pub session_token: Option<Secret>,
 }
 
-/// How a provider knows who asks.
+/// The way in which requests are authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// In the header that the endpoint's `auth` names.
@@ -123,27 +123,28 @@ pub struct Figures {
     pub prices: Option<Prices>,
 }
 
-/// Where one provider is, and what it speaks.
+/// The address of a provider, its wire format, its credential, and its deviations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Endpoint {
-    /// That of the provider of this name where absent; `openai` speaks Responses at its own address and Chat elsewhere.
+    /// The wire format. Absent: the usual one of the provider with this name. `openai` uses Responses at its own address and
+    /// Chat elsewhere.
     pub kind: Option<Kind>,
-    /// With or without a trailing `/v1`; the provider's own where absent.
+    /// Base URL, with or without a trailing `/v1`. Absent: the provider's own.
     pub base_url: Option<String>,
     pub credential: Option<Credential>,
     /// Additional headers.
     pub headers: Vec<(String, String)>,
-    /// Place of the key; that of the wire format where absent.
+    /// Place of the key in a request. Absent: that of the wire format.
     pub auth: Option<Auth>,
-    /// The dialect; that of the host where absent.
+    /// Deviations of the server. Absent: those known for its host.
     pub compat: Option<Compat>,
     /// Figures of single models.
     pub models: Vec<Figures>,
     /// The hint for a key that is needed and missing.
     pub key_hint: Option<String>,
-    /// The setting that says where the server is, for messages.
+    /// The setting that holds the server's address, for messages.
     pub url_setting: Option<String>,
-    /// Requests without a key are an error before anything is sent.
+    /// True if a request without a key is refused before it is sent.
     pub needs_key: bool,
 }
 
@@ -155,7 +156,7 @@ pub struct Proxies {
     pub no_proxy: Option<String>,
 }
 
-/// How to wait; tests put a clock of their own here.
+/// Waits for a duration. Tests replace it with their own clock.
 #[derive(Clone)]
 pub struct Sleeper(Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>);
 
@@ -181,7 +182,7 @@ impl fmt::Debug for Sleeper {
     }
 }
 
-/// Everything an adapter needs to know beside the model's name.
+/// All settings that an adapter needs in addition to the model's name.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub anthropic: Endpoint,
@@ -189,28 +190,29 @@ pub struct Settings {
     /// All other providers, by name.
     pub others: BTreeMap<String, Endpoint>,
     pub proxies: Proxies,
-    /// The variables that name trusted issuers of certificates, with their values, to say what is wrong with them.
+    /// The variables that name trusted issuers of certificates, with their values, for error messages about them.
     pub issuers: Vec<(&'static str, String)>,
-    /// Longest wait a server may ask for before it is an error.
+    /// Longest wait that a server may ask for. A longer one is an error.
     pub max_wait: Duration,
-    /// How long a server may take to load its model.
+    /// Time limit for a server to load its model.
     pub max_loading: Duration,
-    /// Silence after which a stream counts as dead; pings are no silence.
+    /// A stream without bytes for this time counts as dead. Pings count as bytes.
     pub idle_timeout: Duration,
-    /// The same for the time before the first byte from a server on this machine, which reads the whole prompt first.
+    /// The same limit for the time before the first byte from a server on this machine, which has to process the whole prompt
+    /// first.
     pub local_first_byte: Duration,
-    /// Silence after which people are told that we are waiting.
+    /// After this time without bytes, the user is informed of the wait.
     pub hint_after: Duration,
     pub connect_timeout: Duration,
     /// Requests in all before the answer begins, the first included.
     pub max_attempts: u32,
-    /// The window, where the user says it (`--context-window`).
+    /// The window in tokens, if the user sets it (`--context-window`).
     pub window: Option<u64>,
-    /// Statements of servers about their models.
+    /// Facts that servers reported about their models.
     pub server_models: ServerModels,
-    /// Layouts that servers were found to need.
+    /// Layouts that servers need, as found out so far.
     pub layouts: Layouts,
-    /// Limits on bytes that servers were found to have.
+    /// Limits on the bytes of a request, as found out so far.
     pub body_limits: BodyLimits,
     pub sleeper: Sleeper,
 }
@@ -240,7 +242,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The endpoint of the provider of this name.
+    /// The endpoint of the provider with this name.
     pub fn endpoint(&self, provider: &str) -> Option<&Endpoint> {
         match provider {
             "anthropic" => Some(&self.anthropic),
@@ -249,7 +251,7 @@ impl Settings {
         }
     }
 
-    /// The same, to change it.
+    /// The endpoint of the provider with this name, to be changed.
     pub fn endpoint_mut(&mut self, provider: &str) -> Option<&mut Endpoint> {
         match provider {
             "anthropic" => Some(&mut self.anthropic),
@@ -263,7 +265,7 @@ impl Settings {
         ["anthropic", "openai"].into_iter().chain(self.others.keys().map(String::as_str))
     }
 
-    /// The statement of a server of the user's own about the model of this name.
+    /// The facts that a server of the user's own reported about the model with this name.
     pub(crate) fn said_by_server(&self, endpoint: &Endpoint, name: &str) -> Option<ServerModel> {
         self.server_models.get(endpoint.base_url.as_deref()?)?.get(name).copied()
     }

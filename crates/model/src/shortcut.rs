@@ -1,12 +1,12 @@
-//! A short way for the many: events that differ from an earlier one in the text they bring, and in nothing else.
+//! A fast path for events that differ from an earlier event only in their text.
 //!
-//! The deltas of an answer have the same bytes around their text. One of them is decoded in full and its surroundings are
-//! kept; an event in the same surroundings then costs a comparison and a copy. Whatever deviates takes the long way.
+//! Most deltas of an answer have the same bytes around their text. One of them is decoded in full, and its surroundings are
+//! kept. An event with the same surroundings then costs a comparison and a copy. All other events go to the full decoder.
 //!
-//! Why that gives what the long way gives: surroundings are kept only when the full decoder, on a blank answer, makes
-//! exactly a delta of the inserted text out of them, and that for two different texts. So the bytes before the text end
-//! inside a JSON string, that string is the text, and nothing else in the event has any effect. A JSON reader has no other
-//! state there; another string in its place changes the text alone. Empty text takes the long way.
+//! Why the result is the same: surroundings are kept only if the full decoder, on a blank answer, turns them into exactly one
+//! delta with the inserted text, for two different texts. So the bytes before the text end inside a JSON string, that string
+//! is the text, and nothing else in the event has an effect. A JSON parser has no other state at that point, so another
+//! string in the same place changes only the text. Events with empty text go to the full decoder.
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler, Delta};
@@ -15,13 +15,13 @@ use std::borrow::Cow;
 
 /// Fields that hold an answer's text or reasoning, on any wire.
 const FIELDS: [&str; 5] = ["content", "text", "reasoning_content", "reasoning", "thinking"];
-/// A string of random length and no meaning, by which OpenAI hides how long a delta is.
+/// The field with a meaningless string of random length, by which OpenAI hides the length of a delta.
 const PADDING: &str = "obfuscation";
-/// Surroundings that are tried although none of them has helped yet, and hits that allow one more.
+/// Surroundings that are tried although none has matched yet (`TRIES`), and matches that allow one more (`HITS_A_TRY`).
 const TRIES: u32 = 8;
 const HITS_A_TRY: u32 = 256;
 
-/// A decoder with the short way before it.
+/// A decoder with the fast path in front of it.
 pub(crate) struct Shortcut<D> {
     decoder: D,
     new: fn(AnswerOf) -> D,
@@ -94,21 +94,21 @@ enum Kind {
     Reasoning,
 }
 
-/// What stands around the text of an event.
+/// The bytes around the text of an event.
 #[derive(Debug)]
 struct Surroundings {
     name: String,
     kind: Kind,
-    /// Up to the quote that opens the text.
+    /// The bytes up to and with the quote that opens the text.
     before: String,
-    /// From the quote that closes it: to the end, or to the quote that opens the padding.
+    /// The bytes from the quote that closes the text to the end, or to the quote that opens the padding.
     after: String,
-    /// From the quote that closes the padding.
+    /// The bytes from the quote that closes the padding.
     end: Option<String>,
 }
 
 impl Surroundings {
-    /// Those of the string in `field`, when that string is all that `decode` sees in the event.
+    /// The surroundings of the string in `field`, if that string is the only thing in the event that affects `decode`.
     fn of(name: &str, data: &str, field: &str, decode: &impl Fn(&str) -> Option<Delta>) -> Option<Self> {
         let open = opening(data, field)?;
         let (before, rest) = data.split_at(open);
@@ -144,7 +144,7 @@ impl Surroundings {
         }
     }
 
-    /// The text of an event that is the same in everything else.
+    /// The text of an event with these surroundings; `None` if the event differs in anything else.
     fn text<'d>(&self, name: &str, data: &'d str) -> Option<Cow<'d, str>> {
         let rest = data.strip_prefix(self.before.as_str())?;
         if name != self.name {
@@ -164,7 +164,7 @@ impl Surroundings {
         if is_plain(raw) {
             return Some(Cow::Borrowed(raw));
         }
-        // With both quotes around it; fails where a quote stands between, or anything that JSON does not allow.
+        // Parse it with its two quotes. This fails if there is a quote in between, or anything else that JSON does not allow.
         let literal = data.get(self.before.len() - 1..=self.before.len() + raw.len())?;
         serde_json::from_str(literal).ok().map(Cow::Owned)
     }
@@ -178,13 +178,13 @@ impl Surroundings {
     }
 }
 
-/// A string's content that means itself. Looks at every byte, which is quicker than stopping early.
+/// True if a string's content needs no unescaping. Looks at every byte, which is faster than stopping early.
 fn is_plain(raw: &str) -> bool {
     let special = |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
     raw.bytes().fold(0, |any, byte| any | special(byte)) == 0
 }
 
-/// Where the content of the string in `field` begins.
+/// Index at which the content of the string in `field` begins.
 fn opening(json: &str, field: &str) -> Option<usize> {
     json.match_indices(field).find_map(|(at, _)| {
         let rest = json[at + field.len()..].strip_prefix('"')?.trim_start().strip_prefix(':')?;
@@ -193,7 +193,7 @@ fn opening(json: &str, field: &str) -> Option<usize> {
     })
 }
 
-/// Where the string ends whose content begins here.
+/// Length of the string's content at the start of `inside`, up to its closing quote.
 fn closing(inside: &str) -> Option<usize> {
     let mut escaped = false;
     inside.bytes().position(|byte| {
@@ -210,7 +210,7 @@ mod tests {
     use crate::fuzzing::{anthropic, chat};
     use proptest::prelude::*;
 
-    /// Deltas as servers send them; `@` is the text, `%` something that changes with each.
+    /// Deltas as servers send them. `@` is the text, `%` a value that changes with each delta.
     const CHAT: [&str; 9] = [
         r#"{"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"@"},"finish_reason":null}]}"#,
         r#"{"id": "x", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "@"}, "finish_reason": null}]}"#,
@@ -232,14 +232,14 @@ mod tests {
         r#"{"type":"content_block_delta","index":1,"delta":{"type":"signature_delta","signature":"@"}}"#,
     ];
 
-    /// One event: which shape, its text, the change, blanks, and what of its bytes is replaced by what.
+    /// One event: its shape, its text, the changing value, blanks, and a byte to damage with its new value.
     type Piece = (prop::sample::Index, String, u8, usize, Option<(prop::sample::Index, u8)>);
 
     fn pieces() -> impl Strategy<Value = (Vec<Piece>, usize)> {
         let text = r#"[a-z {}é😀]{0,12}|(\\n|\\"|\\u0041|\\ud83d|\\\\|\\x|"|\\|	|[a-z"}{:,]){0,6}"#;
         let damage = prop::option::weighted(0.1, (any::<prop::sample::Index>(), any::<u8>()));
         let piece = (any::<prop::sample::Index>(), text, any::<u8>(), 0usize..3, damage);
-        // Most answers are many deltas of the same shape; few shapes in one answer show that.
+        // Few shapes per answer, because a real answer consists of many deltas of the same shape.
         (prop::collection::vec(piece, 1..24), 1usize..9)
     }
 
@@ -270,7 +270,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
-        /// With the short way and without it an answer is the same, whole and in pieces, also where bytes are damaged.
+        /// The fast path does not change an answer: whole, in pieces, and with damaged bytes.
         #[test]
         fn the_short_way_gives_what_the_long_way_gives(pieces in pieces(), cut in any::<prop::sample::Index>()) {
             let bytes = stream(&CHAT, "", &pieces);

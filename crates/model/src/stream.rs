@@ -1,8 +1,8 @@
-//! From a prepared request to a stream of events: attempts, retries, silence, and how a stream ends.
+//! Turns a prepared request into a stream of events: attempts, retries, silence, and the end of a stream.
 //!
-//! A small state machine that owns everything it needs, so dropping the stream cancels the request. Until something of
-//! the answer itself has come, a failure is retried under `retry`'s rules; after that it is one typed error, and what
-//! came of text is given out as a part first.
+//! A state machine that owns everything it needs, so dropping the stream cancels the request. Until content has come, a
+//! failure is retried under the rules of `retry`. After that it is one typed error, and the text so far is emitted as a part
+//! before it.
 
 use crate::assemble::Assembler;
 use crate::body::Batches;
@@ -21,20 +21,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long the end of a stream is waited for once the model has said why it stopped.
+/// Time to wait for the end of a stream after the model has given its reason to stop.
 const AFTER_REASON: Duration = Duration::from_secs(5);
-/// A timer that fires this much too late means that the process itself was stopped meanwhile, not the server.
+/// A timer that fires this much too late means that the process was suspended, so the server is not to blame.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What a wire makes of a response.
+/// Decodes the responses of one wire format.
 pub(crate) trait Decoder: Send {
-    /// One event of the stream.
+    /// Decodes one event of the stream.
     fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError>;
-    /// A whole answer in one JSON document: some servers do not stream.
+    /// Decodes a whole answer in one JSON document, because some servers do not stream.
     fn document(&mut self, json: &str) -> Result<(), ModelError>;
-    /// The end event has come.
+    /// True once the end event has come.
     fn ended(&self) -> bool;
-    /// Nothing has come that makes later events mean something else, besides what the assembler has.
+    /// True if the decoder itself has no state that affects later events; the assembler's state does not count.
     fn is_blank(&self) -> bool;
     fn assembler(&mut self) -> &mut Assembler;
 }
@@ -49,13 +49,13 @@ impl Sink for Feed<'_> {
     }
 }
 
-/// What the first bytes of a body say it is.
+/// The form of a body, judged by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Unknown,
     Events,
     Document,
-    /// HTML, or bytes that are neither.
+    /// HTML, or anything else.
     Other,
 }
 
@@ -64,7 +64,7 @@ struct Reading {
     parser: SseParser,
     decoder: Box<dyn Decoder>,
     shape: Shape,
-    /// Collected while the shape is unknown, a document, or something else.
+    /// Bytes collected while the shape is unknown, or is not that of events.
     held: Vec<u8>,
     bytes: usize,
     content_type: String,
@@ -89,19 +89,19 @@ struct Exchange {
     make: MakeDecoder,
     policy: Policy,
     attempt: u32,
-    /// How long the server has loaded its model by now; nothing where it does not.
+    /// Time for which the server has been loading its model; `None` if it is not.
     loading: Option<Duration>,
     logical_id: String,
     state: State,
     queue: VecDeque<Result<ModelEvent, ModelError>>,
-    /// Events that came before the answer began: given out with it.
+    /// Events that came before the answer began. They are emitted together with it.
     early: Vec<ModelEvent>,
     begun: bool,
     last_life: Instant,
     hinted: bool,
 }
 
-/// Sends, retries what may be retried before the answer begins, and streams the answer.
+/// Sends a request, retries failures that allow it until the answer begins, and streams the answer.
 pub(crate) fn exchange(
     transport: Arc<Transport>,
     server_layout: Arc<ServerLayout>,
@@ -184,7 +184,7 @@ impl Exchange {
         self.state = State::Connecting(Box::pin(async move {
             let mut response = transport.post(&body, &id, false).await?;
             if response.status().as_u16() == 401 && transport.has_tokens() {
-                // Tokens expire early, and clocks differ: a fresh one gets one more try.
+                // A token can expire early, and clocks differ, so try once more with a new one.
                 response = transport.post(&body, &id, true).await?;
             }
             if !response.status().is_success() {
@@ -208,7 +208,7 @@ impl Exchange {
         }));
     }
 
-    /// Waits for `future` while there is patience; tells people once when it gets long.
+    /// Waits for `future` within the limits on silence. Informs the user once if the wait is long.
     async fn patiently<F: Future + Unpin>(
         &mut self,
         future: &mut F,
@@ -229,7 +229,7 @@ impl Exchange {
             }
             let silent = self.last_life.elapsed();
             if silent > until + LATE {
-                // We were asleep, so nothing can be said about the server.
+                // The process was suspended, so the silence is not the server's.
                 self.last_life = Instant::now();
                 continue;
             }
@@ -255,7 +255,7 @@ impl Exchange {
         let settled = reading.shape == Shape::Events && reading.decoder.assembler().has_reason();
         let mut body = std::mem::replace(&mut reading.body, futures::stream::empty().boxed());
         let got = if settled {
-            // The answer is known; only its end or its usage is missing.
+            // The answer is complete; only the end of the stream or the usage is missing.
             match timeout(AFTER_REASON, body.next()).await {
                 Ok(item) => Patience::Got(item),
                 Err(_) => Patience::Got(None),
@@ -275,7 +275,7 @@ impl Exchange {
                     Ok(()) => {
                         let waiting = self.queue.len();
                         self.pass_on(&mut reading);
-                        // Pings are life, but nothing that people wait for: they are not told again and again.
+                        // A ping shows that the server lives, but is no content: do not inform the user of the wait again.
                         self.hinted &= self.queue.len() == waiting;
                         self.state = State::Reading(reading);
                     }
@@ -293,7 +293,7 @@ impl Exchange {
         }
     }
 
-    /// Gives out what the decoder has; what comes before the answer begins is held back, for a retry may follow.
+    /// Emits the decoder's events. Events before the answer begins are held back, because a retry may follow.
     fn pass_on(&mut self, reading: &mut Reading) {
         let events = reading.decoder.assembler().take();
         if !self.begun {
@@ -347,14 +347,14 @@ impl Exchange {
         }
     }
 
-    /// Before the answer began: wait and send again, or end.
+    /// Handles a failure before the answer began: waits and sends again, or ends with the error.
     fn failed(&mut self, mut error: ModelError) {
         if error.kind == ErrorKind::TooLarge && error.sent.is_none() {
             let now = Millis(jiff::Timestamp::now().as_millisecond().max(0) as u64);
             self.transport.body.refused(self.bytes(), &mut error, now);
         }
         if error.kind == ErrorKind::Template {
-            // The same bytes would be refused again. The caller prepares the request in another layout, or the turn ends.
+            // The same bytes would be refused again, so the caller must prepare the request in another layout, if there is one.
             error.retryable = self.server_layout.refused(self.layout, &error.message);
             return self.queue.push_back(Err(error));
         }
@@ -379,7 +379,7 @@ impl Exchange {
         }
     }
 
-    /// The server loads its model: said once, and not counted as a failure.
+    /// Handles a server that is loading its model. The user is informed once, and it does not count as a failed attempt.
     fn loads(&mut self, error: ModelError) {
         let waited = self.loading.unwrap_or_default();
         match self.policy.next_look(waited, error) {
@@ -430,7 +430,7 @@ impl Reading {
         Ok(())
     }
 
-    /// The body is over.
+    /// Handles the end of the body.
     fn close(&mut self, transport: &Transport) -> Result<(), ModelError> {
         match self.shape {
             Shape::Events => {
@@ -438,7 +438,7 @@ impl Reading {
                 if self.decoder.ended() || self.decoder.assembler().has_reason() {
                     return Ok(());
                 }
-                // What cannot be read at the very end is a torn event, not a strange one.
+                // An unreadable event at the very end was cut off, so report a broken stream rather than a malformed event.
                 rest.map_err(|error| match error.kind {
                     ErrorKind::StreamBroken => broke_off(&transport.server),
                     _ => error,
@@ -478,7 +478,7 @@ impl Reading {
             .hint("Check that the base URL points at a model API and not at a web page or a proxy.")
     }
 
-    /// Reads the rest of the body aside, so that the connection can be used again.
+    /// Reads the rest of the body in the background, so that the connection can be used again.
     fn drain(self) {
         let mut body = self.body;
         match body.next().now_or_never() {
@@ -506,7 +506,7 @@ fn shape_of(bytes: &[u8]) -> Shape {
         Some(b'{' | b'[') => Shape::Document,
         Some(_) if fields.iter().any(|f| bytes.starts_with(f)) => Shape::Events,
         Some(_) if fields.iter().any(|f| f.starts_with(bytes)) => Shape::Unknown,
-        // Half of a byte order mark.
+        // The start of a byte order mark.
         Some(0xEF) if bytes.len() < 3 => Shape::Unknown,
         Some(_) => Shape::Other,
     }

@@ -1,13 +1,13 @@
-//! Exact token counts, by OpenAI's `o200k_base` vocabulary: an upper-bound yardstick for other vendors' models too.
+//! Counts tokens by OpenAI's `o200k_base` vocabulary, which serves as an upper bound for other vendors' models too.
 //!
-//! Loading the vocabulary costs about 0.1 s and 45 MB, so nothing here runs on the start path: call [`load`] on a
-//! background thread when a count is really needed. Text goes in in pieces of at most 16 kB, because a run of a megabyte
-//! of blanks overflows the tokenizer's regular expression.
+//! Loading the vocabulary costs about 0.1 s and 45 MB, so nothing here runs at the start: call [`load`] on a background
+//! thread when a count is really needed. Text is counted in pieces of at most 16 kB, because a run of a megabyte of blanks
+//! overflows the tokenizer's regular expression.
 
 use becket_types::{Tokens, cut_end};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Largest piece the tokenizer is given, in bytes.
+/// Largest piece that is passed to the tokenizer, in bytes.
 const PIECE: usize = 16 * 1024;
 
 static LOADED: AtomicBool = AtomicBool::new(false);
@@ -18,12 +18,12 @@ pub fn load() {
     LOADED.store(true, Ordering::Release);
 }
 
-/// Whether [`count`] answers at once.
+/// True if [`count`] returns at once, because the vocabulary is loaded.
 pub fn is_loaded() -> bool {
     LOADED.load(Ordering::Acquire)
 }
 
-/// Tokens of `text`. Loads the vocabulary if nobody has.
+/// Counts the tokens of `text`. Loads the vocabulary if that has not been done.
 pub fn count(text: &str) -> Tokens {
     load();
     let tokenizer = tiktoken_rs::o200k_base_singleton();
@@ -31,7 +31,7 @@ pub fn count(text: &str) -> Tokens {
     Tokens(total as u64)
 }
 
-/// Cuts on character borders, behind a line's end where there is one.
+/// Splits text into pieces at character borders, preferably after a line's end.
 fn pieces(mut rest: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The byte cache: each message becomes wire bytes once, and a request is the same bytes again plus what is new.
+//! The byte cache: each message becomes wire bytes once. A request is the bytes of the previous one plus the new messages.
 //!
 //! A body is `{…small fixed fields…,"system":…,"tools":[…],"messages":[…]}` with `messages` last, so request N without
 //! its closing `]}` is a byte prefix of request N+1 as long as the context's generation is the same. A last message that
@@ -17,24 +17,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Contexts that alternate on one model: the session, subagents, summaries.
+/// Number of contexts that may alternate on one model: the session, subagents, summaries.
 const LANES: usize = 4;
-/// Most pieces a body is kept in.
+/// Limit on the pieces of a body.
 const MAX_PIECES: usize = 12;
 
-/// Turns messages into bytes, one after the other; holds what a later message needs to know of the earlier ones.
+/// Turns messages into bytes, one after the other. Holds the state that encoding a later message needs.
 pub(crate) trait Encoder: Default + Send {
-    /// What encoding needs beside the message.
+    /// Facts that encoding needs in addition to the message.
     type Env<'a>;
 
-    /// Appends the message, with the comma before it and with what closes the one before.
+    /// Appends the message. Closes the previous message and writes the comma first.
     fn message(&mut self, message: &ContextMessage, env: &Self::Env<'_>, out: &mut Vec<u8>);
 
-    /// Appends what closes the last message.
+    /// Appends the bytes that close the last message.
     fn close(&self, out: &mut Vec<u8>);
 }
 
-/// What the bytes before the first message depend on.
+/// The inputs of the bytes before the first message.
 #[derive(PartialEq)]
 struct HeadKey {
     system: Arc<[Arc<str>]>,
@@ -67,7 +67,7 @@ struct Lane<E> {
     encoder: E,
     pieces: Vec<Bytes>,
     head: Option<(HeadKey, Bytes)>,
-    /// What was hashed so far: the head and all pieces. Begun anew with each head.
+    /// Hash of the head and all pieces so far. It starts again with each new head.
     digest: Option<Sha256>,
     used: u64,
 }
@@ -88,8 +88,8 @@ impl<E: Encoder> Lane<E> {
         }
     }
 
-    /// The context continues what this lane has encoded. Within a generation no message changes, so it is enough to
-    /// look at both ends.
+    /// True if the context continues the messages that this lane has encoded. Within a generation no message changes, so
+    /// comparing the first and the last one is enough.
     fn continued_by(&self, request: &Request<'_>) -> bool {
         let messages = &request.context.messages;
         let same = |mine: &Option<Arc<ContextMessage>>, at: usize| match (mine, messages.get(at)) {
@@ -118,7 +118,7 @@ impl<E> Default for WireCache<E> {
 }
 
 impl<E: Encoder> WireCache<E> {
-    /// The body of `request`, and its SHA-256. `head` gives everything up to the first message, `tail` closes the body.
+    /// Builds the body of `request` and its SHA-256. `head` writes the bytes before the first message, `tail` closes the body.
     pub(crate) fn body(
         &mut self,
         request: &Request<'_>,
@@ -189,7 +189,7 @@ impl<E: Encoder> WireCache<E> {
     }
 }
 
-/// Adds a piece; merges the last ones while the newer is not smaller than the older, as a carry does.
+/// Adds a piece. Merges the last two while the newer is not smaller than the older, like a carry in a binary counter.
 fn add(pieces: &mut Vec<Bytes>, piece: Bytes) {
     pieces.push(piece);
     while let [.., older, newer] = pieces.as_slice()
@@ -203,7 +203,7 @@ fn add(pieces: &mut Vec<Bytes>, piece: Bytes) {
     }
 }
 
-/// A request body of shared pieces, with its exact length.
+/// A request body made of shared pieces, with its length in bytes.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     left: VecDeque<Bytes>,
@@ -279,7 +279,7 @@ mod tests {
         let mut copied = 0;
         for _ in 0..4096 {
             let before: usize = pieces.iter().map(Bytes::len).sum();
-            // Clones keep the old pieces alive, so that no address is used twice.
+            // The clone keeps the old pieces alive, so that no new piece can get the same address.
             let old = pieces.clone();
             add(&mut pieces, Bytes::from(vec![0; 1000]));
             let kept = |p: &&Bytes| old.iter().any(|o| o.as_ptr() == p.as_ptr());

@@ -1,7 +1,7 @@
-//! What adapters cost by what came before: a long answer by its bytes, a late step like an early one.
+//! Costs of the adapters: a long answer must be linear in its bytes, and a late step must cost as little as an early one.
 //!
-//! Clocks of busy machines are coarse (some kernels account a thread's CPU in ticks), so the limits are loose, for debug builds;
-//! what they guard is the growth: looking at the whole text again at each of 83,000 deltas takes many seconds.
+//! Clocks of busy machines are coarse (some kernels account a thread's CPU in ticks), so the limits are loose, for debug
+//! builds. They guard against quadratic growth: reading the whole text again at each of 83,000 deltas takes many seconds.
 #![expect(clippy::unwrap_used, reason = "a failure in a helper is a failed test")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What goes out: shapes, headers, the prefix rule, breakpoints, reasoning, images, and what a step costs.
+//! Requests on the wire: shapes, headers, the prefix rule, breakpoints, reasoning, images, and the cost of a step.
 
 mod common;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::Chat];
 
-/// What is said at once, on a machine that is busy with other things.
+/// Time limit for errors that must be reported at once. Generous, because the machine may be busy.
 const SOON: Duration = Duration::from_secs(20);
 
 fn hello() -> becket_types::Context {

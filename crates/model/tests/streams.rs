@@ -353,7 +353,7 @@ async fn silence_before_the_first_byte_is_borne_longer_on_this_machine() {
     assert_eq!(outcome.text(), "late");
 }
 
-/// A server that reads a long prompt and pings meanwhile is told of once, not after each ping.
+/// The user is informed once, not after each ping, of a server that processes a long prompt and pings meanwhile.
 #[tokio::test]
 async fn a_wait_with_pings_is_told_once() {
     use futures::StreamExt as _;

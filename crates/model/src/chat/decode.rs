@@ -198,7 +198,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Which call a delta belongs to. Index, id and name are each missing, repeated or wrong on some server.
+    /// Finds the call that a delta belongs to, or begins a new one. Returns its index in the assembler. The rules are lenient,
+    /// because on some servers the index, the id or the name is missing, repeated or wrong.
     fn slot(&mut self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> usize {
         let calls = &self.assembler.calls;
         let by_index = index.and_then(|i| self.slots.iter().rev().find(|(known, _)| *known == Some(i)));
@@ -213,7 +214,7 @@ impl ChatDecoder {
         if let Some(slot) = candidate {
             let call = &calls[slot];
             let other_id = !id.is_empty() && !call.raw_id.is_empty() && call.raw_id != id;
-            // A name again, with arguments, behind arguments that are complete: the next call at the same place.
+            // A second name with arguments, after complete arguments, begins the next call at the same index.
             let next = !name.is_empty() && !arguments.is_empty() && is_complete(&call.arguments);
             if (!other_id || name.is_empty()) && !next {
                 return slot;

@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions: `POST /v1/chat/completions`, and everything compatible (llama.cpp, Ollama, vLLM, LM Studio,
 //! OpenRouter, DeepSeek, Kimi, GLM, Mistral, …).
 //!
-//! How servers differ is data: see [`crate::compat`].
+//! Differences between servers are data, not code: see [`crate::compat`].
 
 mod decode;
 mod encode;
@@ -143,7 +143,8 @@ pub(crate) fn tail(request: &Request<'_>) -> &'static [u8] {
     }
 }
 
-/// Requests of one conversation go to the machine that has its prefix: they share what the system prompt begins with.
+/// The key by which the provider sends requests of one conversation to the machine that has cached their prefix. It is a hash
+/// of the system prompt, which those requests share.
 pub(crate) fn cache_key(request: &Request<'_>) -> String {
     let hash = system_texts(request).iter().fold(FNV_START, |hash, text| fnv(hash, text.as_bytes()));
     format!("becket-{hash:016x}")

@@ -457,7 +457,7 @@ fn error_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What the decoder gives for these deltas and then this event: the text so far, and the error.
+/// Feeds the decoder these deltas and then this event. Returns the text so far, and the error if there was one.
 fn decode(
     mut decoder: impl Decoder,
     delta: &str,

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: contexts, requests, and a model that points at a mock server.
+//! Helpers that the tests of this crate share: contexts, requests, and a model that points at a mock server.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![expect(clippy::unwrap_used, reason = "a failure in here is a failed test")]
 
@@ -112,7 +112,7 @@ pub(crate) fn model(server: &MockServer, wire: Wire) -> Arc<dyn Model> {
     open(&model_ref(wire), &settings(&server.url()).0).unwrap()
 }
 
-/// What a stream came to.
+/// The result of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) events: Vec<ModelEvent>,
