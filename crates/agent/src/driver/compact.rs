@@ -1,9 +1,9 @@
-//! Compaction as the driver does it: the snapshot, the course of its steps, the commit, its undoing; and the prune that
-//! costs nothing because the cache is cold.
+//! Runs a compaction: takes the snapshot, carries out the steps, commits the result, and undoes it. Also prunes old outputs
+//! while the provider's cache is cold, which then costs nothing.
 //!
-//! The rules are in `session::context::compaction`, the requests for the summary in `summary`; here are only the clock
-//! (90 s for all requests of one compaction, those made ahead of time included) and the ledger. An interrupt drops the
-//! request and leaves the history as it was.
+//! The rules are in `session::context::compaction`, the requests for the summary in `summary`. This file owns only the time
+//! limit (90 s for all requests of one compaction, including those made ahead of time) and the commit. An interrupt drops
+//! the request and leaves the history unchanged.
 
 use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::undo::Want;
@@ -29,7 +29,7 @@ impl Agent {
             self.give_up_preparation("a compaction by hand");
             if !self.in_turn {
                 self.turn.begin();
-                // Calls that a dead process left open are closed, as before a turn. A plan writes nothing else.
+                // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
                 let is_open = !lock(&self.core.session).view().open_calls().is_empty();
                 if self.begun && (is_open || self.phase() != Phase::Planning) {
                     self.begin_ledger();
@@ -55,7 +55,7 @@ impl Agent {
         self.core.flush(Durability::Buffered);
         let (step, took) = self.begin_compaction(trigger);
         match self.preparing.take() {
-            // The summary is on its way already: this now waits for it.
+            // The summary is already being made ahead of time, so the compaction takes that request over and waits for it.
             Some(mut run) if matches!(step, Step::Ask(_)) => {
                 run.trigger = trigger;
                 self.op = Op::Compaction(run);
@@ -69,7 +69,7 @@ impl Agent {
         }
     }
 
-    /// The first step of a compaction, and the time that its preparation took.
+    /// Returns the first step of a compaction, and the time that its preparation has used of the limit.
     pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
         // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
@@ -100,13 +100,13 @@ impl Agent {
         };
         let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
         if trigger == CompactionTrigger::Manual && !self.in_turn {
-            // However the last turn ended: nothing goes on by itself after this.
+            // However the last turn ended, the agent waits for the user after this.
             snapshot.turn_state = TurnState::AwaitingUser;
         }
         snapshot
     }
 
-    /// What a person is told when the context is full and not compacted.
+    /// The message for the user when the context is full and cannot be compacted.
     pub(super) fn stop_text(&mut self, reason: StopReason) -> String {
         self.core.flush(Durability::Buffered);
         let snapshot = self.snapshot(CompactionTrigger::Auto);
@@ -114,12 +114,12 @@ impl Agent {
         self.stop_words(&stop)
     }
 
-    /// Only who can type a command is told of one.
+    /// The reason for a stop in words. Without a user (headless), it must not advise commands that only a user can type.
     fn stop_words(&self, stop: &Stop) -> String {
         if self.settings.headless { stop.headless() } else { stop.to_string() }
     }
 
-    /// Behind what the provider said, where that is why it was compacted: our own count says something else then.
+    /// Adds the provider's refusal to `reason` if that refusal caused the compaction, because our own count may disagree with it.
     fn with_refusal(&self, trigger: CompactionTrigger, reason: String) -> String {
         match &self.wire.last_error {
             Some(error) if trigger == CompactionTrigger::Overflow => {
@@ -138,7 +138,7 @@ impl Agent {
     ) {
         loop {
             match step {
-                // The limit is used up, by a preparation perhaps: nothing is sent any more.
+                // The time limit is used up, perhaps by a preparation, so send nothing more.
                 Step::Ask(ask) if Instant::now() >= deadline => step = ask.answer(Err(Failure::Timeout)),
                 Step::Ask(ask) => match self.send_ask(ask, trigger, deadline, tries) {
                     Ok(run) => {
@@ -160,22 +160,22 @@ impl Agent {
                 }
                 Step::Stop(stop) => {
                     let words = match trigger {
-                        // It need not be full: whoever asked is told why nothing came of it.
+                        // The user asked for this although the context may not be full, so say why nothing was compacted.
                         CompactionTrigger::Manual => format!("{}. It holds {}.", stop.reason, stop.breakdown),
                         _ => self.stop_words(&stop),
                     };
                     let (used, usable) = (self.used(), Tokens(self.budget().usable()));
                     if trigger == CompactionTrigger::Manual && used < usable {
-                        // That a small context cannot be made smaller is no failure.
+                        // A context that is too small to be compacted is no failure.
                         self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     }
                     let reason = self.with_refusal(trigger, words);
-                    // A plan leaves no trace.
+                    // A plan must leave no trace in the ledger.
                     if self.phase() != Phase::Planning {
                         self.budget.governor.failed(wall_clock());
                         let entry = self.budget.governor.entry();
                         self.core.push(entry);
-                        // People hear it by the event; the ledger keeps it.
+                        // The event informs the user; this entry keeps it in the ledger.
                         self.core.push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
                     }
                     self.core.emit(Event::CompactionFailed { reason: reason.clone() });
@@ -183,7 +183,7 @@ impl Agent {
                 }
                 Step::Nothing(why) => {
                     if self.phase() != Phase::Planning {
-                        // People hear it by the event; the ledger keeps it.
+                        // The event informs the user; this entry keeps it in the ledger.
                         let text = format!("Not compacted: {why}.");
                         self.core.push(EntryKind::Notice { text, extra: Map::new() });
                     }
@@ -192,7 +192,7 @@ impl Agent {
                     self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
                 }
-                // The compaction waited for its preparation; this is the end of it.
+                // The compaction waited for its preparation, which has ended now.
                 Step::Prepared(_) | Step::Unprepared(_) => {
                     self.core.flush(Durability::Buffered);
                     step = self.begin_compaction(trigger).0;
@@ -209,7 +209,7 @@ impl Agent {
         self.compaction_step(trigger, step, deadline, tries);
     }
 
-    /// What follows from the answer to one summary request; its usage is counted, a preparation's end is recorded.
+    /// Handles the answer to one summary request: counts its usage, records the end of a preparation, and returns the next step.
     pub(super) fn take_answer(&mut self, run: CompactionRun, Asked(answer): Asked) -> (Step, Tries) {
         self.count_run(&run);
         let CompactionRun { ask, mut tries, deadline, .. } = run;
@@ -221,7 +221,7 @@ impl Agent {
         (step, tries)
     }
 
-    /// The request is dropped; the history stays as it was.
+    /// Drops the request and leaves the history unchanged.
     pub(super) fn cancel_compaction(&mut self) {
         if let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) {
             self.preparing = Some(run);
@@ -229,7 +229,7 @@ impl Agent {
         }
     }
 
-    /// The operation ended, however.
+    /// Called when a compaction has ended, for whatever reason.
     pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
         let compacted = self.compacted.take();
         self.hooking.instructions = None;
@@ -242,7 +242,7 @@ impl Agent {
         self.feed(Input::CompactionDone(end));
     }
 
-    /// A headless caller gets a result for a compaction by hand between turns, as for a turn.
+    /// Emits a result for a manual compaction between turns, because a headless caller waits for one as after a turn.
     fn tell_compacted_by_hand(&mut self, end: &CompactionEnd, compacted: Option<CompactedByHand>) {
         let (end, text) = match (end, compacted) {
             (CompactionEnd::Done, Some(CompactedByHand { pre_tokens, post_tokens })) => {
@@ -270,7 +270,7 @@ impl Agent {
         self.core.emit(Event::TurnFinished(Box::new(result)));
     }
 
-    /// A compaction that is only shown: made as one by hand, and not appended.
+    /// Plans a compaction that is only shown. It runs like a manual one, but is not written to the ledger.
     pub(super) fn plan_compaction(&mut self, focus: Option<String>) {
         if self.phase() != Phase::Idle {
             let text = "A compaction is shown beforehand only between turns. Interrupt this one and ask again, or compact \
@@ -298,7 +298,7 @@ impl Agent {
         self.budget.governor.succeeded(report.tokens_after, &budget);
         self.budget.governor.showed(report.blind);
         if report.blind {
-            // A model that is shown no result cannot be blamed for asking again.
+            // The compaction removed results from the context, so repeating those calls is no mistake of the model.
             self.repetition.reset();
         }
         self.budget.prepare_at = Tokens(0);
@@ -348,7 +348,7 @@ impl Agent {
         self.tell_used();
     }
 
-    /// Rules files, pins, open todos and the user's last words are looked for in what will be sent, byte for byte.
+    /// Checks that rules files, pins, open todos and the user's last words are in the new context, byte for byte.
     fn prove_present(&mut self) {
         self.core.flush(Durability::Buffered);
         let found = present::check(lock(&self.core.session).view_mut());
@@ -358,7 +358,7 @@ impl Agent {
         }
     }
 
-    /// The cache is cold anyway: old outputs may go, if that is worth it.
+    /// Prunes old outputs if the provider's cache is cold and pruning saves enough. With a warm cache it would lose the prefix.
     pub(super) fn prune_if_cold(&mut self) {
         if !self.budget.policy.prune || !self.wire.is_cold() {
             return;
@@ -375,7 +375,7 @@ impl Agent {
         }
     }
 
-    /// The last compaction counts as if it had not been; the view from before is back, exactly.
+    /// Undoes the last compaction. The view becomes exactly the one that it replaced.
     pub(super) fn undo_compaction(&mut self) {
         let last = lock(&self.core.session).view().compaction().map(|(seq, _)| seq);
         self.give_up_preparation("an undo");

@@ -1,8 +1,8 @@
-//! One exact count of the context, where the estimate alone would decide too closely.
+//! Counts the context exactly, once, when the estimate is too close to a limit.
 //!
-//! As long as a provider has reported nothing, only the byte estimate says how full the window is. When it comes near the
-//! compaction threshold, the next request is counted with a real tokenizer first. Its vocabulary costs 0.1 s and 45 MB, so
-//! it is loaded for this alone, on the blocking pool, and at most once a process; nobody is told.
+//! Until the provider has reported usage, only an estimate by bytes says how full the window is. If it comes near the
+//! compaction threshold, the next request is first counted with a real tokenizer. Its vocabulary costs 0.1 s and 45 MB, so
+//! it is loaded only for this, on the blocking pool, and at most once a process. The user is not informed.
 
 use super::{Agent, Op};
 use crate::host::lock;
@@ -13,21 +13,21 @@ use becket_types::{Context, Part, Tokens, ToolSpec};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
-/// Tokens that the wire adds to each message and each call.
+/// Tokens that the wire format adds to each message and each call.
 const FRAME: Tokens = Tokens(4);
 
-/// A count under way.
+/// A running count.
 pub(super) struct Count(JoinHandle<Tokens>);
 
 impl Count {
-    /// The count; `None` when the tokenizer failed.
+    /// Waits for the count. `None` if the tokenizer failed.
     pub(super) async fn next(&mut self) -> Option<Tokens> {
         (&mut self.0).await.ok()
     }
 }
 
 impl Agent {
-    /// Starts a count when the next decision needs one. True when it is under way.
+    /// Starts a count if the next decision needs one. Returns true if it runs.
     pub(super) fn count_first(&mut self) -> bool {
         self.settle_facts();
         let (used, budget) = (self.used(), self.budget());
@@ -41,10 +41,10 @@ impl Agent {
         true
     }
 
-    /// The count is there: the decision that waited for it is made.
+    /// Called with the count: makes the decision that waited for it.
     pub(super) fn counted(&mut self, exact: Option<Tokens>) {
         self.op = Op::None;
-        // A tokenizer that failed is not asked again: the estimate stands.
+        // If the tokenizer failed, use the estimate and do not try again.
         let exact = exact.unwrap_or_else(|| self.used());
         let base = self.base_now();
         self.budget.meter.count(exact, base);
@@ -53,7 +53,7 @@ impl Agent {
     }
 }
 
-/// Tokens of a request: its texts counted, its media estimated.
+/// Counts the tokens of a request. Its texts are counted exactly, its media estimated.
 fn count(context: &Context, specs: &[ToolSpec]) -> Tokens {
     let system = context.system.iter().map(|block| tokens::count(block)).sum::<Tokens>();
     let tools = specs.iter().map(|spec| {

@@ -1,7 +1,7 @@
-//! Files before and after a call: what the recorder finds goes into the ledger, so that the call can be undone.
+//! Records files before and after each call in the ledger, so that the call can be undone.
 //!
-//! The looking and keeping runs on the blocking pool, inside the call's own future; the ledger is written when that future
-//! is polled, when nothing else waits to be written. The record of what stands there is written before the call runs.
+//! Files are read and kept on the blocking pool, inside the call's own future. The ledger is written when that future is
+//! polled, at a moment when no other entry waits. The record of the files at risk is written before the call runs.
 
 use super::Agent;
 use crate::host::lock;
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// Longer scripts are not read to see what they destroy, in bytes.
+/// Largest script, in bytes, that is read for the files it may destroy.
 const MAX_SCRIPT: u64 = 256 << 10;
 /// Changed files that a result names.
 const MAX_CHANGES: usize = 100;
-/// State under which the shell keeps its directory.
+/// Name of the session state in which the shell keeps its directory.
 const SHELL_CWD: &str = "shell_cwd";
 
-/// What a call may change.
+/// The files that a call may change.
 pub(super) enum Touch {
     Nothing,
     Paths(Vec<PathBuf>),
@@ -37,7 +37,7 @@ pub(crate) struct Files {
     store: Arc<SessionBlobs>,
     events: mpsc::UnboundedSender<Event>,
     recorder: Arc<Mutex<Option<Recorder>>>,
-    /// They are a subagent's, which works for this call: its own calls are told apart by it.
+    /// For a subagent: the call that it works for. Its id is part of the names of the subagent's calls.
     below: Option<CallId>,
 }
 
@@ -51,7 +51,8 @@ impl Files {
         Self { settings, session, store, events, recorder: Arc::default(), below: None }
     }
 
-    /// For a subagent that works for `call`: what its calls do is recorded in the session above, where it is undone.
+    /// The recorder for a subagent that works for `call`. Its changes are recorded in the session above, so that an undo there
+    /// includes them.
     pub(super) fn for_subagent(&self, call: &CallId) -> Self {
         Self {
             settings: self.settings.clone(),
@@ -67,7 +68,7 @@ impl Files {
         self.below.as_ref().map_or_else(|| call.clone(), |above| CallId(format!("{above}/{call}")))
     }
 
-    /// Before a call runs.
+    /// Called before a call runs: keeps the files that it may change.
     pub(super) async fn before(&self, call: &CallId, touch: Touch) {
         let level = match &touch {
             Touch::Nothing => return,
@@ -102,7 +103,7 @@ impl Files {
         self.append(entries, durability);
     }
 
-    /// After it ran: what it did is recorded, and named where the tool does not know it.
+    /// Called after a call: records its changes, and names them in the output if the tool does not know them.
     pub(super) async fn after(&self, call: &CallId, output: &mut ToolOutput) {
         let (recorder, id) = (Arc::clone(&self.recorder), self.name(call));
         let looked = tokio::task::spawn_blocking(move || {
@@ -120,7 +121,7 @@ impl Files {
         self.close(changes);
     }
 
-    /// Between calls: one that never came to its end is closed, so that the ledger says what it did.
+    /// Called between calls: closes a call that never ended, so that its changes are in the ledger.
     pub(super) fn settle(&self) {
         let mut slot = lock(&self.recorder);
         let dir = self.dir();
@@ -131,7 +132,7 @@ impl Files {
         }
     }
 
-    /// Takes up what an undo or a redo did.
+    /// Updates the recorder after an undo or a redo.
     pub(super) fn restored(&self, changes: &FileChanges) {
         if let Some(recorder) = lock(&self.recorder).as_mut() {
             recorder.restored(changes);
@@ -158,7 +159,7 @@ impl Files {
     }
 }
 
-/// The recorder, made where there is none yet, and what the last call did if it never came to its end.
+/// Returns the recorder, created if needed, and the changes of the last call if that never ended.
 fn ready<'a>(
     slot: &'a mut Option<Recorder>,
     settings: Settings,
@@ -174,7 +175,7 @@ fn ready<'a>(
     }
 }
 
-/// The first recorder of this process, and what a call of an earlier one did that never ended.
+/// Creates the first recorder of this process. Also returns the changes of a call that an earlier process left open.
 fn begin(
     settings: Settings,
     store: Arc<SessionBlobs>,
@@ -192,7 +193,7 @@ fn begin(
 }
 
 impl Agent {
-    /// What a call that is about to run may change.
+    /// The files that a call may change, known before it runs.
     pub(super) fn touches(&self, access: &Access, env: &ToolEnv) -> Touch {
         if self.files.is_none() {
             return Touch::Nothing;
@@ -213,7 +214,7 @@ impl Agent {
     }
 }
 
-/// The text of a script; nothing for what is no small text file.
+/// The text of a script; `None` unless it is a small text file.
 fn read_script(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MAX_SCRIPT)?;
     let text = std::fs::read_to_string(path).ok()?;

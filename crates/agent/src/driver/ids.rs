@@ -1,15 +1,15 @@
-//! Call ids: none runs twice, whatever a provider sends.
+//! Call ids: no call runs twice, whatever ids a provider sends.
 //!
-//! Model: ids are the provider's, and should be unique in a session. An id that comes again gets a suffix before it enters
-//! the ledger, so that histories stay valid. Whether the call behind it is a repeated delivery, which is not run, or a new
-//! call, which is, depends on what its id can tell:
+//! Model: ids come from the provider and should be unique in a session. An id that was used before gets a suffix before it
+//! enters the ledger, so that histories stay valid. The call with it is either delivered twice, and then does not run, or
+//! is new, and then runs:
 //!
-//! - another call than the one before: new; the provider counts badly.
-//! - the same call under an id that looks globally unique: repeated, however long ago it ran.
-//! - the same call under an id like `call_0`: servers that number the calls of each answer anew give it to every first
-//!   call. Repeated only if it ran in the batch directly before, as when a cut answer is delivered again.
+//! - It differs from the earlier call with the id: it is new, because the provider counts badly.
+//! - It is the same call, and the id looks globally unique: it is delivered twice, however long ago it ran.
+//! - It is the same call, and the id is like `call_0`: some servers number the calls of each answer from 0, so this id
+//!   returns often. It is delivered twice only if it ran in the previous batch, as when a cut answer is sent again.
 //!
-//! Of calls that left the view only the id is known; they count as the same call.
+//! For calls that left the view only the id is known; they count as the same call.
 
 use crate::answer::Call;
 use crate::repetition::call_hash;
@@ -17,25 +17,25 @@ use becket_session::context::View;
 use becket_types::{CallId, Part, Role, Seq};
 use std::collections::{HashMap, HashSet};
 
-/// What is known of a call id.
+/// The state of a call id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// In the ledger, and not let run.
+    /// In the ledger, but the call did not run.
     Named,
-    /// Let run; the hash of the call.
+    /// The call was run; this is its hash.
     Ran(u64),
-    /// In the journal, and its call is no longer in the view.
+    /// In the journal, but the call is no longer in the view, so its hash is not known.
     Journaled,
 }
 
-/// What is known of call ids, and the last answer's calls.
+/// The call ids of the session, and the last answer's calls.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
-    /// By id as in the ledger.
+    /// States by the id as written in the ledger.
     known: HashMap<CallId, Known>,
-    /// Calls of the last whole answer that were let run.
+    /// Calls of the last complete answer that were run.
     batch: HashSet<CallId>,
-    /// Calls that are not run because the same call with the same id was before.
+    /// Calls that are not run because the same call with the same id has run.
     repeated: HashSet<CallId>,
     /// Entry of the last answer's message.
     pub(crate) last_entry: Option<Seq>,
@@ -43,7 +43,7 @@ pub(crate) struct CallIds {
 }
 
 impl CallIds {
-    /// What the ledger knows.
+    /// Loads the ids of the session's view.
     pub(crate) fn from_view(view: &View) -> Self {
         let mut ids = Self::default();
         for line in view.journal().iter() {
@@ -88,7 +88,7 @@ impl CallIds {
         }
     }
 
-    /// An answer is whole: the batch before it is no longer the last.
+    /// Called when an answer is complete: the previous batch is no longer the last one.
     pub(crate) fn answered(&mut self) {
         self.batch.clear();
     }
@@ -104,7 +104,7 @@ impl CallIds {
         }
     }
 
-    /// The call is going to be let run. False when it was before.
+    /// Notes that a call is about to run. Returns false if it has run before and must not run again.
     pub(crate) fn may_run(&mut self, call: &Call) -> bool {
         if self.repeated.remove(&call.id) {
             return false;
@@ -116,7 +116,7 @@ impl CallIds {
         first
     }
 
-    /// The last answer is broken or superseded: its calls never were.
+    /// Forgets the last answer's calls, because the answer is broken or superseded.
     pub(crate) fn forget_last(&mut self) {
         for call in self.last_calls.drain(..) {
             self.known.remove(&call.id);
@@ -125,7 +125,8 @@ impl CallIds {
     }
 }
 
-/// Whether nobody else would come upon this id: behind its prefix stand ten letters and digits or more, both of them.
+/// True if no other call is likely to get the same id: after its prefix it has at least ten characters, with both letters
+/// and digits.
 fn is_globally_unique(id: &str) -> bool {
     let own = id.rsplit(['_', '-']).next().unwrap_or(id).as_bytes();
     own.len() >= 10
@@ -146,7 +147,7 @@ mod tests {
 
     const UNIQUE: &str = "toolu_01AbCdEf23";
 
-    /// Answers of calls `(id, command)`, one after the other, and under which id each call may run.
+    /// Feeds answers with calls `(id, command)`, one after the other, and compares the ids under which they run, and if they do.
     fn check(answers: &[&[(&str, &str)]], want: &[(&str, bool)]) {
         let mut ids = CallIds::default();
         let mut got = Vec::new();
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn the_same_call_under_a_counted_id_is_repeated_only_directly_after_it_ran() {
         check(&[&[("call_0", "make")], &[("call_0", "make")]], &[("call_0", true), ("call_0-2", false)]);
-        // Once it was told that it ran already, the model means it.
+        // The model was informed that the call has run, so a third one is on purpose.
         check(
             &[&[("call_0", "make")], &[("call_0", "make")], &[("call_0", "make")]],
             &[("call_0", true), ("call_0-2", false), ("call_0-3", true)],

@@ -1,7 +1,7 @@
 //! Prompts on their way into the ledger.
 //!
-//! A prompt that comes while the agent is idle is appended at once. One that comes while it works waits for the next
-//! step or the next idle; until then it is kept in the session state `inbox`, so that a crash does not lose it.
+//! A prompt that comes while the agent is idle is appended at once. One that comes while the agent works waits for the next
+//! step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
 
 use super::{Agent, text_of};
 use crate::host::lock;
@@ -13,17 +13,17 @@ use becket_types::{
 };
 use std::collections::BTreeMap;
 
-/// Name of the state that holds the prompts which wait.
+/// Name of the session state that holds the waiting prompts.
 pub(super) const INBOX: &str = "inbox";
 
-/// Prompts by the number the machine knows them under.
+/// The waiting prompts, by their number in the state machine.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     prompts: BTreeMap<PromptId, PromptInput>,
     next: PromptId,
-    /// The ledger's `inbox` state is not empty.
+    /// True if the ledger's `inbox` state is not empty.
     saved: bool,
-    /// What an earlier process left in its inbox; delivered with the first prompt.
+    /// Prompts that an earlier process left in its inbox. They are delivered with the first prompt.
     left: Vec<PromptInput>,
 }
 
@@ -37,7 +37,7 @@ impl Inbox {
         !self.left.is_empty()
     }
 
-    /// The text of a prompt that waits.
+    /// The text of a waiting prompt.
     pub(super) fn text(&self, id: PromptId) -> Option<String> {
         self.prompts.get(&id).map(|input| text_of(&input.parts))
     }
@@ -49,7 +49,7 @@ impl Inbox {
         id
     }
 
-    /// The state entry for what waits, when it differs from the ledger's.
+    /// The state entry for the waiting prompts, if it differs from the ledger's.
     fn entry(&mut self) -> Option<EntryKind> {
         if self.prompts.is_empty() && !self.saved {
             return None;
@@ -77,7 +77,7 @@ impl Agent {
         self.feed(Input::Prompt { id, mode });
     }
 
-    /// Takes a prompt back that waits. One that was delivered meanwhile stays; its message says so.
+    /// Withdraws a waiting prompt. One that was delivered meanwhile stays; its message shows that.
     pub(super) fn withdraw(&mut self, client_id: String) {
         let waits = |input: &PromptInput| input.client_id.as_ref() == Some(&client_id);
         let Some(id) = self.inbox.prompts.iter().find(|(_, input)| waits(input)).map(|(id, _)| *id) else {
@@ -103,7 +103,7 @@ impl Agent {
         self.core.say(NoticeLevel::Warning, why.to_owned());
     }
 
-    /// Another title; it stays when prompts come.
+    /// Sets another title. Later prompts do not change it.
     pub(super) fn rename(&mut self, title: String) {
         self.begin_ledger();
         self.titled = true;
@@ -111,20 +111,20 @@ impl Agent {
         self.core.emit(Event::Renamed { title });
     }
 
-    /// Prompts that an earlier process had taken but not delivered go before everything else.
+    /// Takes the prompts that an earlier process had accepted but not delivered. They come before everything else.
     pub(super) fn take_left(&mut self) {
         let left = std::mem::take(&mut self.inbox.left);
         if left.is_empty() {
             return;
         }
-        // Together with what comes next they are one turn; the machine is idle and must not start on the first alone.
+        // They form one turn together with the next prompt, so the idle machine must not start with the first alone.
         for input in left {
             let id = self.inbox.put(input);
             self.machine = self.machine.take().map(|state| state.hold(id));
         }
     }
 
-    /// An inline image becomes a blob; the ledger never holds its bytes.
+    /// Replaces an inline image by a blob, because the ledger must not hold its bytes.
     fn keep_image(&mut self, part: &mut Part) {
         let Part::Image { source, media_type, width, height, extra, .. } = part else { return };
         let ImageSource::Base64(data) = source else { return };
@@ -143,7 +143,7 @@ impl Agent {
             );
             self.core.notice(NoticeLevel::Warning, text);
         }
-        // Whoever sees only a description of it knows what it is.
+        // A reader who gets only a description of the image learns its size from these fields.
         extra.insert("bytes".to_owned(), bytes.len().into());
         if let (None, None, Some((w, h))) = (*width, *height, becket_model::image_size(&bytes)) {
             (*width, *height) = (Some(w), Some(h));
@@ -157,7 +157,7 @@ impl Agent {
         }
     }
 
-    /// Appends prompts, durable before anything else happens.
+    /// Appends prompts to the ledger and syncs it to disk before anything else happens.
     pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
         self.begin_ledger();
         let mut entries = Vec::new();

@@ -1,7 +1,7 @@
-//! The ledger and the way to the front ends: what every other part of the driver writes to.
+//! The ledger and the channel to the front ends, to which all other parts of the driver write.
 //!
-//! Model: entries are pushed to the commit that is being put together, and written as one by `flush`; events about that
-//! commit wait for it. Nothing here knows of requests or tools.
+//! Model: entries are added to a pending commit, and `flush` writes them together. Events about the commit are sent after
+//! it is written. Nothing here knows of requests or tools.
 
 use crate::host::lock;
 use becket_session::{Durability, Session};
@@ -10,22 +10,22 @@ use serde_json::Map;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// The ledger and the way to the front ends.
+/// The ledger and the channel to the front ends.
 pub(crate) struct Core {
     pub(crate) session: Arc<Mutex<Session>>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(super) events: mpsc::UnboundedSender<Event>,
-    /// Entries of the commit that is being put together.
+    /// Entries of the pending commit.
     pub(super) pending: Vec<EntryKind>,
-    /// Events that say what is in that commit: they go out when it is written.
+    /// Events about that commit; they are sent when it is written.
     pub(super) announce: Vec<Event>,
-    /// An entry could not be written at all; the turn cannot go on.
+    /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
 }
 
 impl Core {
     pub(crate) fn emit(&self, event: Event) {
-        // A front end that is gone catches up from the ledger.
+        // A front end that has disconnected can catch up from the ledger.
         let _ = self.events.send(event);
     }
 
@@ -33,12 +33,12 @@ impl Core {
         self.emit(Event::Notice { level, text });
     }
 
-    /// Adds to the commit that is being put together.
+    /// Adds an entry to the pending commit.
     pub(crate) fn push(&mut self, entry: EntryKind) {
         self.pending.push(entry);
     }
 
-    /// Writes the commit that was put together. The sequence numbers of its entries.
+    /// Writes the pending commit. Returns the sequence numbers of its entries.
     pub(crate) fn flush(&mut self, durability: Durability) -> Vec<Seq> {
         let mut seqs = Vec::new();
         if !self.pending.is_empty() {
@@ -57,17 +57,17 @@ impl Core {
         seqs
     }
 
-    /// The number that the next entry pushed will have.
+    /// The sequence number that the next added entry will get.
     pub(crate) fn next_seq(&self) -> Seq {
         Seq(lock(&self.session).last_seq().0 + self.pending.len() as u64 + 1)
     }
 
-    /// An event about the commit that is being put together.
+    /// Adds an event about the pending commit.
     pub(crate) fn announce(&mut self, event: Event) {
         self.announce.push(event);
     }
 
-    /// Appends these entries as the end of the commit under way; their sequence numbers.
+    /// Adds these entries to the pending commit and writes it. Returns their sequence numbers.
     pub(crate) fn append(&mut self, entries: Vec<EntryKind>, durability: Durability) -> Vec<Seq> {
         let count = entries.len();
         self.pending.extend(entries);
@@ -75,13 +75,13 @@ impl Core {
         seqs.split_off(seqs.len().saturating_sub(count))
     }
 
-    /// Tells people, and the ledger, what they must know.
+    /// Sends a notice to the user and records it in the ledger.
     pub(crate) fn notice(&mut self, level: NoticeLevel, text: String) {
         self.push(EntryKind::Notice { text: text.clone(), extra: Map::new() });
         self.say(level, text);
     }
 
-    /// What storage and view have to say.
+    /// Sends the notices that storage and view have collected.
     pub(crate) fn tell_notices(&mut self) {
         let notices = lock(&self.session).take_notices();
         for text in notices {

@@ -1,12 +1,11 @@
-//! The async shell around [`crate::machine`]: carries actions out and feeds their outcomes back.
+//! The async shell around [`crate::machine`]: carries out its actions and feeds their outcomes back.
 //!
-//! Model: one task owns everything that changes. It waits for the next command, for the one operation that is under way
-//! (`Op`), and for a summary that is made ahead of time, which changes nothing but a note in the ledger. Tools run
-//! inside the task, so a batch of reads costs no spawn; what blocks moves itself elsewhere. A step appends what is new
-//! and copies no history.
+//! Model: one task owns all state that changes. It waits for the next command, for the running operation (`Op`), and for a
+//! summary that is made ahead of time, which changes nothing but a note in the ledger. Tools run inside the task, so a batch
+//! of reads spawns nothing; blocking work moves itself to another thread. A step appends new entries and copies no history.
 //!
 //! Invariants:
-//! - A prompt is on disk (synced) before anything happens because of it; so is `started` before a call with side effects.
+//! - A prompt is synced to disk before anything happens because of it, and so is `started` before a call with side effects.
 //! - A call whose id is in the journal never runs again.
 //! - Before the task waits, everything that happened is in the ledger (`Core::flush`).
 //! - No lock is held across an await.
@@ -16,21 +15,21 @@
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
 //! | `start` | first entries, resume |
 //! | `reattach` | files whose content comes along with a compaction |
-//! | `rules_files` | rules files, read and sent |
-//! | `inbox` | prompts on their way into the ledger |
+//! | `rules_files` | rules files: reads and sends them |
+//! | `inbox` | prompts that wait to enter the ledger |
 //! | `request` | budget, view, sending |
 //! | `request_size` | requests that have too many bytes |
-//! | `reply` | the answer as it streams, and what becomes of it |
-//! | `source` | tools that come while the session runs |
+//! | `reply` | the streamed answer and its outcome |
+//! | `source` | tools that appear while the session runs |
 //! | `tools` | tool calls |
 //! | `subagent` | calls that are agents of their own |
 //! | `files` | files before and after a call, for undo |
 //! | `hooks` | moments at which hooks are asked, and what their answers do |
 //! | `ids` | call ids: none runs twice |
-//! | `count` | one exact count of the context, where it decides something |
-//! | `compact` | compaction and its undoing, pruning |
+//! | `count` | one exact count of the context, if a decision needs it |
+//! | `compact` | compaction, its undo, and pruning |
 //! | `summary` | the requests for a summary |
-//! | `prepare` | a summary ahead of time |
+//! | `prepare` | a summary that is made ahead of time |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
 mod compact;
@@ -89,7 +88,7 @@ use tokio::time::Instant;
 use tools::Batch;
 use undo::Want;
 
-/// Commands that may wait before a front end has to.
+/// Number of commands that can be queued before a front end has to wait.
 const COMMANDS: usize = 256;
 
 /// A front end's side of an agent.
@@ -97,7 +96,8 @@ const COMMANDS: usize = 256;
 pub struct AgentHandle {
     pub commands: mpsc::Sender<Command>,
     pub events: mpsc::UnboundedReceiver<Event>,
-    /// For pages that read it while the agent works: the lock is held for a look-up. Gone when the agent is.
+    /// The session, for pages that read it while the agent works. Hold the lock only for a look-up. It is dropped with the
+    /// agent.
     pub session: Weak<Mutex<Session>>,
 }
 
@@ -108,9 +108,9 @@ pub struct Agent {
     commands: mpsc::Receiver<Command>,
     commands_open: bool,
     op: Op,
-    /// A summary that is made ahead of time, beside the operation.
+    /// The summary that is being made ahead of time, in parallel with the operation.
     preparing: Option<Box<CompactionRun>>,
-    /// When the last preparation of this process failed.
+    /// Time at which the last preparation of this process failed.
     preparation_failed: Option<Instant>,
     core: Core,
     wire: Wire,
@@ -134,42 +134,42 @@ pub struct Agent {
     limits: Limits,
     turn: TurnSum,
     in_turn: bool,
-    /// The first entries (system prompt, tools, model) are in the ledger.
+    /// True once the first entries (system prompt, tools, model) are in the ledger.
     begun: bool,
     titled: bool,
-    /// Focus of the manual compaction that was asked for.
+    /// Focus of the requested manual compaction.
     focus: Option<String>,
     /// Size of the context before and after the compaction that just ended.
     compacted: Option<CompactedByHand>,
 }
 
-/// What a subagent has of the agent that it works for.
+/// The parts that a subagent shares with the agent that it works for.
 struct Parentage {
     limits: Limits,
-    /// Where what its calls do to files is recorded.
+    /// The recorder for the file changes of its calls.
     files: Option<Arc<files::Files>>,
 }
 
-/// What the budget needs to remember.
+/// State of the token budget.
 pub(crate) struct BudgetState {
     policy: Policy,
     meter: Meter,
     limits: becket_session::context::budget::Limits,
     governor: Governor,
-    /// System prompt and tools in base tokens; renewed when either changes.
+    /// System prompt and tools, in base tokens. Computed again when either changes.
     floor: Option<becket_session::context::compaction::Floor>,
-    /// What the context holds, by kind; begun anew like `floor`.
+    /// Tokens of the context by kind. Computed again together with `floor`.
     kinds: KindTotals,
-    /// Base tokens of the request under way.
+    /// Base tokens of the running request.
     base_sent: Tokens,
     /// Usage of the last answer, until its entries are in the view.
     report: Option<Usage>,
-    /// Below this a preparation is not thought over again.
+    /// Size of the context below which a preparation is not considered again.
     prepare_at: Tokens,
     window_noticed: bool,
 }
 
-/// The one operation under way.
+/// The running operation; there is at most one.
 enum Op {
     None,
     Reply(Box<Reply>),
@@ -177,11 +177,11 @@ enum Op {
     Compaction(Box<CompactionRun>),
     Count(count::Count),
     Restore(JoinHandle<undo::Done>),
-    /// Hooks have to answer before anything else happens: no action is performed meanwhile.
+    /// Hooks must answer first. No other action is performed meanwhile.
     Hooks(Box<hooks::HookWait>),
 }
 
-/// Why the task woke up.
+/// The reason why the task woke up.
 enum Wake {
     Command(Option<Command>),
     Deadline,
@@ -193,17 +193,17 @@ enum Wake {
     Restored(undo::Done),
     Judged(tools::Judged),
     Hooked(Vec<HookOutcome>),
-    /// Hooks that nobody waited for.
+    /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
 }
 
 impl Agent {
-    /// An agent, and its front end's side.
+    /// Creates an agent and the handle for its front end.
     pub fn new(parts: AgentParts) -> (Self, AgentHandle) {
         Self::made(parts, None)
     }
 
-    /// `above`: it is a subagent.
+    /// `above` is set for a subagent.
     fn made(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
         let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } =
             parts;
@@ -221,7 +221,7 @@ impl Agent {
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
         let own_limits = || Limits::new(settings.max_budget_usd, settings.max_tokens, settings.max_wall);
-        // The agent above has said it.
+        // The agent above has already informed the user.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
             Some(above) => (above.limits, above.files),
@@ -279,7 +279,7 @@ impl Agent {
         (agent, AgentHandle { commands: command_sender, events: event_receiver, session })
     }
 
-    /// Runs until the input has ended and nothing is left to do. Gives the session back.
+    /// Runs until the input has ended and no work is left. Returns the session.
     pub async fn run(mut self) -> Arc<Mutex<Session>> {
         self.start();
         self.session_start_hooks();
@@ -322,7 +322,7 @@ impl Agent {
     fn woke(&mut self, wake: Wake) {
         match wake {
             Wake::Command(Some(command)) => self.command(command),
-            // The front end is gone: what is under way is finished, nothing more will come.
+            // The front end is gone. Finish the running work; no more commands will come.
             Wake::Command(None) => {
                 self.commands_open = false;
                 self.settings.headless = true;
@@ -430,7 +430,7 @@ impl Agent {
             }
             Action::AskStop { sent_back } => self.stop_hooks(sent_back),
             Action::Assess => {
-                // With a count under way, the facts are told when it is there.
+                // If an exact count is started, the facts follow when it is finished.
                 if !self.count_first() {
                     let facts = self.assess();
                     self.feed(Input::Assessed(facts));
@@ -459,7 +459,7 @@ impl Agent {
             Action::CancelCompaction => {
                 self.cancel_compaction();
                 if !self.in_turn {
-                    // Nothing else tells that it is over.
+                    // No other event reports the end of the compaction.
                     self.core.emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
                 }
                 self.compaction_over(CompactionEnd::Cancelled);
@@ -474,7 +474,7 @@ impl Agent {
                 self.core.push(EntryKind::Interrupt);
             }
             Action::EndTurn(end) => self.end_turn(end),
-            // The loop sees the phase.
+            // The loop ends by the machine's phase.
             Action::Exit => {}
         }
     }
@@ -506,7 +506,7 @@ impl Agent {
             }
             (end, _) => end,
         };
-        // Headless nobody waits for the summary any more, and without more input there is no compaction for it.
+        // In a headless run no further prompt will come, so no compaction needs the summary.
         let phase = self.phase();
         if self.settings.headless || phase == Phase::Exited {
             self.give_up_preparation("the end of the turn");
@@ -529,8 +529,7 @@ impl Agent {
         }
     }
 
-    /// The sums of the turn. What is spent from here on, by a compaction by hand or a summary ahead of time, is the next
-    /// turn's.
+    /// Takes the sums of the turn. Later usage, by a manual compaction or a summary made ahead of time, counts for the next turn.
     fn take_result(&mut self, end: TurnEnd) -> TurnResult {
         let turn = &mut self.turn;
         turn.take_in_subagents(&self.limits);
@@ -553,19 +552,19 @@ impl Agent {
         result
     }
 
-    /// Before leaving: what waits for the disk gets one more chance.
+    /// Runs before the exit: tries once more to write pending entries.
     fn finish(&mut self) {
         self.give_up_preparation("the end of the session");
         self.core.pending.extend(self.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();
-        // Headless the result is out. Whoever runs the agent takes the session's last notices from the session.
+        // In a headless run the result has been emitted already, so the caller takes the last notices from the session.
         if !self.settings.headless {
             self.core.tell_notices();
         }
     }
 
-    /// Usage of one request, into the ledger and the sums.
+    /// Adds the usage of one request to the ledger and the sums.
     fn spent(
         &mut self,
         info: &becket_model::ModelInfo,
@@ -596,7 +595,7 @@ impl Agent {
         self.guard.mode().to_string()
     }
 
-    /// `Err` says why the mode stays as it is.
+    /// Sets the permission mode. `Err` says why it was not changed.
     fn set_mode(&mut self, name: &str) -> Result<(), String> {
         let mode = name.parse::<PermissionMode>()?;
         self.guard.set_mode(mode);
@@ -619,7 +618,7 @@ impl Agent {
 }
 
 impl Op {
-    /// What the operation yields next; never for [`Op::None`]. Dropping the future loses nothing.
+    /// Waits for the next result of the operation, for ever if it is [`Op::None`]. Dropping the future loses nothing.
     async fn next(&mut self) -> Wake {
         match self {
             Self::None => std::future::pending().await,
@@ -640,7 +639,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// The machine name of how a turn ended.
+/// The machine-readable name of a turn's end.
 fn end_name(end: &TurnEnd) -> String {
     match end {
         TurnEnd::Completed => "completed",
@@ -662,7 +661,7 @@ fn end_name(end: &TurnEnd) -> String {
     .to_owned()
 }
 
-/// Wall clock, for what outlives the process (the breaker of the compaction governor).
+/// Wall-clock time, for state that outlives the process (the breaker of the compaction governor).
 fn wall_clock() -> Millis {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Millis(since.map_or(0, |d| d.as_millis() as u64))

@@ -1,12 +1,12 @@
-//! A summary that is made ahead of time, beside the turn that goes on, so that the compaction need not wait for it.
+//! Makes a summary ahead of time, in parallel with the turn, so that the compaction need not wait for it.
 //!
-//! Model: one request at a time in a place of its own (`Agent::preparing`), waited for together with whatever is under way.
-//! It changes nothing but one `State` entry ([`Prepared`]), which says that it was asked for, what it covers, and what came
-//! of it. A compaction that becomes due meanwhile takes the request over and waits for it.
+//! Model: one request at a time, in `Agent::preparing`, which runs beside the current operation. It changes nothing but one
+//! `State` entry ([`Prepared`]), which records the request, the messages that it covers, and its outcome. A compaction that
+//! becomes due meanwhile takes the request over and waits for it.
 //!
-//! Invariants: at most one preparation for each compaction in force, also across restarts; the running request is not
-//! touched; an interrupt, another model, a compaction by hand, an undo and the end of the session give it up, headless also
-//! the end of the turn, and what it used until then is counted.
+//! Invariants: there is at most one preparation for each compaction, also across restarts. The turn's own request is not
+//! affected. An interrupt, another model, a manual compaction, an undo and the end of the session give the preparation up;
+//! in a headless run also the end of the turn. Its usage until then is counted.
 
 use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::{Agent, wall_clock};
@@ -17,13 +17,13 @@ use becket_types::{CompactionTrigger, Event, PreparationState, Tokens};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Growth, as a share of the usable window, after which a preparation that was not worth it is thought over again.
+/// Growth, as a share of the usable window, after which a preparation that was not worth its cost is considered again.
 const AGAIN: f64 = 0.02;
-/// So long after a preparation failed, the compaction does without the model. Later the server may work again.
+/// For this time after a preparation failed, a compaction does not ask the model. Later the server may work again.
 const FRESH: Duration = Duration::from_mins(10);
 
 impl Agent {
-    /// What the ledger knows of the preparation for the next compaction.
+    /// The ledger's record of the preparation for the next compaction.
     pub(super) fn prepared(&self) -> Option<Prepared> {
         let session = lock(&self.core.session);
         let view = session.view();
@@ -31,14 +31,14 @@ impl Agent {
         Prepared::from_state(view.state(Prepared::KEY)).filter(|prepared| prepared.cover.after == in_force)
     }
 
-    /// The preparation as a compaction takes it up. A failure counts while it is fresh, and in the process that saw it:
-    /// the summariser is not asked again then.
+    /// The preparation for a compaction to use. A failed one counts only for a short time and only in the process that saw it
+    /// fail; the summariser is then not asked again.
     pub(super) fn usable_preparation(&self) -> Option<Prepared> {
         let fresh = self.preparation_failed.is_some_and(|at| at.elapsed() <= FRESH);
         self.prepared().filter(|p| fresh || !matches!(p.outcome, PreparedOutcome::Failed { .. }))
     }
 
-    /// The request of a step is out: begins a preparation, if the window is full enough for one.
+    /// Called after a step's request was sent: begins a preparation if the window is full enough.
     pub(super) fn prepare_summary(&mut self, step: u64) {
         let policy = &self.budget.policy;
         if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
@@ -48,7 +48,7 @@ impl Agent {
         let (used, budget) = (self.used(), self.budget());
         let due = budget.threshold(share);
         let begin = budget.prepare_from(share);
-        // The first answer of a turn is often its last one: half of the way is waited for more.
+        // The first answer of a turn is often its last one, so begin only halfway between the threshold and the compaction.
         let from = if step > 1 { begin } else { Tokens(begin.0.midpoint(due.0)) };
         if used < from.max(self.budget.prepare_at) || used >= due {
             return;
@@ -57,7 +57,7 @@ impl Agent {
         self.begin_preparation();
     }
 
-    /// A turn has ended with a context for which the next prompt owes a compaction: its summary is made meanwhile.
+    /// Called at the end of a turn: if the next prompt will need a compaction, its summary is made while the user types.
     pub(super) fn prepare_for_next_prompt(&mut self) {
         let policy = &self.budget.policy;
         if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
@@ -106,7 +106,7 @@ impl Agent {
         }
     }
 
-    /// The answer to the request that is made ahead of time.
+    /// Handles the answer to the preparation's request.
     pub(super) fn preparation_came(&mut self, asked: Asked) {
         let Some(run) = self.preparing.take() else { return };
         let deadline = run.deadline;
@@ -114,7 +114,7 @@ impl Agent {
         self.preparation_step(step, deadline, tries);
     }
 
-    /// Records what became of a preparation, when this step is its end.
+    /// Records the outcome of a preparation, if this step is its end.
     pub(super) fn keep_preparation(&mut self, asked: Prepared, step: &Step, deadline: Instant) {
         let mut prepared = match step {
             Step::Prepared(prepared) => {
@@ -133,7 +133,7 @@ impl Agent {
         self.core.push(prepared.entry());
     }
 
-    /// Gives up the request that is made ahead of time; what it used is counted.
+    /// Gives up the preparation's request and counts its usage.
     pub(super) fn give_up_preparation(&mut self, why: &str) {
         let Some(run) = self.preparing.take() else { return };
         self.count_run(&run);
@@ -145,13 +145,13 @@ impl Agent {
     }
 }
 
-/// How much of the limit is used up.
+/// Time used of the limit.
 fn took(deadline: Instant) -> becket_types::Millis {
     let left = deadline.saturating_duration_since(Instant::now());
     crate::spend::millis(TIME_LIMIT.saturating_sub(left))
 }
 
-/// The next answer of a preparation; never without one.
+/// Waits for the next answer of the preparation, for ever if there is none.
 pub(super) async fn next(run: &mut Option<Box<CompactionRun>>) -> Asked {
     match run {
         Some(run) => run.next().await,

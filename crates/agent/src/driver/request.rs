@@ -1,4 +1,4 @@
-//! Before a request and its sending: facts for the machine, the budget, the view, the bytes.
+//! Prepares and sends requests: facts for the machine, the budget, the view, the bytes.
 
 use super::reply::Reply;
 use super::{Agent, Op, wall_clock};
@@ -22,36 +22,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest wait before an answer that broke is asked for again. Longer waits are the model client's, before an answer begins.
+/// Longest wait before a retry after an answer broke off. Longer waits, before an answer begins, are the model client's.
 const MAX_DELAY: Millis = Millis(60_000);
-/// Changed files that the model is told of by name.
+/// Limit on changed files that a message to the model names.
 const MAX_CHANGED: usize = 10;
-/// Refused requests that are remembered.
+/// Limit on refused requests that are remembered.
 const MAX_REFUSED: usize = 64;
 
-/// The models, and what happened to requests so far.
+/// The models, and the history of requests.
 pub(crate) struct Wire {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) summary_model: Option<Arc<dyn Model>>,
     pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
-    /// Asked for by the user; taken at the next request.
+    /// The model that the user has chosen; used from the next request on.
     switch: Option<Arc<dyn Model>>,
-    /// Hash of each model and body that was refused for good, with the refusal.
+    /// Hash of each model and body that was permanently refused, with the error.
     refused: HashMap<u64, ModelError>,
-    /// When the last request was sent: the provider's cache is warm for a while.
+    /// Time at which the last request was sent. The provider's cache stays warm for a while after it.
     last_sent: Option<Instant>,
-    /// The cache is known to be cold (resume, model switch).
+    /// True if the cache is known to be cold (resume, model switch).
     pub(crate) cold: bool,
-    /// Why the last attempt broke.
+    /// The error of the last attempt.
     pub(crate) last_error: Option<ModelError>,
-    /// Summary requests so far.
+    /// Number of summary requests so far.
     pub(crate) summaries: u64,
-    /// The request under way is the wrap-up.
+    /// True if the running request is the wrap-up.
     pub(crate) wrap_up: bool,
     pub(crate) max_output: u64,
-    /// Models whose servers needed another layout of messages: the user knows.
+    /// Models whose servers needed another layout of messages. The user has been informed of each.
     laid_out: HashSet<String>,
-    /// Requests in a row that were made smaller.
+    /// Number of requests in a row that were made smaller.
     pub(crate) smaller: u32,
 }
 
@@ -83,21 +83,21 @@ impl Wire {
         self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
     }
 
-    /// Whether the provider holds the prefix of the last request.
+    /// True if the provider probably still caches the prefix of the last request.
     pub(crate) fn is_warm(&self) -> bool {
         self.last_sent.is_some() && !self.is_cold()
     }
 }
 
 impl Agent {
-    /// Everything that happened is in the ledger, and the model that the user asked for is the one that runs.
+    /// Writes pending entries to the ledger, and switches to the model that the user has chosen.
     pub(super) fn settle_facts(&mut self) {
         self.core.flush(Durability::Buffered);
         self.report_usage();
         self.take_switch();
     }
 
-    /// What the machine must know before a request.
+    /// Collects the facts that the machine needs before a request.
     pub(super) fn assess(&mut self) -> Facts {
         self.settle_facts();
         Facts {
@@ -119,14 +119,14 @@ impl Agent {
         }
     }
 
-    /// The words for a context that is full; the governor's state is kept with it.
+    /// The message for a full context. Also records the governor's state.
     pub(super) fn full(&mut self, reason: StopReason) -> String {
         let entry = self.budget.governor.entry();
         self.core.push(entry);
         self.stop_text(reason)
     }
 
-    /// What fits into the running model, under what was learned and what the user set.
+    /// The budget of the running model, with learned limits and the user's settings.
     pub(super) fn budget(&mut self) -> Budget {
         let model = self.model();
         let info = model.info();
@@ -143,7 +143,7 @@ impl Agent {
         Budget::new(window, input, info.max_output).limited(self.budget.limits)
     }
 
-    /// Base estimate of what a request would carry now.
+    /// Base estimate of the next request, in tokens.
     pub(super) fn base_now(&mut self) -> Tokens {
         self.floor().tools + lock(&self.core.session).view().estimated_tokens()
     }
@@ -169,7 +169,8 @@ impl Agent {
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// A request was refused as too long: what that teaches is kept. A refusal for its bytes says nothing about tokens.
+    /// Called when a request was refused as too long: learns the model's limit. A refusal for too many bytes teaches nothing
+    /// about tokens.
     pub(super) fn learn_limit(&mut self, error: &ModelError) {
         if error.kind != ErrorKind::ContextOverflow {
             return;
@@ -180,8 +181,8 @@ impl Agent {
         }
     }
 
-    /// Before a turn: a learned limit under which nothing could be sent is not believed without asking again. The server may
-    /// have been started anew with a larger window; where it was not, its refusal teaches the same once more.
+    /// Called before a turn: forgets a learned limit so small that nothing could be sent. The server may have been restarted
+    /// with a larger window. If not, its next refusal teaches the same limit again.
     pub(super) fn doubt_limits(&mut self) {
         if self.budget.limits.effective().is_none() {
             return;
@@ -192,7 +193,7 @@ impl Agent {
         }
     }
 
-    /// A request was answered: limits that would have refused it were wrong.
+    /// Called when a request was answered: drops learned limits that would have refused it.
     pub(super) fn limit_worked(&mut self, usage: &Usage) {
         if self.budget.limits.worked(usage.context()) {
             self.keep_limits();
@@ -204,8 +205,8 @@ impl Agent {
         self.core.push(EntryKind::State { key: Limits::key(&self.wire.model.info().id), value });
     }
 
-    /// What the provider reported last is recorded with the turn's end. After a compaction nothing was reported yet, and that is
-    /// recorded as well.
+    /// Records the provider's last report of the context's size, at the end of a turn. After a compaction there is no report
+    /// yet, and that is recorded as well.
     pub(super) fn keep_meter(&mut self) {
         let model = &self.wire.model.info().id;
         let entry = self.budget.meter.entry(lock(&self.core.session).view(), model);
@@ -214,13 +215,13 @@ impl Agent {
         }
     }
 
-    /// What an earlier process recorded for this model.
+    /// Loads the report that an earlier process recorded for this model.
     pub(super) fn recall_meter(&mut self) {
         let kept = Meter::of_session(lock(&self.core.session).view(), &self.wire.model.info().id);
         self.budget.meter = kept.unwrap_or_default();
     }
 
-    /// `Err` says why the model stays the same.
+    /// Chooses another model for the next request. `Err` says why the model stays the same.
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
         let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
         let model = find(name)?;
@@ -230,7 +231,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Between two requests: the model that the user asked for.
+    /// Switches to the model that the user has chosen. Called between two requests.
     fn take_switch(&mut self) {
         if let Some(model) = self.wire.switch.take() {
             self.use_model(model);
@@ -243,19 +244,19 @@ impl Agent {
         lock(&self.core.session).view_mut().set_scope(scope(model.info()));
         self.wire.model = model;
         self.wire.cold = true;
-        // The answer before may not have been counted yet, and another model reported it.
+        // A report by the previous model that is not counted yet does not apply to this one.
         self.budget.report = None;
         self.budget.meter.forget();
         self.budget.limits = self.learned_limits();
         self.core.append(vec![switch], Durability::Buffered);
     }
 
-    /// A fallback model stands ready, and this error is one that another model may not have.
+    /// True if there is a fallback model and this error is one that another model may not have.
     pub(super) fn may_fall_back(&self, error: &ModelError) -> bool {
         !self.wire.fallbacks.is_empty() && reply_error::another_model_may_help(error.kind)
     }
 
-    /// Takes the next fallback model.
+    /// Switches to the next fallback model.
     pub(super) fn fall_back(&mut self) {
         let Some(model) = self.wire.fallbacks.pop_front() else { return };
         let why = self.wire.last_error.take().map_or_else(
@@ -271,7 +272,7 @@ impl Agent {
     pub(super) fn request(&mut self, step: u64, attempt: u32, wrap_up: bool) {
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).view_mut().set_calls_may_run(false);
-        // What is superseded from here on is an answer to this request, never an earlier one.
+        // From here on, only an answer to this request can be superseded, never an earlier one.
         self.ids.last_entry = None;
         self.take_in_tools();
         self.prune_if_cold();
@@ -284,7 +285,7 @@ impl Agent {
         self.wire.wrap_up = wrap_up;
         self.budget.base_sent = self.base_now();
         let prepared = self.prepare();
-        // What the view had to repair for this request is said before it goes out.
+        // Report repairs of the view for this request before it is sent.
         let media = lock(&self.core.session).view().media_due();
         self.core.pending.extend(media);
         self.core.tell_notices();
@@ -317,7 +318,8 @@ impl Agent {
         }
     }
 
-    /// Files that the model has read and somebody else changed since: it is told once, in a message of its own.
+    /// Informs the model of files that it has read and that others have changed since. Each change is reported once, in a
+    /// message of its own.
     fn tell_changed_files(&mut self) {
         let changed = self.host.watch().changed();
         if let Some(text) = self.host.watch().notice() {
@@ -344,7 +346,7 @@ impl Agent {
         self.core.synthetic(Synthetic::Reminder, lines.join("\n"), Map::new());
     }
 
-    /// What it takes to make these bytes again stands in the ledger before they go out.
+    /// Records everything that is needed to build the same bytes again, before they are sent.
     fn record_request(&mut self, prepared: &Prepared) {
         let sent = SentRequest {
             model: self.wire.model.info().id.clone(),
@@ -360,7 +362,7 @@ impl Agent {
         self.core.push(EntryKind::Request(Box::new(sent)));
     }
 
-    /// The bytes of the request as things stand.
+    /// Builds the bytes of the next request from the present view.
     pub(super) fn prepare(&mut self) -> Result<Prepared, ModelError> {
         let budget = self.budget();
         let reserve = budget.reserve().max(1);
@@ -368,7 +370,8 @@ impl Agent {
         let mut session = lock(&self.core.session);
         session.view_mut().context();
         if let Err(violation) = session.view_mut().check() {
-            // A defect of the view; the provider may still take it, and a session is never bricked by its guard.
+            // This is a defect of the view. Send the request anyway: the provider may accept it, and a check must not make a
+            // session unusable.
             self.core.say(NoticeLevel::Error, format!("The history breaks a rule of providers: {violation}"));
         }
         let stubs = session.view().tool_stubs(&self.specs);
@@ -391,7 +394,7 @@ impl Agent {
         self.wire.model.prepare(&request)
     }
 
-    /// The error with which exactly these bytes were refused before.
+    /// The error with which the same bytes were refused before, if they were.
     fn refused(&self, prepared: &Prepared) -> Option<ModelError> {
         if self.wire.refused.is_empty() {
             return None;
@@ -399,8 +402,8 @@ impl Agent {
         self.wire.refused.get(&self.request_hash(prepared)).cloned()
     }
 
-    /// A request that was refused for good is remembered by its bytes, which are the same as long as nothing was
-    /// appended; so this must come first when a request fails.
+    /// Remembers a permanently refused request by its bytes. They are the same only until something is appended, so this must
+    /// come first when a request fails.
     pub(super) fn remember_refusal(&mut self, error: &ModelError) {
         let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
         if error.retryable || !client_error {
@@ -414,7 +417,7 @@ impl Agent {
         }
     }
 
-    /// What one model refused another may take, also where both are sent the same bytes.
+    /// The hash includes the model, because another one may accept the same bytes.
     fn request_hash(&self, prepared: &Prepared) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.wire.model.info().id.hash(&mut hasher);
@@ -448,7 +451,7 @@ impl Agent {
         self.feed(Input::Broke(Break { kind, end, fallback }));
     }
 
-    /// How the turn ends if this error is final: an overflow says what fills the window.
+    /// The end of the turn if this error is final. After an overflow it says what fills the window.
     pub(super) fn broken_end(&mut self, error: &ModelError, kind: BreakKind) -> TurnEnd {
         if kind != BreakKind::Overflow {
             return reply_error::end(error, &self.wire.model.info().name);
@@ -456,14 +459,14 @@ impl Agent {
         let reason =
             if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
         if !self.budget.policy.auto_compact {
-            // The stopped state is kept: a resumed session does not run into the same wall.
+            // Record that the session has stopped, so that a resumed one does not send the same request again.
             self.owed(Need::Overflow);
         }
         let said = reply_error::sentence(&error.message);
         TurnEnd::ContextFull { breakdown: format!("{said} {}", self.full(reason)) }
     }
 
-    /// How long to wait before this attempt; announced.
+    /// The delay before this attempt. Also announces it to the user.
     fn retry_delay(&mut self, attempt: u32) -> Option<Duration> {
         let error = self.wire.last_error.take();
         if attempt == 0 {
@@ -482,7 +485,7 @@ impl Agent {
     }
 }
 
-/// Something on this machine failed.
+/// The final error for a failure on this machine.
 fn failed(message: String) -> Break {
     Break { kind: BreakKind::Final, end: TurnEnd::Failed { message }, fallback: false }
 }

@@ -1,9 +1,8 @@
-//! Rules files over the life of a session: each text is in the context once, and current.
+//! Keeps each rules file in the context once, and up to date, for the whole session.
 //!
-//! Where a text stands: rules of the working directory and above are blocks of the system prompt. A file below the working
-//! directory becomes a message when a file in its folder is touched. A compaction re-reads those files and keeps their
-//! texts in its own entry, behind the summary (see `session::context::compaction`), so the system prompt stays as the
-//! provider has cached it.
+//! Rules of the working directory and above are blocks of the system prompt. A file below the working directory becomes a
+//! message when a file in its folder is touched. A compaction re-reads those files and keeps their texts in its own entry,
+//! after the summary (see `session::context::compaction`). So the system prompt stays as the provider has cached it.
 //!
 //! All files are read again before a compaction and when a session is resumed. A block of the system prompt that changed
 //! is a new `system` entry. A nested file that changed while a process was away is sent again, marked as changed.
@@ -29,13 +28,13 @@ const GONE: &str = "The file is gone from disk. Its rules no longer apply.";
 /// The rules files that the model was given.
 #[derive(Debug, Default)]
 pub(crate) struct KnownRules {
-    /// Folders below the working directory that were looked at.
+    /// Folders below the working directory that have been searched.
     seen: HashSet<PathBuf>,
     /// Rules found there, in the order in which they were found, with the text that was sent last.
     below: Vec<SystemItem>,
     /// Texts of the system prompt and of `below`.
     standing: Standing,
-    /// The first turn of this process has begun.
+    /// True once the first turn of this process has begun.
     pub(super) resumed: bool,
 }
 
@@ -75,7 +74,7 @@ impl Agent {
             self.tell_rules(fresh.notices);
             self.budget.floor = None;
             self.budget.kinds = KindTotals::default();
-            // The provider's cache begins with these blocks.
+            // The provider's cached prefix begins with these blocks, so it is lost.
             self.wire.cold = true;
             self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
         }
@@ -93,7 +92,7 @@ impl Agent {
         nested
     }
 
-    /// A session is resumed: the model is told of rules that changed meanwhile.
+    /// Called when a session is resumed: sends the model the rules that have changed meanwhile.
     pub(super) fn renew_rules(&mut self) {
         let Rules { items, notices, .. } = self.reread_rules();
         let gone: Vec<SystemItem> = gone(&self.rules.below, &items).cloned().collect();
@@ -112,10 +111,10 @@ impl Agent {
         }
     }
 
-    /// A compaction begins: the rules below the working directory that it keeps, read from their files.
+    /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their files.
     pub(super) fn rules_to_keep(&mut self) -> Vec<SystemItem> {
         if !self.rules.resumed {
-            // A resumed session that is compacted before its first turn.
+            // The session was resumed, and is compacted before its first turn.
             self.recall_rules();
         }
         let Rules { items, notices, .. } = self.reread_rules();
@@ -134,7 +133,7 @@ impl Agent {
         items
     }
 
-    /// The rules below the working directory are those that the view shows.
+    /// Loads the rules below the working directory from the view.
     pub(super) fn recall_rules(&mut self) {
         let session = lock(&self.core.session);
         let view = session.view();
@@ -160,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// Files were touched: rules in their folders go to the model, each text once.
+    /// Called when files were touched: sends the rules in their folders to the model, each text once.
     pub(super) fn rules_below(&mut self, touched: &[PathBuf]) {
         let cwd = self.settings.environment.cwd.clone();
         for path in touched {
@@ -207,7 +206,7 @@ fn send_rules(core: &mut Core, path: String, text: String) {
     core.synthetic(Synthetic::Rules, text, extra);
 }
 
-/// Rules that the model has and that are on disk no longer.
+/// Rules that the model was given but whose files no longer exist.
 fn gone<'a>(given: &'a [SystemItem], now: &'a [SystemItem]) -> impl Iterator<Item = &'a SystemItem> {
     given.iter().filter(|item| !item.text.ends_with(GONE) && now.iter().all(|fresh| fresh.path != item.path))
 }

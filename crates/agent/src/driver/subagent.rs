@@ -1,15 +1,16 @@
-//! Subagents at work: a call of `task` is an agent of its own, run inside the call's future.
+//! Runs subagents: a call of `task` is an agent of its own, which runs inside the call's future.
 //!
-//! Model: the subagent gets a session of its own, linked to this one, the tools but `task`, a copy of the guard as it
-//! stands, and the limits that this agent has left, counted in one sum. Its events go to the front ends inside
-//! [`Event::Subagent`], but for what only streams and for notes of little weight; what a person decides for it comes back by [`Command::ToSubagent`].
+//! Model: the subagent gets a session of its own that is linked to this one, all tools except `task`, a copy of the present
+//! guard, and the remaining limits of this agent, which both share. Its events go to the front ends inside
+//! [`Event::Subagent`], except streamed deltas and minor notes. A person's decisions for it arrive by
+//! [`Command::ToSubagent`].
 //!
 //! Invariants:
-//! - It may do nothing that this agent may not: the guard is a copy, a mode set here is set there (a kind that only reads
-//!   stays in `plan`), and what is allowed there for the session is allowed here too.
-//! - It ends before its call does: interrupted when the call is, dropped when the call is given up.
-//! - What its calls do to files is recorded in this session, so that an undo of the turn takes it back.
-//! - How it ended is in the result: only one that completed is no error.
+//! - A subagent may do nothing that this agent may not. Its guard is a copy. A mode that is set here is set there too (a
+//!   kind that only reads stays in `plan`). A rule that is allowed there for the session is allowed here too.
+//! - It ends before its call does: it is interrupted with the call, and dropped when the call is given up.
+//! - Its changes to files are recorded in this session, so that an undo of the turn reverts them.
+//! - The result says how it ended. Every end except completion is an error.
 
 use super::{Agent, Parentage};
 use crate::host::lock;
@@ -29,20 +30,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
-/// Calls that a report lists.
+/// Limit on the calls that a report lists.
 const MAX_CALLS: usize = 200;
-/// Bytes of a call's subject in it.
+/// Limit on a call's subject in the report, in bytes.
 const MAX_SUBJECT: usize = 200;
 
-/// A subagent at work, seen from the agent that it works for.
+/// The agent's handle on a running subagent.
 struct Running {
     commands: mpsc::Sender<Command>,
     follows_mode: bool,
-    /// The rule that each open question of it offers.
+    /// The rule that each of its open questions offers.
     offers: Arc<Mutex<HashMap<CallId, String>>>,
 }
 
-/// The subagents at work, by the call that they work for.
+/// The running subagents, by the call that they work for.
 #[derive(Default)]
 pub(crate) struct Subagents(HashMap<CallId, Running>);
 
@@ -55,19 +56,19 @@ impl Subagents {
         !self.0.is_empty()
     }
 
-    /// Nobody is there any more to ask: they learn it by the end of their commands.
+    /// Called when no person is left to ask. Closes the subagents' commands, from which they learn it.
     pub(super) fn nobody_decides(&mut self) {
         self.0.clear();
     }
 
     pub(super) fn set_mode(&self, mode: PermissionMode) {
         for running in self.0.values().filter(|running| running.follows_mode) {
-            // One that has ended, or is flooded by its own commands, has the mode it began with.
+            // This fails for a subagent that has ended or whose queue is full; the latter keeps its present mode.
             let _ = running.commands.try_send(Command::SetMode { mode: mode.to_string() });
         }
     }
 
-    /// Withdraws a rule from the copies that running subagents have. One that is flooded by its own commands keeps it to its end.
+    /// Withdraws a rule from running subagents' copies of the guard. A subagent whose queue is full keeps the rule.
     pub(super) fn revoke(&self, rule: &str) {
         for running in self.0.values() {
             let _ = running.commands.try_send(Command::Revoke { rule: rule.to_owned() });
@@ -132,7 +133,7 @@ impl Agent {
             mode: DeliveryMode::Queue,
             client_id: None,
         };
-        // The channel is new and has room.
+        // The channel is new, so it has room.
         for command in [Command::Prompt(prompt), Command::EndInput] {
             let _ = handle.commands.try_send(command);
         }
@@ -153,7 +154,7 @@ impl Agent {
         Ok((id, watched.run(agent, handle.events).boxed()))
     }
 
-    /// The model that its kind names; where it cannot be had, that of this agent, and people are told.
+    /// The model that the subagent's kind names. If it is not available, this agent's model is used and the user gets a notice.
     fn subagent_model(&self, task: &Task) -> Arc<dyn Model> {
         let (Some(name), Some(find)) = (&task.kind.model, &self.find_model) else { return self.model() };
         find(name).unwrap_or_else(|error| {
@@ -178,7 +179,7 @@ impl Agent {
     fn subagent_settings(&self, task: &Task) -> AgentSettings {
         let silent = task.kind.read_only && self.guard.mode() == PermissionMode::DontAsk;
         let mut settings = AgentSettings {
-            // Its mode is `plan`, which asks where this agent's denies.
+            // Its mode is `plan`, which asks in cases where this agent's mode denies.
             headless: self.settings.headless || silent,
             asks_host: self.settings.asks_host && !silent,
             resumed: false,
@@ -196,7 +197,7 @@ impl Agent {
         settings
     }
 
-    /// What a front end wants of a subagent.
+    /// Passes a front end's command on to a subagent.
     pub(super) fn pass_to_subagent(&mut self, call: &CallId, command: Command) {
         let Some(running) = self.subagents.0.get(call) else { return };
         let mut granted = None;
@@ -218,18 +219,18 @@ impl Agent {
     }
 }
 
-/// A subagent's run as its call sees it.
+/// A subagent's run, from the view of its call.
 struct Watched {
     task: Task,
     session: SessionId,
     env: ToolEnv,
-    /// Weak: when nobody is there any more to decide, the subagent sees its commands end.
+    /// Weak, so that the subagent's commands end when no person is left to decide.
     commands: mpsc::WeakSender<Command>,
     events: mpsc::UnboundedSender<Event>,
     offers: Arc<Mutex<HashMap<CallId, String>>>,
 }
 
-/// What is gathered while it runs.
+/// Facts that are collected during the run.
 #[derive(Default)]
 struct Gathered {
     calls: Vec<(CallId, SubagentCall)>,
@@ -287,7 +288,7 @@ impl Watched {
                     }
                 }
                 for change in changes {
-                    // The last word on a path counts.
+                    // The last change of a path counts.
                     gathered.changes.retain(|known| known.path != change.path);
                     gathered.changes.push(change.clone());
                 }
@@ -350,7 +351,7 @@ impl Gathered {
     fn ended(&mut self, id: &CallId, name: &str, failed: bool) {
         match self.calls.iter_mut().rev().find(|(known, _)| known == id) {
             Some((_, call)) => call.failed = failed,
-            // It was refused before it started.
+            // The call was refused before it started.
             None if failed => {
                 self.call(id, name, "");
                 self.ended(id, name, true);
@@ -360,7 +361,7 @@ impl Gathered {
     }
 }
 
-/// Why a turn is no answer, and whether it was interrupted.
+/// Returns the reason if the turn ended without an answer, and true if it was interrupted.
 fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
     let why = match &result.end {
         TurnEnd::Completed if is_blank(&result.text) => "it ended without an answer".to_owned(),

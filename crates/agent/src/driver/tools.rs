@@ -1,13 +1,13 @@
-//! Tool calls of one answer: checked, permitted, run, and each given exactly one result.
+//! Runs the tool calls of one answer: checks them, asks for permission, and gives each exactly one result.
 //!
-//! Order: calls are taken up in the model's order. Read-only ones run side by side, at most [`SIDE_BY_SIDE`]; any other
-//! waits for all before it and runs alone, so writes to one path, and reads after writes, keep their order. Results go
-//! into the ledger in the order of the calls.
+//! Order: calls start in the model's order. Read-only calls run in parallel, at most [`SIDE_BY_SIDE`]. Any other call waits
+//! for all calls before it and runs alone, so writes to one path, and reads after writes, keep their order. Results enter
+//! the ledger in the order of the calls.
 //!
-//! Journal: `intended` for every call that may run, `started` before it runs (synced when it has side effects),
-//! `finished` with its result in one commit. Whatever happens to a call, its result says so.
+//! Journal: `intended` for every call that may run, `started` before it runs (synced if it has side effects), `finished`
+//! with its result in one commit. The result of a call says what happened to it in every case.
 //!
-//! `batch` holds the calls under way, `outcome` says what a call came to.
+//! `batch` holds the running calls, `outcome` runs one call and words its result.
 
 use super::files::Touch;
 use super::{Agent, Op};
@@ -44,12 +44,12 @@ use outcome::{
     permission, refused_hosts, result_message, run, secrets_in, subject,
 };
 
-/// Read-only calls that run at the same time.
+/// Limit on read-only calls that run at the same time.
 const SIDE_BY_SIDE: usize = 8;
-/// How long a cancelled tool may take to say what it did.
+/// Time that a cancelled tool has to report what it has done.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What became of a call that was taken up.
+/// The state of the next call after an attempt to start it.
 enum Taken {
     Running {
         alone: bool,
@@ -67,11 +67,11 @@ impl Agent {
         self.advance();
     }
 
-    /// Takes up as many calls as may run now, writes the results that are there, and ends the batch when all are.
+    /// Starts all calls that may run now, writes the results that are ready, and ends the batch when all are written.
     fn advance(&mut self) {
         let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
         let mut synced = Durability::Buffered;
-        // A question about a result comes before one about a later call.
+        // Ask about a result before asking about a later call.
         self.waits_for_secrets(&mut batch);
         while batch.next < batch.slots.len() && !batch.asks_secrets {
             match self.take_up(&mut batch) {
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// The next call: checks, permission, start.
+    /// Checks the next call, asks for permission, and starts it.
     fn take_up(&mut self, batch: &mut Batch) -> Taken {
         let index = batch.next;
         let (running, alone) = (batch.running.len(), batch.alone);
@@ -165,8 +165,8 @@ impl Agent {
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
-                // Nobody is asked about a call that cannot work. Its error may quote the files, so the model gets it only if
-                // it may read them.
+                // Do not ask for permission for a call that cannot work. Its error may quote files, so the model gets it only
+                // if it may read them.
                 if self.may_read_all(&access)
                     && let Some(why) = tool.refusal(&slot.call.input, &env)
                 {
@@ -194,7 +194,7 @@ impl Agent {
         self.launch(batch, index, (tool, env, access), Vec::new())
     }
 
-    /// Everything that can be wrong with a call before permission matters. The decision says how it runs.
+    /// Makes all checks of a call that come before permission. Returns the tool, its environment and the access that it needs.
     fn check(
         &self,
         call: &Call,
@@ -220,7 +220,7 @@ impl Agent {
             sandbox: SandboxLevel::Off,
         };
         let access = tool.access(&call.input, &env)?;
-        // The model saw a mark in place of a secret; what it writes would put the mark where the secret is.
+        // The model saw a mask in place of a secret. Writing it would replace the secret by the mask.
         if self.settings.secrets != SecretOutputs::Send
             && !access.is_read_only()
             && let Some(kind) = masked_in(&call.input)
@@ -232,7 +232,7 @@ impl Agent {
     }
 
     /// Starts a permitted call. It is not polled before its journal entry is written.
-    /// `rejected`: hunks of its preview that it runs without.
+    /// `rejected` are the hunks of its preview that the user has left out.
     fn launch(
         &mut self,
         batch: &mut Batch,
@@ -309,7 +309,7 @@ impl Agent {
         slot.refuse(format!("Permission denied, not run: {reason}."));
     }
 
-    /// The answer to a question for permission.
+    /// Handles the answer to a question for permission.
     pub(super) fn decided(&mut self, id: &CallId, decision: Decision) {
         let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
         if batch.asks_secrets {
@@ -343,7 +343,7 @@ impl Agent {
                     {
                         self.grant(&rule);
                     }
-                    // What was shown is what runs: the call is checked again and must touch the same.
+                    // The user has decided about the access that was shown, so check the call again: it must need the same access.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, mut env, now)) if now == access => {
                             env.variables = self.guard.variables(&access);
@@ -360,7 +360,7 @@ impl Agent {
                         }
                         Err(why) => slot.refuse(why),
                     }
-                    // A session-wide permission is on disk like any start with side effects.
+                    // A session-wide permission is synced to disk, like the start of any call with side effects.
                     self.core.flush(Durability::Synced);
                 }
             }
@@ -393,7 +393,7 @@ impl Agent {
         self.core.flush(Durability::Synced);
     }
 
-    /// Denies what a rule matches until the session ends, as a program decided.
+    /// Denies calls that match the rule until the session ends. A program has decided this.
     pub(super) fn forbid(&mut self, rule: &str) {
         if let Err(error) = self.guard.deny_for_session(rule) {
             self.core
@@ -401,7 +401,7 @@ impl Agent {
         }
     }
 
-    /// True if each path could be read without a question.
+    /// True if each path may be read without asking.
     fn may_read_all(&self, access: &Access) -> bool {
         access.paths.iter().all(|path| {
             let input = json!({ "path": path });
@@ -409,7 +409,7 @@ impl Agent {
         })
     }
 
-    /// Allows what a rule matches until the session ends, as a person decided.
+    /// Allows calls that match the rule until the session ends. A person has decided this.
     pub(super) fn grant(&mut self, rule: &str) {
         match self.guard.allow_for_session(rule) {
             Ok(()) => self.tell_grants(),
@@ -420,7 +420,7 @@ impl Agent {
         }
     }
 
-    /// Withdraws a rule that a person allowed. Calls that run already are not stopped.
+    /// Withdraws a rule that a person has allowed. Running calls are not stopped.
     pub(super) fn revoke(&mut self, rule: &str) {
         let text = if self.guard.revoke(rule) {
             format!("No longer allowed without asking: {rule}")
@@ -437,7 +437,7 @@ impl Agent {
         self.core.emit(Event::Grants { rules });
     }
 
-    /// The front end is gone: a question that is open is answered with no.
+    /// Called when the front end is gone: answers open questions with no.
     pub(super) fn nobody_decides(&mut self) {
         self.subagents.nobody_decides();
         let Op::Tools(batch) = &self.op else { return };
@@ -479,10 +479,10 @@ impl Agent {
         self.advance();
     }
 
-    /// Cancels what runs; what has not begun does not begin. Asked a second time, it waits no longer.
+    /// Cancels the running calls and starts no others. A second request does not wait for them any longer.
     pub(super) fn cancel_tools(&mut self) {
         let Op::Tools(batch) = &mut self.op else { return };
-        // A subagent gives its own calls their time.
+        // A subagent itself waits for its own calls, so it gets twice the time.
         let calm = if self.subagents.any() { 2 * GRACE } else { GRACE };
         let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
@@ -502,7 +502,7 @@ impl Agent {
         self.advance();
     }
 
-    /// Results in the order of the calls, as far as they are there, in one commit.
+    /// Writes the results that are ready, in the order of the calls, in one commit.
     fn write_results(&mut self, batch: &mut Batch) {
         let (state, mut reads) = self.host.drain();
         for entry in state {
@@ -518,7 +518,7 @@ impl Agent {
                 && let Some(kinds) = mask_secrets(&mut output)
             {
                 let name = &slot.call.name;
-                // A person who has just decided it needs no line about it.
+                // A person who has just decided this needs no notice.
                 if slot.send_secrets.is_none() {
                     self.core.say(
                         NoticeLevel::Warning,
@@ -545,7 +545,7 @@ impl Agent {
         self.core.flush(Durability::Buffered);
     }
 
-    /// True while the next result waits for the person to say whether its secrets may be sent. Asks when it is time to.
+    /// True while the next result waits for the person's decision about its secrets. Asks the question when it is its turn.
     fn waits_for_secrets(&mut self, batch: &mut Batch) -> bool {
         if batch.asks_secrets || self.settings.headless || self.settings.secrets != SecretOutputs::Ask {
             return batch.asks_secrets;
@@ -556,7 +556,7 @@ impl Agent {
         if batch.cancel.is_cancelled() {
             return false;
         }
-        // One question at a time: the open one is about another call.
+        // Ask one question at a time; the open one is about another call.
         if batch.asks_permission() {
             return true;
         }
@@ -575,7 +575,7 @@ impl Agent {
         true
     }
 
-    /// The answer to the question whether secrets in an output may be sent.
+    /// Handles the answer to the question whether secrets in an output may be sent.
     fn decided_secrets(&mut self, batch: &mut Batch, id: &CallId, decision: &Decision) {
         let Some(slot) = batch.slots.get_mut(batch.written).filter(|slot| slot.call.id == *id) else {
             return;

@@ -1,8 +1,8 @@
-//! Undo, redo, rewind, and changes of the context by hand while the session is open: a plan is shown, and done when it is
-//! confirmed.
+//! Undo, redo, rewind, and manual changes of the context in an open session: shows a plan, and carries it out when the user
+//! confirms it.
 //!
-//! Only between turns. Looking and doing run on the blocking pool, as the operation under way: a prompt that comes
-//! meanwhile waits. A plan holds until another one is made, a turn begins or the context is compacted.
+//! Runs only between turns. Planning and carrying out run on the blocking pool as the current operation, so a prompt that
+//! comes meanwhile waits. A plan is valid until another one is made, a turn begins, or the context is compacted.
 
 use super::files::Files;
 use super::{Agent, Op};
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 const NOTHING_TO_UNDO: &str =
     "Nothing to undo: no call of this session changed files that is not undone already.";
 
-/// What a front end asked for.
+/// A request of a front end.
 #[derive(Clone, Debug)]
 pub(super) enum Want {
     Undo,
@@ -33,7 +33,7 @@ pub(super) enum Want {
         what: RewindWhat,
     },
     Change(ContextChange),
-    /// A compaction that was worked out, to be looked at.
+    /// Show a planned compaction.
     Show(Box<Outcome>),
     Edit {
         plan: u64,
@@ -46,20 +46,20 @@ pub(super) enum Want {
     },
 }
 
-/// A plan that was shown.
+/// A plan that was shown to the user.
 struct Planned {
     draft: Draft,
     reach: Option<Reach>,
 }
 
-/// The plan that was shown last.
+/// The plan that was shown last, by kind.
 enum Shown {
     Back(Box<Planned>),
     Change(Box<Edit>),
     Compaction(Box<Outcome>),
 }
 
-/// What is asked for, and what was shown last.
+/// The pending request, and the plan that was shown last.
 #[derive(Default)]
 pub(crate) struct Undoing {
     want: Option<Want>,
@@ -69,29 +69,29 @@ pub(crate) struct Undoing {
 }
 
 impl Undoing {
-    /// A plan that was shown does not hold any more.
+    /// Invalidates the plan that was shown.
     pub(super) fn forget(&mut self) {
         self.planned = None;
     }
 }
 
-/// What came of it.
+/// The result of a request.
 pub(super) enum Done {
     Planned(Planning),
     CarriedOut(Box<UndoOutcome>, Option<FileChanges>),
     Change(Result<Box<Edit>, Refused>),
     Changed(String),
     Compaction(Box<Outcome>, Box<CompactionPlan>),
-    /// The compaction of this entry counts again.
+    /// The compaction of this entry is in force again.
     Redone(Seq),
     Nothing(&'static str),
     Failed(String),
 }
 
-/// A plan, or why there is none.
+/// A plan, or the reason why there is none.
 pub(super) struct Planning(Result<Box<Planned>, &'static str>);
 
-/// What the blocking pool needs.
+/// The data that work on the blocking pool needs.
 struct Around {
     session: Arc<Mutex<Session>>,
     files: Option<Arc<Files>>,
@@ -99,7 +99,7 @@ struct Around {
     prices: Option<Prices>,
 }
 
-/// The end of the task; a panic in it is a failure.
+/// Waits for the end of the task. A panic in it becomes a failure.
 pub(super) async fn next(task: &mut JoinHandle<Done>) -> Done {
     task.await.unwrap_or_else(|error| Done::Failed(error.to_string()))
 }
@@ -126,7 +126,7 @@ impl Agent {
         self.feed(Input::Restore);
     }
 
-    /// Starts what was asked for.
+    /// Starts the pending request.
     pub(super) fn restore(&mut self) {
         let Some(want) = self.undoing.want.take() else { return self.feed(Input::Restored) };
         let planned = self.undoing.planned.take();
@@ -219,7 +219,7 @@ impl Agent {
         self.feed(Input::Restored);
     }
 
-    /// What was derived from the conversation is derived anew.
+    /// Resets all state that was derived from the conversation, because earlier messages were changed or removed.
     fn conversation_went_back(&mut self, why: &str) {
         self.give_up_preparation(why);
         self.budget.meter.forget();
@@ -229,7 +229,8 @@ impl Agent {
     }
 }
 
-/// With the person's summary, or as it was and why.
+/// Replaces the summary by the person's. If that is not possible, the outcome keeps its summary and gets a notice with the
+/// reason.
 fn with_summary(outcome: Box<Outcome>, summary: &str) -> Box<Outcome> {
     match outcome.edited(summary) {
         Some(edited) => Box::new(edited),
@@ -252,7 +253,7 @@ impl Around {
         Done::Change(edit::plan(session.view_mut(), &entries, change, self.prices).map(Box::new))
     }
 
-    /// What the compaction would do, on a copy.
+    /// Shows the effect of the compaction, on a copy of the view.
     fn show(&self, outcome: Box<Outcome>) -> Done {
         let session = lock(&self.session);
         match session.entries() {
@@ -280,7 +281,7 @@ impl Around {
         }
     }
 
-    /// No turn and no compaction came since the plan, so what it names is as it was.
+    /// Carries out a planned change. No turn and no compaction came after the plan, so the messages that it names still exist.
     fn change(&self, edit: Edit) -> Done {
         let mut session = lock(&self.session);
         let text = edit.plan.what.clone();

@@ -53,7 +53,7 @@ fn compactions(entries: &[EntryKind]) -> Vec<&Compaction> {
         .collect()
 }
 
-/// What became of the preparations, in order.
+/// The outcomes of the preparations, in order.
 fn outcomes(entries: &[EntryKind]) -> Vec<&'static str> {
     let state = |e: &EntryKind| match e {
         EntryKind::State { key, value } if key == Prepared::KEY => Prepared::from_state(Some(value)),

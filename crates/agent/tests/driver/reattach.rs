@@ -58,7 +58,7 @@ async fn read_files_come_along_and_need_no_second_read() {
     assert!(told.contains("c.rs: gone from disk"), "{told}");
     assert!(told.contains("blob.bin: not attached, because it is not UTF-8 text"), "{told}");
 
-    // What edits compare with is the hash of what came along; also in the next process.
+    // An edit is compared with the hash of the attached content, also in the next process.
     let a = cwd.join("a.rs");
     let known = vec![bash("k", &format!("known {}", a.display())), say("ok")];
     let mut setup = rig.again(replies(vec![], 4)).await;

@@ -92,7 +92,7 @@ async fn an_answer_to_more_than_the_limit_ends_the_limit() {
     assert_eq!(after, Some(json!({"named": null, "refused": null})));
 }
 
-/// A local server that was started anew with a larger window, and a window that the user sets.
+/// Two cases: a local server that was restarted with a larger window, and a window that the user sets.
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
     for (limit, set) in [(3_000, None), (9_000, Some(200_000))] {
@@ -115,7 +115,7 @@ async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
         if set.is_some() {
             continue;
         }
-        // What is refused in this run is learned in this run.
+        // A refusal in this run teaches the limit again.
         rig.turn("more").await;
         let session = rig.end().await;
         let after = session.lock().unwrap().view().state("limits:test/one").cloned().unwrap();

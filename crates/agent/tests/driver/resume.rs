@@ -1,4 +1,4 @@
-//! What a dead process left: calls at each state of the journal, prompts in the inbox, rules that changed.
+//! Resuming after a process died: calls in each state of the journal, prompts in the inbox, rules that changed.
 
 use crate::support::*;
 use becket_types::{

@@ -66,7 +66,7 @@ async fn it_works_in_a_context_of_its_own_and_its_last_words_are_the_result() {
     let result = rig.turn("the big job").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "thanks"));
 
-    // What it saw: its task and nothing else; what the agent saw of it: its last words.
+    // The subagent saw its task and nothing else; the agent saw the subagent's last words.
     let seen = rig.model.turns();
     assert_eq!(seen[1].lines().last().unwrap(), "user: look for x");
     assert!(!seen[1].lines().iter().any(|line| line.contains("the big job")));
@@ -79,7 +79,7 @@ async fn it_works_in_a_context_of_its_own_and_its_last_words_are_the_result() {
     assert_eq!(seen[3].last(), "result t: x is in a:1");
     assert_eq!(seen[3].lines().len(), seen[0].lines().len() + 2);
 
-    // What is told of it.
+    // The report and the events describe the subagent's run.
     let report = report(&rig, "t");
     assert_eq!((report.agent.as_str(), report.description.as_str()), ("general", "do look for x"));
     assert_eq!(report.steps, 2);

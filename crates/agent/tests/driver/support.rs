@@ -242,7 +242,7 @@ fn events(reply: Reply, input: u64) -> BoxStream<'static, Result<ModelEvent, Mod
     }
 }
 
-/// What the tools did, and how they are steered.
+/// Records the calls that the test tools ran, and holds the signals by which tests steer them.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) ran: Mutex<Vec<String>>,

@@ -215,7 +215,7 @@ async fn an_inline_image_becomes_a_blob_before_the_ledger_sees_it() {
     let parts = vec![image, Part::text("what is it?")];
     rig.send(Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })).await;
     rig.finished().await;
-    // These are the bytes of no image: the model is shown a line instead, and the user is told.
+    // These bytes are no image, so the model gets a line of text instead, and the user gets a notice.
     let told = |event: &Event| matches!(event, Event::Notice { text, .. } if text.contains("cannot be shown to the model"));
     assert!(rig.log.iter().any(told));
     let sent = rig.model.turns()[0].context.messages[0].message.parts[0].clone();

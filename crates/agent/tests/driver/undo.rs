@@ -41,7 +41,7 @@ impl Rig {
         }
     }
 
-    /// What is answered to a command that nothing can be done for.
+    /// Sends a command that cannot be carried out and returns the notice.
     async fn told(&mut self, command: Command) -> (NoticeLevel, String) {
         self.send(command).await;
         let told =

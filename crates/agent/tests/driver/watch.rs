@@ -1,4 +1,4 @@
-//! Files in play that somebody else changes: the model is told once, before its next request, and never of its own doing.
+//! Files in use that others change: the model is informed once, before its next request, and never of its own changes.
 
 use crate::support::*;
 use becket_agent::watch::Watching;

@@ -1,4 +1,4 @@
-//! What a call came to, in words for the model and for the journal: run to an output, whatever happens.
+//! Runs one call to an output in every case, and words the outcome for the model and for the journal.
 //!
 //! Order and permission are decided in [`super`].
 
@@ -23,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 /// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
 const MAX_LIVE: usize = 1 << 20;
 const MAX_PARTIAL: usize = 16 * 1024;
-/// The reason of a decision in the ledger, in bytes.
+/// Longest reason of a decision in the ledger, in bytes.
 const MAX_REASON: usize = 500;
-/// The rule of a decision in the ledger, in bytes. A rule may hold a whole command.
+/// Longest rule of a decision in the ledger, in bytes. A rule may contain a whole command.
 const MAX_RULE: usize = 2_000;
-/// Shorter times of calls are neither kept nor shown.
+/// Shortest time of a call that is recorded and shown.
 const SHOWN_TIME: Duration = Duration::from_millis(10);
-/// Refused connections of one command that get an entry each.
+/// Limit on refused connections of one command that get an entry each.
 const MAX_REFUSED: usize = 20;
 
 impl Core {
-    /// Live output of a call: to the front ends, and its end kept for an interrupt.
+    /// Handles live output of a call: sends it to the front ends, and keeps its end in case of an interrupt.
     pub(super) fn progress(
         &self,
         call_id: CallId,
@@ -58,7 +58,7 @@ impl Core {
     }
 }
 
-/// A call of a tool; `rejected`: hunks of its preview that it runs without.
+/// Calls a tool. `rejected` are the hunks of its preview that the user has left out.
 pub(super) fn called(
     tool: Arc<dyn Tool>,
     input: Value,
@@ -75,7 +75,7 @@ pub(super) fn called(
     call.boxed()
 }
 
-/// Runs a call to an output, whatever happens: a panic and a timeout are outputs too.
+/// Runs a call to an output in every case: a panic and a timeout become outputs too.
 pub(super) async fn run(
     call: BoxFuture<'static, ToolOutput>,
     cancel: CancellationToken,
@@ -130,7 +130,7 @@ pub(super) fn not_run(why: NotRun) -> &'static str {
     }
 }
 
-/// What the model is told of arguments that are no JSON object.
+/// The error for the model if a call's arguments are no JSON object.
 pub(super) fn invalid_arguments(text: &str) -> String {
     let what = match serde_json::from_str::<Value>(text) {
         Ok(_) => "they are not a JSON object".to_owned(),
@@ -141,7 +141,7 @@ pub(super) fn invalid_arguments(text: &str) -> String {
     format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{more}")
 }
 
-/// One line for people and for the summary.
+/// The subject of a call in one line, for people and for the summary.
 pub(super) fn subject(access: &Access, env: &ToolEnv) -> Option<String> {
     let line = match (&access.command, access.paths.first(), &access.subject) {
         (Some(command), ..) => command.clone(),
@@ -198,7 +198,7 @@ pub(super) fn refused_hosts(slot: &Slot, output: &ToolOutput) -> Vec<EntryKind> 
 /// session again.
 pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, time: Duration) -> Value {
     let mut result = Map::new();
-    // So that a resumed session shows how long its calls took. Shorter times are not shown.
+    // A resumed session shows the times of its calls, so record them. Shorter times are not shown.
     if time >= SHOWN_TIME {
         result.insert("millis".to_owned(), Value::from(time.as_millis() as u64));
     }
