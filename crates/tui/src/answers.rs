@@ -36,6 +36,7 @@ enum Quiet {
     Over,
 }
 
+/// State of the list: the cursor, the keyboard focus, and the time in which the question is read.
 #[derive(Debug, Default)]
 pub struct AnswerList {
     cursor: usize,
@@ -60,6 +61,7 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Creates an answer that can be chosen.
     pub fn new(long: impl Into<String>, short: impl Into<String>) -> Self {
         Self { long: long.into(), short: short.into(), enabled: true }
     }
@@ -85,6 +87,7 @@ impl AnswerList {
         Self { focused: true, reading: Quiet::Over, ..Self::default() }
     }
 
+    /// True if the list has the keyboard, not the composer.
     pub fn is_focused(&self) -> bool {
         self.focused
     }

@@ -56,6 +56,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
+    /// True while a turn runs.
     pub fn is_working(&self) -> bool {
         self.working
     }

@@ -129,6 +129,7 @@ pub enum Said {
 }
 
 impl Said {
+    /// Classifies a submitted text. A text with images is always a task.
     pub fn of(prompt: &Prompt) -> Self {
         let text = prompt.text.trim();
         if !prompt.images.is_empty() {

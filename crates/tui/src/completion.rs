@@ -17,6 +17,7 @@ use ratatui::layout::Rect;
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// The menu of completions, and the lists it is made from.
 #[derive(Debug, Default)]
 pub struct Completion {
     target: Option<Target>,
@@ -65,10 +66,12 @@ impl Completion {
         Self { by_purpose: true, ..Self::default() }
     }
 
+    /// True if the menu is shown.
     pub fn is_open(&self) -> bool {
         self.menu.is_open()
     }
 
+    /// Closes the menu.
     pub fn close(&mut self) {
         self.menu.close();
         self.target = None;
@@ -232,6 +235,7 @@ impl Completion {
         Choice::Put { range: target.range, text, run }
     }
 
+    /// Draws the menu over the lowest rows of `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         self.menu.draw(frame, area, theme);
     }

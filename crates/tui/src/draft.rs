@@ -8,6 +8,7 @@ use crate::input::{Effect, Request, Timer};
 /// Delay between a change and saving, in milliseconds.
 const LATER: u64 = 1_000;
 
+/// State of saving the draft.
 #[derive(Debug, Default)]
 pub struct Draft {
     waiting: bool,

@@ -40,7 +40,7 @@ type Runs = Box<[(usize, Class)]>;
 pub struct Code {
     /// Name or file extension of the language.
     language: String,
-    /// The code as it is shown; every line ends with `\n`.
+    /// The code as it is shown; lines are separated by `\n`.
     text: String,
     found: OnceLock<Found>,
     asked: AtomicBool,
@@ -57,6 +57,7 @@ struct Found {
 }
 
 impl Code {
+    /// Creates code that is not parsed yet. `language`: a name or a file extension.
     pub fn new(language: &str, text: String) -> Arc<Self> {
         Arc::new(Self::made(language, text, None))
     }
@@ -71,6 +72,7 @@ impl Code {
         }
     }
 
+    /// True if this is the same code in the same language.
     pub fn is(&self, language: &str, text: &str) -> bool {
         self.text.len() == text.len() && self.language == language && self.text == text
     }
@@ -163,6 +165,7 @@ impl PartialEq for Job {
 }
 
 impl Job {
+    /// Parses the code. Runs outside the interface's thread.
     pub fn run(&self) {
         let found = self.0.read();
         let _ = self.0.found.set(found);

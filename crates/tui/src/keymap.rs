@@ -128,6 +128,7 @@ impl Keymap {
         keymap
     }
 
+    /// Returns the action of a key, if the key is bound.
     pub fn action(&self, key: KeyEvent) -> Option<Do> {
         let chord = Chord::of(key);
         self.bindings.iter().find(|(c, _)| *c == chord).map(|(_, action)| *action)
@@ -138,6 +139,7 @@ impl Keymap {
         self.bindings.iter().find(|(_, a)| *a == action).map(|(chord, _)| chord.name())
     }
 
+    /// Returns the problems with the user's own chords.
     pub fn conflicts(&self) -> &[String] {
         &self.conflicts
     }
@@ -189,6 +191,7 @@ pub fn pretty(chord: &str) -> String {
 }
 
 impl Chord {
+    /// Returns the chord of a key, in its normal form.
     pub fn of(key: KeyEvent) -> Self {
         let mut modifiers = key.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
         let code = match key.code {
@@ -251,6 +254,7 @@ impl Chord {
         (!typed).then_some(Self { code, modifiers })
     }
 
+    /// Returns the chord as [`Chord::parse`] reads it: `ctrl+x`.
     pub fn name(&self) -> String {
         let mut out = String::new();
         for (modifier, name) in

@@ -22,6 +22,7 @@ pub struct Item {
     pub detail: String,
 }
 
+/// Entries, the chosen one, and the scroll position.
 #[derive(Debug, Default)]
 pub struct Menu {
     items: Vec<Item>,
@@ -30,6 +31,7 @@ pub struct Menu {
 }
 
 impl Menu {
+    /// True if there are entries.
     pub fn is_open(&self) -> bool {
         !self.items.is_empty()
     }
@@ -39,10 +41,12 @@ impl Menu {
         *self = Self { items, chosen: 0, top: 0 };
     }
 
+    /// Removes all entries.
     pub fn close(&mut self) {
         *self = Self::default();
     }
 
+    /// Returns the entries.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -58,6 +62,7 @@ impl Menu {
         self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
     }
 
+    /// Returns the chosen entry.
     pub fn chosen(&self) -> Option<&Item> {
         self.items.get(self.chosen)
     }

@@ -17,8 +17,10 @@ pub enum Notifications {
 }
 
 impl Notifications {
+    /// Names for the configuration, in the order of the kinds.
     pub const NAMES: [&'static str; 5] = ["off", "bell", "osc9", "osc99", "osc777"];
 
+    /// Returns the kind with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         let all = [Self::Off, Self::Bell, Self::Osc9, Self::Osc99, Self::Osc777];
         Self::NAMES.iter().position(|n| *n == name).map(|i| all[i])

@@ -20,6 +20,7 @@ use ratatui::widgets::{Clear, Widget as _};
 /// Rows kept for the text of a page. With fewer, all answers share one row.
 const PAGE_ROWS: usize = 8;
 
+/// A page and the state of its question.
 pub struct Overlay {
     title: String,
     /// The page as the single answer of a transcript, which lays it out, caches and scrolls it.
@@ -41,6 +42,7 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Creates an answer with a long and a short label. Choosing it has this effect.
     pub fn new(label: &str, short: &str, effect: Effect) -> Self {
         Self { label: label.to_owned(), short: short.to_owned(), effect }
     }
@@ -121,6 +123,7 @@ impl Overlay {
         self.list.drafting(writing.drafting);
     }
 
+    /// Handles a key while the page is open.
     pub fn key(&mut self, key: KeyEvent, writing: Writing, theme: &Theme) -> Outcome {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -219,6 +222,7 @@ impl Overlay {
         (lines, cursor)
     }
 
+    /// Draws the page, with its question and answers below.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
         Clear.render(area, frame.buffer_mut());
         let width = usize::from(area.width);

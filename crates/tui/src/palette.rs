@@ -13,6 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
+/// The line of the palette and its menu.
 pub struct Palette {
     line: Buffer,
     completion: Completion,
@@ -28,6 +29,7 @@ pub enum Outcome {
 }
 
 impl Palette {
+    /// Opens the palette. `customs`: commands of the user and the project.
     pub fn open(customs: Vec<Custom>) -> Self {
         let mut palette = Self { line: Buffer::default(), completion: Completion::by_purpose() };
         palette.completion.customs(customs);
@@ -40,6 +42,7 @@ impl Palette {
         self.completion.refresh(self.line.text(), self.line.cursor())
     }
 
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if key.code == KeyCode::Esc || (ctrl && matches!(key.code, KeyCode::Char('c' | 'g'))) {
@@ -67,19 +70,23 @@ impl Palette {
         Outcome::Stays(self.completion.refresh(self.line.text(), self.line.cursor()))
     }
 
+    /// Pastes into the line.
     pub fn paste(&mut self, pasted: &str) -> Vec<Effect> {
         self.line.insert(pasted.lines().next().unwrap_or_default());
         self.completion.refresh(self.line.text(), self.line.cursor())
     }
 
+    /// Takes the host's answer about models.
     pub fn models(&mut self, models: Vec<Item>) {
         self.completion.models(models);
     }
 
+    /// Takes the host's answer about custom commands.
     pub fn customs(&mut self, customs: Vec<Custom>) {
         self.completion.customs(customs);
     }
 
+    /// Takes the host's answer about sessions: ids and descriptions.
     pub fn sessions(&mut self, sessions: Vec<(String, String)>) {
         self.completion.sessions(sessions);
     }

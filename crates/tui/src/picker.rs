@@ -35,6 +35,7 @@ pub struct Row {
     pub item: Item,
 }
 
+/// Rows, the search, and the preview.
 pub struct Picker {
     kind: Kind,
     line: Buffer,
@@ -62,6 +63,7 @@ pub enum Outcome {
 }
 
 impl Picker {
+    /// Opens the page. `query`: the initial search text. `rows`: `None` until they arrive.
     pub fn new(kind: Kind, query: &str, rows: Option<Vec<Row>>) -> Self {
         let mut line = Buffer::default();
         line.set(query);
@@ -82,10 +84,12 @@ impl Picker {
         picker
     }
 
+    /// Returns the kind of thing that is chosen.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
+    /// Sets the rows that were requested.
     pub fn set_rows(&mut self, rows: Vec<Row>) {
         self.rows = Some(rows);
         self.search();
@@ -148,10 +152,12 @@ impl Picker {
         self.preview.as_ref().is_none_or(|(shown, _)| shown != id).then_some(id.as_str())
     }
 
+    /// Sets the preview of the row with this id.
     pub fn set_preview(&mut self, id: String, text: String) {
         self.preview = Some((id, text));
     }
 
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let count = self.found.len();
@@ -200,15 +206,18 @@ impl Picker {
         (self.chosen, self.scroll) = (at, 0);
     }
 
+    /// Pastes into the search line.
     pub fn paste(&mut self, pasted: &str) {
         self.line.insert(pasted.lines().next().unwrap_or_default());
         self.search();
     }
 
+    /// Scrolls the preview by lines: up if negative, else down.
     pub fn scroll(&mut self, lines: isize) {
         self.scroll = self.scroll.saturating_add_signed(lines);
     }
 
+    /// Draws the search line, the rows and the preview.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         Clear.render(area, frame.buffer_mut());
         if area.height == 0 || area.width == 0 {

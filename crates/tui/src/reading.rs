@@ -8,6 +8,7 @@ use crate::transcript::Transcript;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::text::Line;
 
+/// Search text and previous search text.
 #[derive(Debug, Default)]
 pub struct Reading {
     /// The search text while it is typed.
@@ -38,6 +39,7 @@ impl Reading {
         self.search = Some(String::new());
     }
 
+    /// Handles a key while the search or the focus is open.
     pub fn key(&mut self, key: KeyEvent, transcript: &mut Transcript, theme: &Theme) -> Outcome {
         if self.search.is_some() {
             self.search_key(key, transcript, theme)

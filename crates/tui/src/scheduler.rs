@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 /// Shortest time between two frames while text streams.
 const FRAME: Duration = Duration::from_millis(16);
 
+/// Times of the last and the next frame.
 #[derive(Debug, Default)]
 pub struct Scheduler {
     due: Option<Instant>,

@@ -125,6 +125,7 @@ impl Theme {
     pub const NAMES: [&'static str; 7] =
         ["dark", "light", "system", "high-contrast", "colour-blind", "ansi", "plain"];
 
+    /// Returns the built-in theme with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "dark" => Some(Self::dark()),
@@ -195,6 +196,7 @@ impl Theme {
         Ok(theme)
     }
 
+    /// Uses colours for a dark background.
     pub fn dark() -> Self {
         Self {
             name: "dark",
@@ -217,6 +219,7 @@ impl Theme {
         }
     }
 
+    /// Uses colours for a light background.
     pub fn light() -> Self {
         Self {
             name: "light",
@@ -262,6 +265,7 @@ impl Theme {
         }
     }
 
+    /// Uses colours with high contrast.
     pub fn high_contrast() -> Self {
         let bold = |color| fg(color).add_modifier(Modifier::BOLD);
         Self {

@@ -15,6 +15,7 @@ const ITEMS: usize = 5;
 /// On a screen with fewer rows, the panel consists of its headline only.
 const SMALL: u16 = 20;
 
+/// The list that the panel shows.
 #[derive(Debug, Default)]
 pub struct TodoPanel {
     items: Vec<Item>,

@@ -19,6 +19,7 @@ struct Message {
     mode: DeliveryMode,
 }
 
+/// The messages that wait, in order.
 #[derive(Debug, Default)]
 pub struct Waiting {
     messages: Vec<Message>,
@@ -48,6 +49,7 @@ impl Waiting {
         self.messages.last().map(|m| m.id.as_str())
     }
 
+    /// Returns the panel of waiting messages.
     pub fn lines(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         let skip = self.messages.len().saturating_sub(ROWS);
         let line = |(i, m): (usize, &Message)| {

@@ -50,16 +50,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Creates an entry that is chosen without further input.
     pub fn new(id: &str, name: &str, detail: &str) -> Self {
         let item = Item { name: name.to_owned(), detail: detail.to_owned() };
         Self { id: id.to_owned(), item, secret: false, address: false }
     }
 
+    /// Marks an entry that asks for the address of a server.
     #[must_use]
     pub fn address(self) -> Self {
         Self { address: true, ..self }
     }
 
+    /// Marks an entry that asks for a line that must not be seen.
     #[must_use]
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
@@ -116,6 +119,7 @@ pub struct Welcome {
 }
 
 impl Welcome {
+    /// Creates a page with a title, a text above the list, and entries.
     pub fn new(title: &str, text: Vec<String>, entries: Vec<Entry>) -> Self {
         let mut page = Self {
             title: title.to_owned(),
@@ -164,11 +168,13 @@ impl Welcome {
         vec![Effect::Wake(ARMED.as_millis() as u64, Timer::Page)]
     }
 
+    /// Sets the function that judges addresses.
     #[must_use]
     pub fn judged_address(self, judge_address: Judge) -> Self {
         Self { judge_address, ..self }
     }
 
+    /// Sets the function that judges secrets.
     #[must_use]
     pub fn judged(self, judge: Judge) -> Self {
         Self { judge, ..self }
@@ -315,6 +321,7 @@ impl Welcome {
         self.top = self.top.saturating_add_signed(lines);
     }
 
+    /// Draws the page.
     pub fn draw(&mut self, frame: &mut Frame<'_>, theme: &Theme) {
         let area = frame.area();
         Clear.render(area, frame.buffer_mut());

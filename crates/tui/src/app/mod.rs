@@ -67,6 +67,7 @@ pub struct Preferences {
 }
 
 impl Preferences {
+    /// Returns default preferences with this theme.
     pub fn plain(theme: Theme) -> Self {
         Self {
             theme,
@@ -81,6 +82,7 @@ impl Preferences {
     }
 }
 
+/// State of the interface: the panes and what connects them.
 pub struct App {
     theme: Theme,
     themes: Vec<Theme>,
@@ -142,10 +144,12 @@ enum Twice {
 }
 
 impl App {
+    /// Creates an interface with default preferences.
     pub fn new(theme: Theme) -> Self {
         Self::with(Preferences::plain(theme))
     }
 
+    /// Creates an interface with these preferences.
     pub fn with(preferences: Preferences) -> Self {
         let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files } = preferences;
         let mut transcript = Transcript::new();

@@ -24,6 +24,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
 
+/// Permission questions in order, and the state of the first one.
 #[derive(Debug, Default)]
 pub struct Approvals {
     queue: VecDeque<Asked>,
@@ -100,6 +101,7 @@ impl Approvals {
         self
     }
 
+    /// True if a question is open.
     pub fn is_open(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -152,6 +154,7 @@ impl Approvals {
         }
     }
 
+    /// Drops all questions.
     pub fn clear(&mut self) {
         self.queue.clear();
         self.begin();
@@ -194,6 +197,7 @@ impl Approvals {
         self.list.text_from_before();
     }
 
+    /// Scrolls by rows: up if negative, else down.
     pub fn scroll(&mut self, lines: isize) {
         self.scroll = self.scroll.saturating_add_signed(lines);
     }
@@ -203,6 +207,7 @@ impl Approvals {
         self.scroll(pages * self.window.max(1) as isize);
     }
 
+    /// Handles a key while a question is open.
     pub fn key(&mut self, key: KeyEvent, writing: Writing) -> Outcome {
         if let Step::Hunks(at) = self.step
             && self.list.is_focused()

@@ -15,6 +15,7 @@ const CHIPS: std::ops::RangeInclusive<u32> = 0xF_0000..=0xF_FFFD;
 /// Most changes that can be undone.
 const UNDO: usize = 200;
 
+/// The text with its cursor (a byte offset), its chips and its undo history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buffer {
     text: String,
@@ -54,14 +55,17 @@ pub enum Piece<'a> {
 }
 
 impl Buffer {
+    /// Returns the text with one character for each chip.
     pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// Returns the cursor as a byte offset.
     pub fn cursor(&self) -> usize {
         self.cursor
     }
 
+    /// True if there is no text.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -114,6 +118,7 @@ impl Buffer {
         self.chips.get(u32::from(c).checked_sub(*CHIPS.start())? as usize)
     }
 
+    /// Inserts text at the cursor.
     pub fn insert(&mut self, text: &str) {
         let typed = text.chars().count() == 1 && !text.starts_with(char::is_whitespace);
         if !(typed && self.typing) {
@@ -146,6 +151,7 @@ impl Buffer {
         self.settle();
     }
 
+    /// Inserts a chip at the cursor.
     pub fn insert_chip(&mut self, chip: Chip) {
         let Some(c) = char::from_u32(CHIPS.start() + self.chips.len() as u32).filter(|c| is_chip(*c)) else {
             return;
@@ -158,34 +164,42 @@ impl Buffer {
 
     // Movement
 
+    /// Moves one grapheme to the left.
     pub fn left(&mut self) {
         self.move_to(self.before(self.cursor));
     }
 
+    /// Moves one grapheme to the right.
     pub fn right(&mut self) {
         self.move_to(self.after(self.cursor));
     }
 
+    /// Moves to the start of the previous word.
     pub fn word_left(&mut self) {
         self.move_to(self.word_start(self.cursor));
     }
 
+    /// Moves to the end of the next word.
     pub fn word_right(&mut self) {
         self.move_to(self.word_end(self.cursor));
     }
 
+    /// Moves to the start of the line.
     pub fn line_start(&mut self) {
         self.move_to(self.start_of_line(self.cursor));
     }
 
+    /// Moves to the end of the line.
     pub fn line_end(&mut self) {
         self.move_to(self.end_of_line(self.cursor));
     }
 
+    /// Moves to the start of the text.
     pub fn start(&mut self) {
         self.move_to(0);
     }
 
+    /// Moves to the end of the text.
     pub fn end(&mut self) {
         self.move_to(self.text.len());
     }
@@ -214,6 +228,7 @@ impl Buffer {
         true
     }
 
+    /// Moves to a byte offset.
     pub fn move_to(&mut self, to: usize) {
         self.cursor = to.min(self.text.len());
         self.typing = false;
@@ -223,14 +238,17 @@ impl Buffer {
 
     // Deletion
 
+    /// Deletes the grapheme before the cursor.
     pub fn delete_back(&mut self) {
         self.remove(self.before(self.cursor)..self.cursor);
     }
 
+    /// Deletes the grapheme after the cursor.
     pub fn delete_forward(&mut self) {
         self.remove(self.cursor..self.after(self.cursor));
     }
 
+    /// Deletes a range of bytes and puts the cursor at its start.
     pub fn remove(&mut self, range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -242,14 +260,17 @@ impl Buffer {
         self.settle();
     }
 
+    /// Cuts to the start of the word before the cursor.
     pub fn kill_word_back(&mut self) {
         self.kill(self.word_start(self.cursor)..self.cursor, true);
     }
 
+    /// Cuts to the end of the word after the cursor.
     pub fn kill_word_forward(&mut self) {
         self.kill(self.cursor..self.word_end(self.cursor), false);
     }
 
+    /// Cuts to the start of the line.
     pub fn kill_to_line_start(&mut self) {
         self.kill(self.start_of_line(self.cursor)..self.cursor, true);
     }
@@ -278,6 +299,7 @@ impl Buffer {
         self.killing = true;
     }
 
+    /// Inserts the text that was cut last.
     pub fn yank(&mut self) {
         if !self.killed.is_empty() {
             self.change();
@@ -290,6 +312,7 @@ impl Buffer {
 
     // Undo
 
+    /// Undoes the last change.
     pub fn undo(&mut self) {
         if let Some(before) = self.undo.pop() {
             let now = (std::mem::replace(&mut self.text, before.0), self.cursor);
@@ -299,6 +322,7 @@ impl Buffer {
         }
     }
 
+    /// Redoes the last undone change.
     pub fn redo(&mut self) {
         if let Some(after) = self.redo.pop() {
             let now = (std::mem::replace(&mut self.text, after.0), self.cursor);
@@ -357,10 +381,12 @@ impl Buffer {
             .map_or(self.text.len(), |(i, w)| at + i + w.len())
     }
 
+    /// Returns the start of the line that contains `at`.
     pub fn start_of_line(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |i| i + 1)
     }
 
+    /// Returns the end of the line that contains `at`, before its line break.
     pub fn end_of_line(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |i| at + i)
     }
@@ -376,6 +402,7 @@ fn is_word(piece: &str) -> bool {
     piece.starts_with(|c: char| c.is_alphanumeric() || c == '_' || is_chip(c))
 }
 
+/// True if the character represents a chip.
 pub fn is_chip(c: char) -> bool {
     CHIPS.contains(&u32::from(c))
 }

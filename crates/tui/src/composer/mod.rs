@@ -25,6 +25,7 @@ const FOLD_CHARS: usize = 1_000;
 /// Most pastes that are remembered.
 const PASTES: usize = 20;
 
+/// The text field, its history, and its search.
 #[derive(Debug, Default)]
 pub struct Composer {
     buffer: Buffer,
@@ -72,10 +73,12 @@ pub struct Prompt {
 }
 
 impl Composer {
+    /// True if there is no text.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
+    /// Returns the text with the content of its chips.
     pub fn text(&self) -> String {
         self.buffer.expanded()
     }
@@ -138,10 +141,12 @@ impl Composer {
         self.browsing.is_some()
     }
 
+    /// True while the history is searched.
     pub fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
+    /// Empties the composer.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.browsing = None;
@@ -171,6 +176,7 @@ impl Composer {
         }
     }
 
+    /// Inserts a chip for an image.
     pub fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
         self.buffer.insert_chip(Chip::Image { media_type, bytes });
     }
@@ -204,6 +210,7 @@ impl Composer {
         prompt
     }
 
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
         if self.search.is_some() {
             self.search_key(key);

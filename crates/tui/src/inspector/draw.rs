@@ -56,6 +56,7 @@ impl Wrapped {
 }
 
 impl Inspector {
+    /// Draws the page, and the question below it if one is open.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         Clear.render(area, frame.buffer_mut());
         if area.height < 3 || area.width == 0 {

@@ -88,6 +88,7 @@ enum Level {
     Text { title: String, text: Option<Wrapped> },
 }
 
+/// State of the open inspector.
 pub struct Inspector {
     levels: Vec<Level>,
     /// The request that the host answers next. Answers to any other request are late and dropped.

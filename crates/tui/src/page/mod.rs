@@ -16,6 +16,7 @@ pub struct Sheet {
     pub items: Vec<Item>,
 }
 
+/// A part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// Starts a section. An empty row precedes it, unless it is the first row.
@@ -64,6 +65,7 @@ pub enum State {
     Bad,
 }
 
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Wrapped at words.
@@ -85,6 +87,7 @@ pub struct Share {
     pub detail: String,
 }
 
+/// Column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     pub title: String,
@@ -112,6 +115,7 @@ impl Column {
     }
 }
 
+/// Row of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableRow {
     /// Mark of the row. If no row has one, the table has no column for it.
@@ -122,6 +126,7 @@ pub struct TableRow {
     pub note: String,
 }
 
+/// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text that is cut at its end if it is too long.
@@ -149,14 +154,17 @@ impl From<String> for Cell {
 }
 
 impl Sheet {
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str, detail: impl Into<String>) {
         self.items.push(Item::Heading { text: text.to_owned(), detail: detail.into() });
     }
 
+    /// Adds a field with text.
     pub fn field(&mut self, label: &str, value: impl Into<String>) {
         self.put(State::None, label, Value::Text(value.into()));
     }
 
+    /// Adds a field with a path.
     pub fn path(&mut self, label: &str, path: impl Into<String>) {
         self.put(State::None, label, Value::Path(path.into()));
     }
@@ -170,6 +178,7 @@ impl Sheet {
         self.items.push(Item::Field(Field { state, label: label.to_owned(), value }));
     }
 
+    /// Adds a note.
     pub fn note(&mut self, text: impl Into<String>) {
         self.items.push(Item::Note(text.into()));
     }

@@ -20,8 +20,10 @@ pub enum Part {
 }
 
 impl Part {
+    /// All parts, in the order of the bar.
     pub const ALL: [Self; 5] = [Self::System, Self::Rules, Self::Tools, Self::Messages, Self::Outputs];
 
+    /// Returns the part that a kind of span belongs to.
     pub fn of(kind: SpanKind) -> Self {
         match kind {
             SpanKind::System => Self::System,
@@ -39,6 +41,7 @@ impl Part {
         }
     }
 
+    /// Returns the character that draws the part.
     pub fn mark(self) -> char {
         match self {
             Self::System => '█',
@@ -49,6 +52,7 @@ impl Part {
         }
     }
 
+    /// Returns the style that draws the part.
     pub fn style(self, theme: &Theme) -> Style {
         match self {
             Self::System => theme.dim,
@@ -72,6 +76,7 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// Creates a meter from the figures of a request, in tokens.
     pub fn new(
         used: Tokens,
         usable: Tokens,
@@ -86,6 +91,7 @@ impl Meter {
         Self { used: used.0, usable: usable.0, window: window.0, threshold: threshold.0, parts }
     }
 
+    /// Returns how much of the usable context is filled, in percent.
     pub fn percent(&self) -> u64 {
         if self.usable == 0 { 0 } else { (self.used * 100).div_ceil(self.usable).min(999) }
     }

@@ -33,6 +33,7 @@ const JOBS: u64 = 5_000;
 /// Delay in milliseconds between a change and the next run of the user's status line program.
 const DEBOUNCE: u64 = 300;
 
+/// Facts of the status line and of the activity line.
 #[derive(Debug, Default)]
 pub struct Status {
     model: String,
@@ -103,10 +104,12 @@ impl Status {
         self.whole = !self.whole;
     }
 
+    /// True while a turn runs.
     pub fn is_working(&self) -> bool {
         self.turn.is_some()
     }
 
+    /// Applies an event of the agent.
     pub fn event(&mut self, event: &Event) -> Vec<Effect> {
         match event {
             Event::SessionStarted { model, permission_mode, cwd, session, title, .. } => {
@@ -215,10 +218,12 @@ impl Status {
         vec![Effect::Ask(Request::StatusLine { told: self.told(vim) })]
     }
 
+    /// Sets the output of the user's status line program.
     pub fn set_script(&mut self, lines: Vec<String>) {
         self.script = lines;
     }
 
+    /// Sets the git branch.
     pub fn set_branch(&mut self, branch: Option<String>) {
         self.branch = branch;
     }
@@ -230,10 +235,12 @@ impl Status {
         if jobs > 0 { vec![Effect::Wake(JOBS, Timer::Jobs)] } else { Vec::new() }
     }
 
+    /// Returns the permission mode.
     pub fn mode(&self) -> &str {
         &self.mode
     }
 
+    /// Returns the model as `provider/name`.
     pub fn model(&self) -> &str {
         &self.model
     }
@@ -342,6 +349,7 @@ impl Status {
         }
     }
 
+    /// Shows a message for three seconds.
     pub fn toast(&mut self, text: String) -> Vec<Effect> {
         self.toast = Some(text);
         vec![Effect::Wake(3_000, Timer::Toast)]
@@ -353,6 +361,7 @@ impl Status {
         Some(Line::styled(text::fit_words(&toast, usize::from(width)).into_owned(), theme.accent))
     }
 
+    /// Removes the temporary message.
     pub fn end_toast(&mut self) {
         self.toast = None;
     }
@@ -362,6 +371,7 @@ impl Status {
         self.command = command;
     }
 
+    /// Returns the user's running shell command.
     pub fn command(&self) -> Option<&str> {
         self.command.as_deref()
     }

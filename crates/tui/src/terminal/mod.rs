@@ -205,6 +205,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
+    /// Returns the place where frames are drawn.
     pub fn place(&self) -> Place {
         self.place
     }

@@ -63,6 +63,7 @@ pub enum Body {
     },
 }
 
+/// Importance of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     Quiet,
@@ -70,6 +71,7 @@ pub enum Weight {
     Error,
 }
 
+/// A block with its content and its cached layout.
 #[derive(Debug)]
 pub struct Block {
     body: Body,
@@ -95,6 +97,7 @@ struct LaidOut {
 }
 
 impl Block {
+    /// Creates a block that is not laid out.
     pub fn new(body: Body) -> Self {
         let gutter = if matches!(body, Body::Answer { .. }) { GUTTER } else { 0 };
         Self { body, laid_out: None, folded: false, message: None, local: false, gutter }
@@ -106,10 +109,12 @@ impl Block {
         self
     }
 
+    /// Returns the content.
     pub fn body(&self) -> &Body {
         &self.body
     }
 
+    /// Changes the content and drops the layout.
     pub fn change(&mut self, change: impl FnOnce(&mut Body)) {
         change(&mut self.body);
         self.laid_out = None;
@@ -120,6 +125,7 @@ impl Block {
         !self.folded && self.is_told(revealed)
     }
 
+    /// Sets the message that the block belongs to.
     pub fn set_message(&mut self, seq: Seq, id: MessageId) {
         self.message = Some((seq, id));
     }
@@ -129,6 +135,7 @@ impl Block {
         self.local = local;
     }
 
+    /// True if the block is not in the ledger.
     pub fn is_local(&self) -> bool {
         self.local
     }
@@ -151,6 +158,7 @@ impl Block {
         said + size_of::<Self>()
     }
 
+    /// Returns the message that the block belongs to.
     pub fn message(&self) -> Option<(Seq, MessageId)> {
         self.message
     }
@@ -178,10 +186,12 @@ impl Block {
         revealed || !matches!(self.body, Body::Hidden { .. })
     }
 
+    /// True if the block is summarized in the line of another call.
     pub fn is_folded(&self) -> bool {
         self.folded
     }
 
+    /// Sets if the block is summarized in the line of another call.
     pub fn set_folded(&mut self, folded: bool) {
         self.folded = folded;
     }
@@ -225,6 +235,7 @@ impl Block {
         }
     }
 
+    /// Opens or closes the block, if it can be opened.
     pub fn set_open(&mut self, to: bool) {
         if self.open().is_none_or(|now| now == to) {
             return;

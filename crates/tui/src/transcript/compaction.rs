@@ -14,6 +14,7 @@ const SHOWN: usize = 20;
 /// Most removed messages that are listed.
 const DROPPED: usize = 300;
 
+/// A compaction as its block shows it. `before` and `after`: the size of the context in tokens.
 #[derive(Debug)]
 pub struct Compaction {
     /// Entry number of the compaction in the ledger.

@@ -144,6 +144,7 @@ impl Transcript {
         (self.find.at.map_or(0, |at| at + 1), self.find.hits.len(), more)
     }
 
+    /// Ends the search.
     pub fn end_find(&mut self) {
         self.find = Find::default();
     }

@@ -23,6 +23,7 @@ const NEAR: usize = 10;
 /// once.
 const KEPT: usize = 2 * NEAR;
 
+/// A range of entries that are not in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The first entry of the gap.

@@ -84,6 +84,7 @@ impl Markdown {
         self.settled.len() + self.tail.len()
     }
 
+    /// Returns a row of the layout.
     pub fn row(&self, index: usize) -> Option<&Row> {
         match index.checked_sub(self.settled.len()) {
             None => self.settled.get(index),

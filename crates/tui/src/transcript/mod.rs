@@ -54,6 +54,7 @@ use tool::CallView;
 pub(crate) use tool::changed_lines;
 use window::{Place, Window};
 
+/// The blocks of a session, the window on them, and what they need from the host.
 pub struct Transcript {
     blocks: Vec<Block>,
     calls: HashMap<CallId, usize>,
@@ -112,6 +113,7 @@ fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
 }
 
 impl Transcript {
+    /// Creates an empty transcript.
     pub fn new() -> Self {
         Self {
             blocks: Vec::new(),
@@ -155,6 +157,7 @@ impl Transcript {
         page
     }
 
+    /// True if there is no block.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -243,6 +246,7 @@ impl Transcript {
         self.next_image = first;
     }
 
+    /// Returns the number for the next image, `None` if images are off.
     pub fn next_image(&self) -> Option<u32> {
         self.next_image
     }
@@ -350,6 +354,7 @@ impl Transcript {
         self.scroll(pages * page as isize, theme);
     }
 
+    /// Moves the window to the end and follows it.
     pub fn to_end(&mut self) {
         self.window.follow();
     }
@@ -366,10 +371,12 @@ impl Transcript {
         self.window.jump(back, is, blocks.len());
     }
 
+    /// Reveals or hides messages for the model only.
     pub fn toggle_hidden(&mut self) {
         self.revealed = !self.revealed;
     }
 
+    /// True if messages for the model only are revealed.
     pub fn revealed(&self) -> bool {
         self.revealed
     }

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A row of a block's layout.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     pub line: Line<'static>,

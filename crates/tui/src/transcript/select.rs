@@ -102,6 +102,7 @@ impl Transcript {
         }
     }
 
+    /// Removes the focus.
     pub fn end_focus(&mut self) {
         self.focus = None;
     }

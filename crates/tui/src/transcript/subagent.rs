@@ -16,6 +16,7 @@ use serde_json::Value;
 /// Most calls that are kept while the subagent works.
 const LIVE: usize = 200;
 
+/// The calls of a subagent, live or from its report.
 #[derive(Debug, Default)]
 pub struct Nested {
     calls: Vec<(CallId, SubagentCall)>,

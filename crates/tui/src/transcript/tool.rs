@@ -49,6 +49,7 @@ impl CallView {
     }
 }
 
+/// A tool call as its block shows it.
 #[derive(Debug)]
 pub struct ToolCall {
     pub id: CallId,
@@ -71,6 +72,7 @@ pub struct ToolCall {
     sides: OnceCell<diff::Sides>,
 }
 
+/// State of a call. Durations are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Streaming,
@@ -83,12 +85,14 @@ pub enum State {
 }
 
 impl State {
+    /// True if the call has not ended.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Streaming | Self::Asking | Self::Running)
     }
 }
 
 impl ToolCall {
+    /// Creates a call whose input is streaming in.
     pub fn new(id: CallId, name: String, view: Arc<CallView>) -> Self {
         Self {
             id,

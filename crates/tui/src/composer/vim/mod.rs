@@ -13,6 +13,7 @@ use motion::Text;
 use parse::{Command, Motion, Operator, Parsed, Target, What};
 use std::ops::Range;
 
+/// Modes of Vim keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     #[default]
@@ -26,6 +27,7 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Returns the name as the status line shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "INSERT",
@@ -36,6 +38,7 @@ impl Mode {
     }
 }
 
+/// State of Vim keys.
 #[derive(Clone, Debug, Default)]
 pub struct Vim {
     mode: Mode,
@@ -56,6 +59,7 @@ struct Register {
 }
 
 impl Vim {
+    /// Returns the current mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
