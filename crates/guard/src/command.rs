@@ -1,4 +1,4 @@
-//! The verdict on a shell command: each simple command, each launcher around it, each redirect, each doubt.
+//! Judges a shell command: each simple command, each launcher around it, each redirection, and each part that cannot be read.
 //!
 //! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
 //! denies the whole.
@@ -22,41 +22,41 @@ use std::path::{Path, PathBuf};
 
 const MAX_NESTING: usize = 6;
 
-/// What was found about a command, before the mode has its say.
+/// Findings about a command, before the permission mode is applied.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub deny: Option<(String, String)>,
     pub ask_rule: Option<(String, String)>,
-    /// Why parts need a question.
+    /// The parts that must be asked about, with reasons.
     pub asks: Vec<Ask>,
-    /// Some part could not be read: no deny rule can be ruled out for it.
+    /// True if some part could not be read, so that a deny rule might match it.
     pub uncertain: bool,
-    /// Every part only reads.
+    /// True if every part only reads.
     pub read_only: bool,
-    /// Git runs somewhere because it only reads there, which takes an environment of its own.
+    /// True if git runs in some part because it only reads there. It then needs an environment of its own.
     pub free_git: bool,
-    /// Some part runs because a rule allows it.
+    /// True if some part runs because a rule allows it.
     pub by_rule: bool,
-    /// Git runs somewhere where it only reads, and a rule would let it run anyway.
+    /// True if git only reads in some part, and a rule would allow it as well.
     pub covered_git: bool,
-    /// Some part runs because it only reads, and no rule covers it.
+    /// True if some part runs because it only reads, and no rule covers it.
     pub uncovered: bool,
-    /// Some part only reads, and a rule covers it as well.
+    /// True if some part only reads, and a rule covers it as well.
     pub covered: bool,
-    /// A rule allows the command as a whole.
+    /// True if a rule allows the command as a whole.
     pub covered_whole: bool,
-    /// The rule for all commands of the kind of the first part that no rule covers.
+    /// A rule for all commands like the first part that no rule covers.
     pub kind_rule: Option<String>,
-    /// Why it may run, by part.
+    /// The reasons why parts may run.
     pub why: Vec<String>,
-    /// Each part by itself, where that is recorded.
+    /// The parts one by one, if they are recorded.
     pub parts: Vec<Part>,
     /// The rule without wildcards that names the whole command.
     pub named: Option<String>,
 }
 
 impl Findings {
-    /// True if rules of the user allow every part, so that nothing rests on what a command was judged to do.
+    /// True if the user's rules allow every part, so that the verdict does not depend on the judgement of what a command does.
     pub(crate) fn is_ruled(&self) -> bool {
         self.covered_whole || !self.uncovered && (self.by_rule || self.covered || self.covered_git)
     }
@@ -72,10 +72,10 @@ pub(crate) struct Ask {
     pub reason: String,
     /// The rule that would allow this part.
     pub rule: Option<String>,
-    /// It asks because it could not be read, not because of what it does.
+    /// True if the reason is that the part could not be read, not its effect.
     pub doubt: bool,
-    /// It is about a place outside the workspace, a secret, or a file that other programs obey: also asked for where the
-    /// command would be confined to the workspace.
+    /// True if the reason is a place outside the workspace, a secret, or a file that other programs obey. Such a part is asked
+    /// about even if the command would be confined to the workspace.
     pub place: bool,
 }
 
@@ -83,11 +83,11 @@ pub(crate) struct Judge<'a> {
     guard: &'a Guard,
     pub found: Findings,
     depth: usize,
-    /// The script that is judged.
+    /// The text of the judged script.
     source: String,
-    /// A command before this one that changes what paths lead to.
+    /// An earlier command of the script that may change where paths lead.
     moved: Option<String>,
-    /// What was found about the part that is judged now; `None` where parts are not recorded.
+    /// Findings about the present part; `None` if parts are not recorded.
     now: Option<PartNotes>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Judge<'a> {
         self
     }
 
-    /// Judges one part with `judge` and records what was found about it. `text` makes its text.
+    /// Judges one part with `judge` and records the findings about it. `text` makes the text of the part.
     fn part(&mut self, text: impl FnOnce() -> String, judge: impl FnOnce(&mut Self)) {
         if self.now.is_none() {
             return judge(self);
@@ -119,7 +119,7 @@ impl<'a> Judge<'a> {
         self.now = Some(PartNotes::default());
         judge(self);
         let Some(notes) = self.now.replace(PartNotes::default()) else { return };
-        // A part that only holds other parts says nothing by itself.
+        // A part that only contains other parts needs no entry of its own.
         if self.found.parts.len() == recorded || !notes.is_empty() {
             let why = self.found.why.get(reasons..).unwrap_or_default();
             self.found.parts.push(notes.into_part(text(), why));
@@ -134,12 +134,12 @@ impl<'a> Judge<'a> {
         self.push(Ask { reason: reason.into(), rule, doubt: false, place: false });
     }
 
-    /// A part that reaches for a delicate place.
+    /// Asks about a part that touches a secret, an outside place, or a file that other programs obey.
     fn ask_place(&mut self, reason: impl Into<String>, rule: Option<String>) {
         self.push(Ask { reason: reason.into(), rule, doubt: false, place: true });
     }
 
-    /// A part that cannot be read for sure.
+    /// Asks about a part that cannot be read with certainty.
     fn doubt(&mut self, reason: impl Into<String>) {
         self.found.uncertain = true;
         self.push(Ask { reason: reason.into(), rule: None, doubt: true, place: false });
@@ -176,7 +176,7 @@ impl<'a> Judge<'a> {
         let moves = commands.iter().find(|command| rearranges(&command.words)).filter(|_| commands.len() > 1);
         let before = self.moved.clone();
         if let Some(command) = moves {
-            // Redirections, pipes and loops may come before or after it.
+            // Redirections, pipes and loops may run before or after this command.
             self.moved = Some(raw(&command.words));
         }
         for redirect in redirects {
@@ -194,7 +194,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A path is used after, or beside, a command that may have changed where it leads.
+    /// Called when a path is used after or beside a command that may change where it leads.
     fn uses_path(&mut self) {
         if let Some(moved) = &self.moved {
             let moved = becket_types::cut_end(moved, 80);
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Rules that name the whole text.
+    /// Applies rules that match the whole text.
     fn whole(&mut self, source: &str) {
         let text = source.trim();
         for rule in self.guard.rules(Kind::Deny) {
@@ -231,7 +231,7 @@ impl<'a> Judge<'a> {
         self.found.ask_rule.get_or_insert_with(|| (reason, rule.to_string()));
     }
 
-    /// Where the tree cannot be trusted, deny rules are also tried on everything that looks like a command.
+    /// Tries deny rules on every piece of the text that looks like a command, because the parsed tree cannot be trusted.
     fn scan_text(&mut self, source: &str) {
         for piece in source.split([';', '|', '&', '\n', '(', ')', '`', '{', '}', '\r', '"', '\'']) {
             let words: Vec<&str> = piece.split_whitespace().take(200).collect();
@@ -297,7 +297,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// `text` as a path, from every folder that the command may run in.
+    /// The paths that `text` can name, one for each folder in which the command may run.
     fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
         let paths = self.paths();
         match dirs {
@@ -326,7 +326,7 @@ impl<'a> Judge<'a> {
                 name.text.as_str(),
                 "test" | "[" | "printf" | "let" | "read" | "unset" | "mapfile" | "wait"
             ) {
-                // These evaluate subscripts in their arguments.
+                // These commands evaluate subscripts in their arguments.
                 for word in words[1..].iter().filter(|w| w.text.contains("$(") || w.text.contains('`')) {
                     self.scan_text(&word.text);
                 }
@@ -342,7 +342,7 @@ impl<'a> Judge<'a> {
                 Unwrapped::Command(inner) => words = inner,
                 Unwrapped::Script(text) => {
                     if covered.is_some() {
-                        // The rule speaks for it; deny and ask rules still reach inside.
+                        // The rule allows it. Deny and ask rules still apply to the commands inside.
                         let mut inner = Judge::new(self.guard);
                         inner.depth = self.depth + 1;
                         inner.script(&text, command.dirs.clone());
@@ -369,7 +369,7 @@ impl<'a> Judge<'a> {
         let name = base_name(&words[0].text).to_owned();
         let rights = matches!(name.as_str(), "sudo" | "doas" | "su" | "pkexec" | "runuser");
         match covered {
-            // A rule for all commands cannot vouch that no denied one runs in there.
+            // A rule for all commands does not ensure that no denied one runs inside.
             Some(rule) if rule.is_bare() && self.guard.has_command_rules() => {
                 self.doubt(format!("`{name}` {why}, and the deny and ask rules cannot be checked on that"));
             }
@@ -378,7 +378,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Deny and ask rules on one form of the command; on every tail of it where it is a launcher.
+    /// Applies deny and ask rules to one form of the command. For a launcher also to every tail of its words.
     fn match_rules(&mut self, words: &[Word], texts: &[String]) {
         let mut tried: Vec<String> = texts.to_vec();
         if is_launcher(words) {
@@ -400,7 +400,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Deny and ask rules for files, on every word that may be one.
+    /// Applies deny and ask rules for files to every word that may be a file.
     fn deny_paths(&mut self, words: &[Word], dirs: Option<&[PathBuf]>) {
         if !self.guard.has_path_rules() {
             return;
@@ -422,11 +422,10 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The allow rule for this form of the command, if one covers it: its wildcard does not stretch over options that
-    /// run something else.
+    /// The allow rule that covers this form of the command. A wildcard does not match options that run another program.
     fn allowed_by(&self, words: &[Word], texts: &[String], dirs: Option<&[PathBuf]>) -> Option<Rule> {
         let escape = escape(words).or_else(|| self.leaves(words, dirs).then(|| "-C".to_owned()));
-        // The first two are what was written; the others drop folders and quotes, which only deny rules may do.
+        // The first two texts are as written. The others leave out folders and quotes, which is only safe for deny rules.
         self.guard
             .rules(Kind::Allow)
             .find(|rule| {
@@ -438,8 +437,8 @@ impl<'a> Judge<'a> {
             .cloned()
     }
 
-    /// True if the command runs in, or goes to, a folder that is not known to be in the workspace, or if a word of it is a path
-    /// that leads elsewhere. The system's own folders are no such place.
+    /// True if the command runs in, or changes to, a folder that is not known to be in the workspace, or if a word of it is a
+    /// path outside the workspace. The system's own folders do not count as outside.
     fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
         const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
         let roots = &self.guard.settings.roots;
@@ -462,7 +461,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Whether `git -C` leads out of the workspace, to a repository whose configuration git would obey.
+    /// True if `git -C` leads out of the workspace, to a repository whose configuration git would obey.
     fn leaves(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
         let mut dirs = dirs.map(<[PathBuf]>::to_vec);
         for folder in git_folders(words) {
@@ -477,7 +476,7 @@ impl<'a> Judge<'a> {
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
         let free = self.free(words, command.dirs.as_deref());
         let git = base_name(&words[0].text) == "git";
-        // A rule for git lets it obey the repository, but where that is not needed it does not.
+        // A rule for git allows it to obey the repository's configuration. A command that only reads does not need that.
         if let Ok(paths) = free
             && !(git && covered.is_some())
         {
@@ -606,7 +605,7 @@ impl<'a> Judge<'a> {
         self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
     }
 
-    /// Where a pattern leads: to what it matches, or to itself where files cannot be looked at.
+    /// The paths that a pattern matches, or the pattern itself if files cannot be listed.
     fn matched(&self, pattern: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
         let mut out = self.places(pattern, dirs)?;
         let Some(files) = &self.guard.files else { return Some(out) };
@@ -621,7 +620,7 @@ impl<'a> Judge<'a> {
         Some(out)
     }
 
-    /// Why git may not run unasked where `words` would run it.
+    /// The reason why git may not run without asking in the folders where `words` would run it; `None` if it may.
     fn git_objection(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
         let files = self.guard.files.as_ref()?;
         let mut dirs = dirs.map(<[PathBuf]>::to_vec);
@@ -634,15 +633,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A word of an allowed command that names a secret, or a file that will be obeyed later, and that the rule does not
-    /// write out itself.
+    /// Finds a word of an allowed command that names a secret, or a file that other programs obey later, unless the rule itself
+    /// spells it out.
     fn sensitive(&self, words: &[Word], dirs: Option<&[PathBuf]>, rule: Option<&Rule>) -> Option<String> {
         let says = |word: &str| rule.is_some_and(|rule| rule.says(word));
         let name = rule.map_or_else(String::new, ToString::to_string);
         if matches!(base_name(&words[0].text), "echo" | "printf") {
             return None;
         }
-        // What is not known before it runs may be anything that the script names.
+        // A word whose value is only known at run time may be anything that the script names.
         if words.iter().any(|w| w.known == Known::Dynamic) {
             let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '~');
             let names = self.source.split(|c| !name(c)).filter(|text| text.len() > 2);
@@ -653,7 +652,7 @@ impl<'a> Judge<'a> {
         }
         for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
             for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
-                // Git and the searchers take quoted wildcards for wildcards, too.
+                // Git and search programs expand wildcards even if they are quoted.
                 let wild = word.known == Known::Glob || text.contains(['*', '?']);
                 let pattern = wild.then(|| pattern_meets_secret(text)).flatten();
                 let places = if word.known == Known::Glob {
@@ -684,7 +683,7 @@ impl<'a> Judge<'a> {
         None
     }
 
-    /// `acceptEdits`: making, copying and moving files inside the workspace.
+    /// True if the command only creates, copies or moves files inside the workspace, which `acceptEdits` allows.
     fn edits_files(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
         let Some((name, rest)) = words.split_first() else { return false };
         if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv")
@@ -725,8 +724,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// True if a copy to a folder is written there, and not through a link in it. `whole`: folders are copied with all that is
-    /// in them, which is not looked at where the folder is there already.
+    /// True if a copy into a folder is written there, and not through a link in it. With `whole`, folders are copied with their
+    /// contents; an existing target folder is then refused, because its contents are not checked for links.
     fn lands_inside(
         &self,
         from: &Word,
@@ -747,7 +746,7 @@ impl<'a> Judge<'a> {
         paths.iter().all(fine) && !merges(&inner)
     }
 
-    /// Whether a rule without wildcards names the whole command: whoever wrote it saw all of it.
+    /// The rule without wildcards that names the whole command. Its author has seen the command, so it needs no doubts.
     pub(crate) fn named_exactly(&self, source: &str) -> Option<&'a Rule> {
         let text = source.trim();
         self.guard
@@ -756,7 +755,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether the command can change what a path leads to: it moves or links files, or unpacks a tree that may hold links.
+/// True if the command can change where a path leads: it moves or links files, or unpacks a tree that may contain links.
 fn rearranges(words: &[Word]) -> bool {
     const GIT: &[&str] = &[
         "checkout",
@@ -809,7 +808,7 @@ pub(crate) fn judge(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
     finish(Judge::new(guard), source, dirs)
 }
 
-/// Judges a whole command, and records each part.
+/// Judges a whole command like [`judge`], and records each part.
 pub(crate) fn judge_parts(guard: &Guard, source: &str, dirs: Dirs) -> Findings {
     finish(Judge::new(guard).recording(), source, dirs)
 }
@@ -824,7 +823,7 @@ fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
         judge.ask(reason, None);
     }
     let mut found = judge.found;
-    // The same environment also serves where a rule would have let git run, and everything else only reads.
+    // If everything only reads, git runs in the safe environment too where a rule would have allowed it anyway.
     if found.covered_git && found.read_only {
         (found.free_git, found.by_rule) = (true, false);
     }
@@ -834,7 +833,7 @@ fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
         found.asks.clear();
         found.why = vec![format!("allowed by {rule}")];
     } else if guard.allows_all_commands() {
-        // The tool as a whole is allowed: what could not be read is let through unless rules speak of commands.
+        // The tool as a whole is allowed, so parts that could not be read may run, unless there are rules for commands.
         let strict = guard.has_command_rules();
         found.asks.retain(|ask| !ask.doubt || strict);
         if found.asks.is_empty() && found.why.is_empty() {
@@ -844,7 +843,7 @@ fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
     found
 }
 
-/// The rule that allows all commands like this one: the program, for git also its subcommand.
+/// A rule that allows all commands like this one: the same program, for git also the same subcommand.
 fn kind_rule(words: &[Word]) -> String {
     let name = base_name(&words[0].text);
     let sub = words.iter().skip(1).find(|word| name == "git" && word.is_literal());

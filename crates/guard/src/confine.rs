@@ -1,13 +1,14 @@
-//! At which level of the sandbox a permitted command runs, and what may run without a question because it is confined.
+//! Decides the sandbox level of a permitted command, and which commands may run without a question because they are confined.
 //!
 //! - A command that runs without a question because it only reads, and not because a rule of the user allows it, runs at the
-//!   read-only level. So an error in judging what it does cannot do harm. Where nothing enforces that level, such a command
-//!   is asked about instead.
-//! - In mode `auto`, and where the user says so in the others, a command runs without a question at the workspace level,
-//!   unless a rule asks or denies, or it names a place outside the workspace, a secret, or a file that is obeyed later.
-//! - The user can have every command confined, also those that they allow.
+//!   read-only level. So an error in judging the command cannot do harm. If the system cannot enforce that level, such a
+//!   command is asked about instead.
+//! - In mode `auto`, and in other modes if the user has set it, a command runs without a question at the workspace level.
+//!   Exceptions: a rule asks or denies, or the command names a place outside the workspace, a secret, or a file that other
+//!   programs obey later.
+//! - The user can have every command confined, also those that rules allow.
 //!
-//! Applies nothing: whether a level works here is told by a function that is handed in.
+//! Enforces nothing itself. The caller passes a function that says if a level works on this system.
 
 use crate::command::Findings;
 use crate::rule::CommandPattern;
@@ -16,21 +17,21 @@ use becket_types::{Access, Effect, PermissionMode, SandboxLevel};
 use std::fmt;
 use std::sync::Arc;
 
-/// Says why a level does not work here; the first question may take some milliseconds.
+/// Tests if a level works on this system. `Err` says why not. The first call may take some milliseconds.
 pub type SandboxWorks = Arc<dyn Fn(SandboxLevel) -> Result<(), String> + Send + Sync>;
 
 /// Rules for the confinement of commands.
 #[derive(Clone, Default)]
 pub struct SandboxRules {
-    /// `None`: there is no sandbox, and commands that only read run as they are.
+    /// `None`: there is no sandbox, and commands that only read run unconfined.
     pub works: Option<SandboxWorks>,
     /// The least confinement of every command.
     pub floor: SandboxLevel,
-    /// Commands at the workspace level run without a question also in the modes `default` and `acceptEdits`.
+    /// True if commands at the workspace level run without a question also in the modes `default` and `acceptEdits`.
     pub auto_allow: bool,
-    /// Deny the commands of a level that does not work, rather than ask for them.
+    /// True if commands are denied, rather than asked about, if their level does not work.
     pub deny_unavailable: bool,
-    /// Commands that are never confined, and so never free: patterns as in `Bash(…)`.
+    /// Commands that are never confined, and therefore never run without a rule or a question. Patterns as in `Bash(…)`.
     pub excluded: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Debug for SandboxRules {
 }
 
 impl Guard {
-    /// With a sandbox that commands can be confined in. Without one nothing is.
+    /// Sets the rules for confinement. Without them no command is confined.
     pub fn with_sandbox(mut self, rules: SandboxRules) -> Self {
         self.sandbox = rules;
         self
@@ -55,7 +56,7 @@ impl Guard {
         &self.sandbox
     }
 
-    /// The level at which a permitted call runs. `asked`: a person allowed this very call.
+    /// The level at which a permitted call runs. `asked` is true if a person has allowed this particular call.
     pub fn sandbox_level(&self, access: &Access, asked: bool) -> SandboxLevel {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else {
             return SandboxLevel::Off;
@@ -70,7 +71,7 @@ impl Guard {
         self.level_found(command, &command::judge(self, command, Some(vec![dir])))
     }
 
-    /// The level of a command that nobody is asked about.
+    /// The level of a command that runs without a question.
     pub(crate) fn level_found(&self, command: &str, found: &Findings) -> SandboxLevel {
         if self.sandbox.works.is_none() {
             return SandboxLevel::Off;
@@ -85,14 +86,14 @@ impl Guard {
         least.max(self.sandbox.floor)
     }
 
-    /// True if a command runs without a rule that speaks for any part of it, and does more than read: because it stays in the
-    /// workspace by its text, or because the workspace level keeps it there.
+    /// True if a command that does more than read runs without a rule for any of its parts: because its text shows that it stays
+    /// in the workspace, or because the workspace level keeps it there.
     fn runs_by_confinement(&self, found: &Findings) -> bool {
         let by_rule = found.is_ruled() || found.by_rule || found.covered_git;
         if by_rule && found.asks.is_empty() || self.mode() == PermissionMode::BypassPermissions {
             return false;
         }
-        // A command that is free by its text alone also runs where there is no sandbox.
+        // A command that may run by its text alone also runs without a sandbox.
         let by_text = found.asks.is_empty() && !found.why.is_empty();
         !by_text || self.sandbox.works.as_ref().is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
     }
@@ -110,7 +111,7 @@ impl Guard {
         self.sandbox.excluded.iter().any(|pattern| CommandPattern::parse(pattern).matches(command.trim()))
     }
 
-    /// The verdict where every command must be confined and nothing can do that.
+    /// The verdict if every command must be confined but the system cannot do that.
     pub(crate) fn unavailable(&self, found: &Findings, unconfined: bool) -> Option<Verdict> {
         let works = self.sandbox.works.as_ref()?;
         let by_reading = self.runs_by_reading(found) && self.sandbox.deny_unavailable;
@@ -123,7 +124,7 @@ impl Guard {
         Some(Verdict::Deny { reason, rule: None })
     }
 
-    /// The verdict of the sandbox on a command that no rule asks about or denies; `None` leaves it to the rest.
+    /// The verdict because of the sandbox on a command that no rule asks about or denies; `None` if the sandbox decides nothing.
     pub(crate) fn by_sandbox(
         &self,
         access: &Access,
@@ -235,7 +236,7 @@ mod tests {
             ("mkdir d", &[], workspace),
             ("ls", &[], reads),
             ("cargo test", &["Bash(cargo *)"], off),
-            // Outside the workspace every question is as before.
+            // Outside the workspace, the sandbox does not change the questions.
             ("rm -r ../other", &[], None),
             ("cp a.txt ~/b", &[], None),
             ("make --directory=/home/u/x", &[], None),
@@ -253,7 +254,7 @@ mod tests {
             guard.sandbox.auto_allow = true;
             assert_eq!(level(&guard, command), workspace, "{command}, allowed where it is confined");
         }
-        // Without a sandbox nothing is freer than in `acceptEdits`.
+        // Without a sandbox, `auto` allows no more than `acceptEdits`.
         assert_eq!(level(&guard(&[], M::Auto, false), "cargo test"), None);
         assert_eq!(level(&guard(&[], M::Auto, false), "mkdir d"), off);
         let ruled = |deny: &[&str], ask: &[&str]| {
@@ -327,7 +328,7 @@ mod tests {
                 assert!(matches!(again, Verdict::Allow { .. }), "{command}: {again:?}");
             }
         }
-        // With a rule for it, nothing rests on confinement; in `bypassPermissions` nothing is asked.
+        // With a rule, the verdict does not depend on confinement; `bypassPermissions` asks nothing.
         for (rules, mode) in
             [(&["Bash(ls *)"][..], PermissionMode::Default), (&[], PermissionMode::BypassPermissions)]
         {

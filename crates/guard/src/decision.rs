@@ -1,8 +1,8 @@
-//! A verdict with what it rests on: the rule, the mode or the sandbox, and each part of a command by itself.
+//! Explains a verdict: the rule, the mode or the sandbox that decided it, and each part of a command.
 //!
-//! Owns the floor as well: ask rules of an administrator, which hold in every mode.
+//! Owns the floor as well: an administrator's ask rules, which apply in every mode.
 //!
-//! Judges nothing by itself: the verdict is that of [`Guard::check`], and everything else is derived beside it.
+//! Judges nothing itself. The verdict is that of [`Guard::check`], and the explanation is derived alongside.
 
 use crate::command::{self, Findings};
 use crate::rule::Rule;
@@ -11,7 +11,7 @@ use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A verdict and what it rests on.
+/// A verdict and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub verdict: Verdict,
@@ -20,9 +20,9 @@ pub struct Explanation {
     pub rule: Option<String>,
     /// The simple commands and redirections of a command, in the order in which they were judged.
     pub parts: Vec<Part>,
-    /// Allow rules match the whole call, whatever else would let it run.
+    /// True if allow rules match the whole call, even if it would run without them.
     pub covered: bool,
-    /// As [`Guard::variables`] says.
+    /// The environment variables from [`Guard::variables`].
     pub variables: &'static [(&'static str, &'static str)],
     /// The level of the sandbox at which the call runs, if nobody is asked about it.
     pub level: SandboxLevel,
@@ -49,7 +49,7 @@ impl Explanation {
 /// One part of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// As it is written; `> file` for a redirection.
+    /// The text as written; `> file` for a redirection.
     pub text: String,
     pub verb: Verb,
     /// The rule that decided about this part, or an allow rule that matches it.
@@ -57,12 +57,12 @@ pub struct Part {
     pub reason: String,
 }
 
-/// What is found about a part while it is judged.
+/// Findings about one part while it is judged.
 #[derive(Debug, Default)]
 pub(crate) struct PartNotes {
     pub asks: Vec<String>,
     pub denied: Option<String>,
-    /// Reason and rule.
+    /// Reason and rule, if a rule asks.
     pub asked_by: Option<(String, String)>,
     /// The allow rule that matches it.
     pub covered: Option<String>,
@@ -89,7 +89,7 @@ impl PartNotes {
 }
 
 impl Guard {
-    /// With ask rules that hold in every mode, also in `bypassPermissions`.
+    /// Adds ask rules that apply in every mode, also in `bypassPermissions`.
     pub fn with_floor(mut self, ask: Vec<Rule>) -> Self {
         if !ask.is_empty() {
             let rules = Rules { ask, ..Rules::default() };
@@ -101,7 +101,7 @@ impl Guard {
         self
     }
 
-    /// The verdict, unless a rule of the floor asks about a call that the mode lets through.
+    /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;
         match (&self.floor, &verdict) {
@@ -116,7 +116,7 @@ impl Guard {
         }
     }
 
-    /// The verdict on a call, with what it rests on and how the call runs. A command is read once for all of it.
+    /// Judges a call and explains the verdict and the way in which the call runs. A command is parsed only once for this.
     pub fn explain(&self, tool: &str, access: &Access, input: &Value) -> Explanation {
         let found = self.findings(access);
         let verdict = self.check_found(tool, access, input, found.as_ref());
@@ -125,7 +125,7 @@ impl Guard {
         let rule = match &verdict {
             Verdict::Deny { rule: Some(rule), .. } => Some(rule.clone()),
             Verdict::Allow { .. } if self.mode() != PermissionMode::BypassPermissions => {
-                // What only reads runs without its rule as well.
+                // A command that only reads would run without this rule too, but the rule also covers it.
                 covering.clone()
             }
             Verdict::Allow { .. } => None,
@@ -159,7 +159,7 @@ impl Guard {
         Some(command::judge_parts(self, command, Some(vec![dir])))
     }
 
-    /// The allow rule that matches the whole call; of a command with several, that of its first part.
+    /// The allow rule that matches the whole call. If each part has its own, that of the first part.
     fn covering_rule(&self, tool: &str, access: &Access, found: Option<&Findings>) -> Option<String> {
         if let Some(found) = found {
             let all = !found.parts.is_empty()

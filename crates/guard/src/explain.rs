@@ -1,13 +1,13 @@
-//! Rules in words for the person who is asked: what one would match, and which one comes nearest.
+//! Describes rules in words for the person who is asked: the calls that a rule would match, and the rule that is nearest.
 //!
-//! Judges nothing: what is said here follows from the rule's text alone.
+//! Judges nothing: the descriptions follow from the rule's text alone.
 
 use crate::rule::Rule;
 use crate::{Guard, Kind};
 use becket_types::Access;
 use std::path::Path;
 
-/// What the rule matches, in a sentence.
+/// Describes the calls that a rule matches, as an object for a sentence.
 pub fn covers(rule: &str) -> String {
     let Ok(parsed) = Rule::parse(rule) else { return "it is no rule".to_owned() };
     let Some(inner) = inner(rule) else { return format!("every use of {rule}") };
@@ -19,8 +19,8 @@ pub fn covers(rule: &str) -> String {
     }
 }
 
-/// What a run that can ask nobody says behind a reason: the flag that gives the rule, quoted for a shell. Nothing for a rule
-/// that nobody would read.
+/// Advice for a run without a user to ask: the flag that would add the rule, quoted for a shell. Empty for a rule that is too
+/// long to read.
 pub fn how_to_allow(rule: &str) -> String {
     if rule.len() > 300 || rule.contains('\n') {
         return String::new();
@@ -28,7 +28,7 @@ pub fn how_to_allow(rule: &str) -> String {
     format!("; to allow it: --allowedTools '{}'", rule.replace('\'', "'\\''"))
 }
 
-/// What stands between the parentheses.
+/// The text between the parentheses of a rule.
 fn inner(rule: &str) -> Option<&str> {
     rule.trim().split_once('(')?.1.strip_suffix(')').map(str::trim)
 }
@@ -49,7 +49,7 @@ fn place(pattern: &str) -> String {
 }
 
 impl Guard {
-    /// The allow rule that comes nearest to the call without matching it.
+    /// The allow rule that is most similar to the call without matching it.
     pub fn nearest(&self, tool: &str, access: &Access) -> Option<String> {
         let near = |rule: &&Rule| rule.covers_tool(tool) && inner(&rule.to_string()).is_some();
         self.rules(Kind::Allow)
@@ -61,7 +61,7 @@ impl Guard {
     }
 }
 
-/// How much of the beginning is the same: words of a command, folders of a path below the first.
+/// Length of the common prefix of rule and call: in words of a command, or in path components after the first.
 fn closeness(rule: &str, access: &Access) -> usize {
     let Some(inner) = inner(rule) else { return 0 };
     if let Some(command) = &access.command {

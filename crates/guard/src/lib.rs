@@ -1,18 +1,17 @@
-//! Permission: whether a tool call may run, must be asked about, or is denied, and why.
+//! Permission: decides if a tool call may run, must be asked about, or is denied, and says why.
 //!
-//! Owns the rule syntax, the modes, the judging of shell commands (`becket-shell-syntax` reads them), and the lists of
-//! secret and protected places. The
-//! verdict is a pure function of rules, mode, roots and what the call says it will touch ([`Access`]). Does no IO: it
-//! opens nothing, follows no link (a resolver and a view of files can be handed in), asks nobody, and never runs a
-//! command to learn what it does.
+//! Owns the rule syntax, the modes, the judgement of shell commands (`becket-shell-syntax` parses them), and the lists of
+//! secret and protected places. The verdict is a pure function of the rules, the mode, the roots, and the call's own
+//! statement of what it touches ([`Access`]). Does no IO: opens no file, follows no link (the caller can pass a resolver and
+//! a view of files), asks no questions, and never runs a command to learn its effect.
 //!
 //! Invariants:
-//! - A matching deny rule denies, whatever the mode and whatever else matches. Deny beats ask, ask beats allow.
-//! - What cannot be understood is asked about, never allowed; no size or count makes a verdict looser.
-//! - Secrets are asked about even for reading, and files that git, shells or becket obey even for accepted edits,
-//!   unless a rule writes their names out.
+//! - A matching deny rule denies in every mode, whatever else matches. Deny beats ask, ask beats allow.
+//! - A command that is not understood is asked about, never allowed. No size or count makes a verdict looser.
+//! - Secrets are asked about even for reading, and files that git, shells or becket obey even in modes that accept edits,
+//!   unless a rule spells out their names.
 //!
-//! It is no sandbox: it judges what is written, not what a program will do.
+//! It is no sandbox: it judges the text of a command, not the behaviour of a program.
 
 mod command;
 mod confine;
@@ -43,15 +42,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Everything that verdicts depend on.
+/// The settings that verdicts depend on.
 #[derive(Clone, Debug, Default)]
 pub struct GuardSettings {
     pub rules: Rules,
     pub mode: PermissionMode,
-    /// Folders that may be used without asking, canonical. The first is where relative paths start.
+    /// Canonical paths of the folders that may be used without asking. Relative paths start at the first.
     pub roots: Vec<PathBuf>,
     pub home: PathBuf,
-    /// becket's own folders (configuration, sessions): writing there always asks.
+    /// becket's own folders (configuration, sessions). Writing there always asks.
     pub own: Vec<PathBuf>,
 }
 
@@ -61,13 +60,13 @@ pub enum Verdict {
     Allow {
         why: String,
     },
-    /// `rule`: what [`Guard::allow_for_session`] takes so that the same is not asked again; `None` where nothing but a
-    /// changed ask rule would help.
+    /// `rule`: a rule for [`Guard::allow_for_session`], with which the same call is not asked about again. `None` if only
+    /// changing an ask rule would help.
     Ask {
         reason: String,
         rule: Option<String>,
     },
-    /// `rule`: the deny rule; `None` when the mode denies.
+    /// `rule`: the deny rule; `None` if the mode denies.
     Deny {
         reason: String,
         rule: Option<String>,
@@ -81,20 +80,20 @@ pub(crate) enum Kind {
     Deny,
 }
 
-/// How paths that a command line names are followed to where they lead.
+/// Resolves a path from a command line: follows links and `..` to the path where it leads.
 pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
-/// Gives verdicts. One per session.
+/// Judges tool calls. There is one per session.
 #[derive(Clone)]
 pub struct Guard {
     settings: GuardSettings,
-    /// Rules that a person allowed for this session.
+    /// Rules that a person has allowed for this session.
     session: Vec<Rule>,
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
     sandbox: SandboxRules,
-    /// Judges by the ask rules that hold in every mode, and by nothing else.
+    /// Judges only by the ask rules that apply in every mode.
     floor: Option<Arc<Guard>>,
 }
 
@@ -139,15 +138,15 @@ impl Guard {
         guard
     }
 
-    /// With a resolver that follows symbolic links and `..` in paths written on command lines as the kernel does. Without
-    /// one they are folded by their text alone.
+    /// Sets a resolver that follows symbolic links and `..` in paths of command lines as the kernel does. Without one, `..` is
+    /// resolved by the text alone.
     pub fn with_resolver(mut self, resolve: Resolver) -> Self {
         self.resolve = resolve;
         self
     }
 
-    /// With a look at files: patterns are judged by what they match, and git by the repository's configuration. Without
-    /// one both are judged by their text alone.
+    /// Sets a view of files: patterns are then judged by the files that they match, and git by the repository's configuration.
+    /// Without one, both are judged by their text alone.
     pub fn with_files(mut self, files: Arc<dyn Files>) -> Self {
         self.files = Some(files);
         self
@@ -191,7 +190,11 @@ impl Guard {
         &self.session
     }
 
-    /// Allows what `rule` matches until the session ends. Deny and ask rules stay stronger.
+    /// Allows calls that match `rule` until the session ends. Deny and ask rules still take precedence.
+    ///
+    /// # Errors
+    ///
+    /// If `rule` is no valid rule.
     pub fn allow_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         if !self.session.contains(&rule) {
@@ -201,7 +204,11 @@ impl Guard {
         Ok(())
     }
 
-    /// Denies what `rule` matches until the session ends.
+    /// Denies calls that match `rule` until the session ends.
+    ///
+    /// # Errors
+    ///
+    /// If `rule` is no valid rule.
     pub fn deny_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         if !self.settings.rules.deny.contains(&rule) {
@@ -211,8 +218,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Withdraws an allow rule, whether it was allowed for this session or stands in the settings. Returns false if there is
-    /// no such rule. Deny and ask rules stay.
+    /// Withdraws an allow rule, either one of this session or one from the settings. Returns false if there is no such rule.
+    /// Deny and ask rules stay.
     pub fn revoke(&mut self, rule: &str) -> bool {
         let Ok(rule) = Rule::parse(rule) else { return false };
         let before = self.session.len() + self.settings.rules.allow.len();
@@ -222,15 +229,15 @@ impl Guard {
         self.session.len() + self.settings.rules.allow.len() < before
     }
 
-    /// The names among `names` that a bare deny rule takes away altogether: the model is not told of them.
+    /// The names among `names` that a deny rule without a specifier removes altogether. The model does not learn of these tools.
     pub fn removed_tools(&self, names: &[String]) -> Vec<String> {
         let gone =
             |name: &&String| self.rules(Kind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
         names.iter().filter(gone).cloned().collect()
     }
 
-    /// Rules that name no tool, each as a sentence. `tools` gives the names of all there are; it is asked only where a rule
-    /// names none of those that everybody writes rules for.
+    /// Warnings about rules that name no existing tool, one sentence each. `tools` returns the names of all tools. It is called
+    /// only if a rule names none of the well-known ones.
     pub fn warnings(&self, tools: &dyn Fn() -> Vec<String>) -> Vec<String> {
         let rules = [Kind::Allow, Kind::Ask, Kind::Deny].into_iter().flat_map(|kind| self.rules(kind));
         rules.filter_map(|rule| rule.complaint(tools)).collect()
@@ -246,12 +253,12 @@ impl Guard {
         list.iter().chain(session)
     }
 
-    /// The verdict on a call of `tool` with `input` that would touch `access`.
+    /// Judges a call of `tool` with `input` that would touch `access`.
     pub fn check(&self, tool: &str, access: &Access, input: &Value) -> Verdict {
         self.check_found(tool, access, input, None)
     }
 
-    /// As [`Self::check`], for a command that has been read already.
+    /// Judges like [`Self::check`], for a command that has already been parsed.
     fn check_found(&self, tool: &str, access: &Access, input: &Value, found: Option<&Findings>) -> Verdict {
         let verdict = self.hold_floor(self.judge(tool, access, input, found), tool, access);
         match verdict {
@@ -263,8 +270,8 @@ impl Guard {
         }
     }
 
-    /// Whether a call is known to change nothing, whatever is allowed: it reads files, or its command only reads files of
-    /// the workspace. What is not understood is not known to.
+    /// True if a call is known to change nothing, independently of the rules: it reads files, or its command only reads files of
+    /// the workspace. False for a command that is not understood.
     pub fn only_reads(&self, access: &Access) -> bool {
         match (&access.effect, &access.command) {
             (Effect::Session | Effect::Read, _) => true,
@@ -276,8 +283,8 @@ impl Guard {
         }
     }
 
-    /// Environment variables that the call must run with, because it runs git only as far as that keeps it from obeying
-    /// the repository.
+    /// Environment variables that the call must run with. They keep git from obeying the repository's configuration, which is the
+    /// condition under which git was allowed.
     pub fn variables(&self, access: &Access) -> &'static [(&'static str, &'static str)] {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else { return &[] };
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
@@ -381,7 +388,7 @@ impl Guard {
         self.rules(Kind::Allow).any(|rule| rule.covers_tool("bash") && rule.is_bare())
     }
 
-    /// Whether an allow rule matches a sensitive path and writes out what makes it sensitive.
+    /// True if an allow rule matches a sensitive path and spells out the name that makes it sensitive.
     pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
         let words = [secret::secret(path), path::protected(path, &self.settings.own)];
         self.matchers.allow.iter().any(|(rule, matcher)| {
@@ -509,7 +516,7 @@ impl Guard {
         if let Some((reason, _)) = &found.ask_rule {
             return Verdict::Ask { reason: reason.clone(), rule: None };
         }
-        // The model names this folder; the workspace is the user's to name.
+        // The model has named this folder, but only the user may extend the workspace.
         if let Some(dir) = access.paths.first().filter(|dir| !path::inside(dir, &self.settings.roots)) {
             let reason = format!(
                 "`{shown}` would run in {}, outside the workspace; add it with --add-dir",
@@ -533,7 +540,7 @@ impl Guard {
             [only] if only.rule.is_some() => only.rule.clone(),
             _ => Some(rule::exact_rule(command)),
         };
-        // The suggestion must be a rule, and one that a person can read.
+        // Suggest only a valid rule that is short enough to read.
         let rule = rule.filter(|r| command.chars().count() <= command::MAX_CHARS && Rule::parse(r).is_ok());
         let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
         if reasons.is_empty() {
@@ -563,7 +570,7 @@ fn plan_denies(tool: &str) -> Verdict {
     }
 }
 
-/// The tool whose path rules a call obeys, where one tool both reads and changes files.
+/// The tool whose path rules apply to a call of a tool that both reads and changes files.
 fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
     match effect {
         Effect::Read if tool.eq_ignore_ascii_case("lsp") => Some("read"),
@@ -572,7 +579,7 @@ fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
     }
 }
 
-/// `web_fetch` as people write it in rules: `WebFetch`.
+/// The form of a tool's name that people write in rules: `WebFetch` for `web_fetch`.
 fn title(tool: &str) -> String {
     if tool.contains("__") {
         return tool.to_owned();
@@ -584,7 +591,7 @@ fn title(tool: &str) -> String {
     tool.split('_').map(word).collect()
 }
 
-/// A secret that a search tool's own file pattern asks for. What `grep` calls `pattern` is text, not a file.
+/// A secret that the file pattern of a search tool names. The `pattern` of `grep` is text, not a file.
 fn searched_secret(tool: &str, input: &Value) -> Option<String> {
     let names = tool.eq_ignore_ascii_case("glob").then_some("pattern");
     ["glob", "include", "file_pattern"]

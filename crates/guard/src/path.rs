@@ -1,11 +1,11 @@
-//! Paths as rules see them: folded by their text, compared component by component. Places that git, shells or editors obey
-//! later are on the list of `becket_types`; becket's own folders are added here.
+//! Compares paths for rules: by their text, component by component. The list of places that git, shells or editors obey
+//! later is in `becket_types`; becket's own folders are added here.
 //!
-//! Nothing is looked up on disk: a place is sensitive by its name, whether it exists or not.
+//! Nothing is looked up on disk: a place is sensitive by its name, even if it does not exist.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Whether `path` is one of `roots` or below one. Paths under `/proc` and `/dev` belong to no root.
+/// True if `path` is one of `roots` or below one. Paths under `/proc` and `/dev` belong to no root.
 pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
     path.is_absolute()
         && !path.components().any(|c| c == Component::ParentDir)
@@ -13,14 +13,15 @@ pub(crate) fn inside(path: &Path, roots: &[PathBuf]) -> bool {
         && roots.iter().any(|root| root.is_absolute() && path.starts_with(root))
 }
 
-/// Devices that are no file: reading or writing them tells and changes nothing.
+/// True for devices such as `/dev/null`. Reading them reveals nothing, and writing them changes nothing.
 pub(crate) fn is_sink(path: &Path) -> bool {
     ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero"]
         .iter()
         .any(|p| path == Path::new(p))
 }
 
-/// The component of `path` that makes writing it dangerous later. `own` are becket's own folders.
+/// The component of `path` that makes writing it dangerous, because other programs obey the file later. `own` are becket's
+/// own folders.
 pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     if let Some(folder) = own.iter().find(|folder| path.starts_with(folder)) {
         return Some(folder.display().to_string());
@@ -28,7 +29,7 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     becket_types::obeyed(path)
 }
 
-/// `*` stands for any text, also none; everything else for itself. Linear in practice, quadratic at worst.
+/// Matches a pattern in which `*` stands for any text, even none. Linear in practice, quadratic at worst.
 pub(crate) fn wild(pattern: &str, text: &str) -> bool {
     let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut pi, mut ti) = (0, 0);

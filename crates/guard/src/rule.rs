@@ -1,8 +1,9 @@
-//! Permission rules in the syntax people already write: `Bash(git *)`, `Read(~/.ssh/**)`, `Skill(name)`, `mcp__server__*`.
+//! Permission rules in a syntax that people know from other agents: `Bash(git *)`, `Read(~/.ssh/**)`, `Skill(name)`,
+//! `mcp__server__*`.
 //!
-//! A rule is a tool name, or a tool name with a specifier in parentheses. Names match without regard to case. What the
-//! specifier means depends on the tool: a command pattern for `Bash`, a path pattern for file tools, a name pattern for
-//! the rest. Parsing is strict: a rule that cannot be meant is an error with its place and the nearest form that can.
+//! A rule is a tool name, or a tool name with a specifier in parentheses. Names are compared without regard to case. The
+//! specifier's meaning depends on the tool: a command pattern for `Bash`, a path pattern for file tools, a name pattern for
+//! the others. Parsing is strict: an invalid rule is an error with its position and the nearest valid form.
 
 use crate::path::wild;
 use becket_types::{edit_distance, lexical};
@@ -10,28 +11,28 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::fmt;
 use std::path::Path;
 
-/// Longer rules, and rules with more wildcards or alternatives than these, are refused: matching stays cheap.
+/// Limits on the length of a rule and on its wildcards and alternatives, so that matching stays cheap.
 const MAX_LEN: usize = 12_000;
 const MAX_GLOB_LEN: usize = 512;
 const MAX_WILDCARDS: usize = 32;
 
-/// A rule that cannot be meant.
+/// The error for an invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rule {text:?}, character {position}: {message}; write {nearest}")]
 pub struct RuleError {
     pub text: String,
-    /// Where it goes wrong, counted in characters from 1.
+    /// Position of the mistake, counted in characters from 1.
     pub position: usize,
     pub message: String,
-    /// The nearest form that is a rule.
+    /// The nearest valid rule.
     pub nearest: String,
 }
 
-/// One parsed rule. Displays as it was written.
+/// One parsed rule. Its `Display` form is the text as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     text: String,
-    /// As [`plain`] gives it; may hold `*` for MCP tools.
+    /// The name in the form of [`plain`]. May contain `*` for MCP tools.
     tool: String,
     spec: Option<Spec>,
 }
@@ -71,7 +72,7 @@ const FILE_TOOLS: &[&str] = &[
 const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "applypatch"];
 const READ_TOOLS: &[&str] = &["read", "grep", "glob", "ls", "notebookread"];
 
-/// Tools that rules are usually written for: to tell a misspelling from a tool of a server.
+/// Tools that rules are usually written for. They help to tell a misspelling from a server's tool.
 const KNOWN: &[&str] = &[
     "Bash",
     "Read",
@@ -89,8 +90,8 @@ const KNOWN: &[&str] = &[
     "Task",
 ];
 
-/// Tools of other agents whose work a tool here does that is free anyway, or comes with another one: a rule for them is not
-/// wrong, though it decides nothing.
+/// Tools of other agents whose counterparts here need no permission or belong to another tool. A rule for them is no mistake,
+/// although it decides nothing.
 const ELSEWHERE: &[&str] = &["joboutput", "jobkill", "askuser", "exitplan", "structuredoutput"];
 
 impl Rule {
@@ -169,7 +170,7 @@ impl Rule {
         Ok(Self { text: text.to_owned(), tool, spec: Some(spec) })
     }
 
-    /// Whether its name is of a tool that rules are usually written for, of a file tool of another agent, or of a server.
+    /// True if the rule names a tool that rules are usually written for, a file tool of another agent, or a server's tool.
     fn is_of_known_tool(&self) -> bool {
         let tool = self.tool.as_str();
         KNOWN.iter().any(|known| known.eq_ignore_ascii_case(tool))
@@ -179,7 +180,7 @@ impl Rule {
             || tool.starts_with("mcp__")
     }
 
-    /// A sentence about a rule that can never match, because no tool has its name. `tools`: those that there are.
+    /// A warning about a rule that can never match, because no tool has its name. `tools` returns the existing names.
     pub(crate) fn complaint(&self, tools: &dyn Fn() -> Vec<String>) -> Option<String> {
         if self.is_of_known_tool() {
             return None;
@@ -204,7 +205,7 @@ impl Rule {
         &self.tool
     }
 
-    /// The rule names a tool and nothing of how it is used.
+    /// True if the rule names a tool without limiting its use.
     pub fn is_bare(&self) -> bool {
         match &self.spec {
             None => true,
@@ -214,8 +215,8 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is about this tool at all. `Edit` covers every tool that changes files; `Read` with a path
-    /// covers search tools too.
+    /// True if the rule applies to this tool. `Edit` covers every tool that changes files; `Read` with a path also covers search
+    /// tools.
     pub(crate) fn covers_tool(&self, tool: &str) -> bool {
         let tool = plain(tool);
         if self.tool.starts_with("mcp__") {
@@ -254,7 +255,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule itself writes `word` out, so that whoever wrote it meant it.
+    /// True if the rule itself spells out `word`, so that its author must have meant it.
     pub(crate) fn says(&self, word: &str) -> bool {
         match &self.spec {
             Some(Spec::Command(pattern)) => pattern.says(word),
@@ -267,8 +268,8 @@ impl Rule {
     }
 }
 
-/// A tool's name as names are compared: `WebFetch` and `web_fetch` are one, and so are `TodoWrite` and `todo`. Names of MCP
-/// tools are taken as they are.
+/// Normalizes a tool's name for comparison: `WebFetch` and `web_fetch` become the same, and so do `TodoWrite` and `todo`.
+/// Names of MCP tools stay unchanged.
 fn plain(name: &str) -> String {
     let lower = becket_types::sdk_names::own_name(name).to_ascii_lowercase();
     if lower.starts_with("mcp__") { lower } else { lower.replace('_', "") }
@@ -293,12 +294,12 @@ fn check_glob(pattern: &str) -> Result<(), String> {
     Glob::new(pattern).map(|_| ()).map_err(|e| format!("not a path pattern ({})", e.kind()))
 }
 
-/// A command pattern: text with `*` for anything; `\*` is a star. ` *` or `:*` at the end also matches nothing, but
-/// never the middle of a word.
+/// A command pattern: text in which `*` matches anything and `\*` is a star. ` *` or `:*` at the end also matches the command
+/// without arguments, but never the rest of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandPattern {
     tokens: Vec<Token>,
-    /// Ends in ` *`: the arguments may be missing.
+    /// True if the pattern ends in ` *`, so that the arguments may be missing.
     open: bool,
 }
 
@@ -332,7 +333,7 @@ impl CommandPattern {
         self.tokens.iter().all(|t| *t == Token::Any)
     }
 
-    /// No wildcard: one command, exactly.
+    /// True if the pattern has no wildcard, so that it matches exactly one command.
     pub(crate) fn is_exact(&self) -> bool {
         !self.open && !self.tokens.contains(&Token::Any)
     }
@@ -359,7 +360,7 @@ impl CommandPattern {
             || (self.is_exact() && literal.contains(word))
     }
 
-    /// The word it starts with.
+    /// The first word of the pattern.
     pub(crate) fn first_word(&self) -> String {
         self.literal().split_whitespace().next().unwrap_or_default().trim_end_matches('\u{1}').to_owned()
     }
@@ -396,12 +397,13 @@ pub(crate) fn exact_rule(command: &str) -> String {
     format!("Bash({text})")
 }
 
-/// A path rule with its place in the world: what it matches, compiled.
+/// The compiled patterns of a path rule, with `~` and relative paths resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct PathMatcher(Vec<GlobMatcher>);
 
 impl PathMatcher {
-    /// `wide` (deny and ask rules): without regard to case, and a pattern without a slash matches anywhere at all.
+    /// Compiles the path patterns of `rule`. With `wide` (for deny and ask rules), case is ignored, and a pattern without a slash
+    /// matches in every folder.
     pub(crate) fn new(rule: &Rule, cwd: &Path, home: &Path, wide: bool) -> Self {
         let Some(Spec::Path(text)) = &rule.spec else { return Self(Vec::new()) };
         let mut places: Vec<String> = Vec::new();
@@ -462,7 +464,11 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Parses three lists. Every malformed rule is in the error list; the caller decides whether to go on.
+    /// Parses three lists of rules.
+    ///
+    /// # Errors
+    ///
+    /// All malformed rules. The caller decides whether to continue.
     pub fn parse<S: AsRef<str>>(allow: &[S], ask: &[S], deny: &[S]) -> Result<Self, Vec<RuleError>> {
         let mut errors = Vec::new();
         let mut list = |texts: &[S]| -> Vec<Rule> {
@@ -476,7 +482,7 @@ impl Rules {
     }
 }
 
-/// Splits the value of `--allowedTools` and its kin: rules separated by commas or blanks outside parentheses.
+/// Splits the value of `--allowedTools` and similar flags: rules separated by commas or blanks outside parentheses.
 pub fn split_rules(text: &str) -> Vec<String> {
     let mut out = vec![String::new()];
     let mut depth = 0_usize;

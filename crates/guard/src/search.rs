@@ -1,7 +1,8 @@
-//! What a search that may run may open of the files it meets.
+//! Decides which files a permitted search may open.
 //!
-//! A search names a folder, and that is what was judged. Its files are judged here, one by one, without a question: nobody
-//! wants to be asked a thousand times. What would be asked about or denied by itself is left out, and the search says so.
+//! The verdict on a search is about the folder that it names. Its files are judged here, one by one, and without questions,
+//! because there may be thousands. A file that would be asked about or denied by itself is skipped, and the search reports
+//! that.
 
 use crate::rule::PathMatcher;
 use crate::{Guard, Kind, Rule, searched_secret, secret};
@@ -10,10 +11,10 @@ use serde_json::Value;
 use std::path::Path;
 
 impl Guard {
-    /// Whether a permitted call of `tool` may open a file that it met below what `access` names. A file that is named
-    /// itself may be opened. Below a folder count: deny rules in every mode; outside `bypassPermissions` also ask rules
-    /// that the folder did not meet itself, and secrets that neither an allow rule nor the search's own file pattern writes
-    /// out.
+    /// Returns a function that is true if a permitted call of `tool` may open a file below a path that `access` names. A file
+    /// that is itself named may be opened. For files below a folder, deny rules apply in every mode. Outside
+    /// `bypassPermissions` these apply too: ask rules that did not match the folder itself, and the list of secrets, unless an
+    /// allow rule or the search's own file pattern spells out the name.
     pub fn may_read(
         &self,
         tool: &str,
@@ -48,7 +49,7 @@ impl Guard {
     }
 }
 
-/// Whether a rule matches a secret and writes out what makes it one.
+/// True if a rule matches a secret and spells out the name that makes it one.
 fn excused(allow: &[(Rule, PathMatcher)], path: &Path) -> bool {
     allow.iter().any(|(rule, matcher)| {
         matcher.matches(path) && secret::secret(path).is_some_and(|word| rule.says(&word))
@@ -97,7 +98,7 @@ mod tests {
             (none, none, &["Read(docs/**)"], Plain, "/p", "/p/docs/a", false),
             (none, none, &["Read(docs/**)"], Bypass, "/p", "/p/docs/a", false),
             (&["Read(docs/**)"], none, &["Grep(docs/x/**)"], Plain, "/p", "/p/docs/x/a", false),
-            // A folder elsewhere that a person has allowed: its files are met like others.
+            // A folder elsewhere that a person has allowed: its files are judged like others.
             (none, none, none, Plain, "/opt/lib", "/opt/lib/a.c", true),
             (none, none, none, Plain, "/opt/lib", "/opt/lib/key.pem", false),
             (none, none, none, Plain, "/home/u/.ssh", "/home/u/.ssh/config", true),

@@ -1,7 +1,7 @@
-//! Files that hold secrets: the list, and who is on it.
+//! The list of files that hold secrets, and the test if a path is on it.
 //!
-//! Nothing is looked up on disk: a place is secret by its name, whether it exists or not. A search asks about every file it
-//! meets, so a name that is none of these costs no allocation and a few look-ups.
+//! Nothing is looked up on disk: a place is secret by its name, even if it does not exist. A search tests every file that it
+//! finds, so a name that is not on the list costs no allocation and only a few look-ups.
 
 use globset::GlobBuilder;
 use std::collections::HashSet;
@@ -74,7 +74,7 @@ const SECRET_FILES: &[&str] = &[
     ".node_repl_history",
 ];
 
-/// Shown to everybody by convention.
+/// Names that look like secrets but are public by convention.
 const NOT_SECRET: &[&str] = &[
     ".env.example",
     ".env.sample",
@@ -108,10 +108,10 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
     dir.map(str::to_owned).or_else(|| secret_name(path))
 }
 
-/// As `secret` for a file that was met below `root`, whose own folders have been judged.
+/// Tests a file that a search found below `root`. The folders of `root` itself have already been judged.
 pub fn is_secret_below(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
-    // All folders on the list are hidden, or count only near a hidden one.
+    // All folders on the list are hidden, or count only below a hidden one.
     let hidden = |path: &Path| path.as_os_str().as_encoded_bytes().windows(2).any(|pair| pair == b"/.");
     let dirs = below.as_os_str().as_encoded_bytes().first() == Some(&b'.') || hidden(path);
     if dirs {
@@ -130,7 +130,7 @@ fn is_config(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".config") || name.eq_ignore_ascii_case(".local")
 }
 
-/// The folder on the list that `name` is. `config`: it lies near a folder of settings.
+/// The entry of the list for the folder `name`. `config` is true if the path has a folder of settings.
 fn secret_dir(name: &OsStr, config: bool) -> Option<&'static str> {
     let find = |name: &str| SECRET_DIRS.iter().find(|dir| **dir == name).copied();
     let dir = with_lower(name, find)?;
@@ -138,7 +138,7 @@ fn secret_dir(name: &OsStr, config: bool) -> Option<&'static str> {
     (!ambiguous || config).then_some(dir)
 }
 
-/// The name of a file, when it is on the list.
+/// The file's name, if it is on the list.
 fn secret_name(path: &Path) -> Option<String> {
     let Some(Component::Normal(last)) = path.components().next_back() else { return None };
     let named = with_lower(last, |name| NAMES.fits(name) && !NOT_SECRET.contains(&name));
@@ -157,7 +157,7 @@ fn secret_name(path: &Path) -> Option<String> {
     fits.then_some(last)
 }
 
-/// `name` in lower case, on the stack where it is short and plain.
+/// Calls `look` with `name` in lower case. A short ASCII name is converted on the stack, without an allocation.
 fn with_lower<T>(name: &OsStr, look: impl FnOnce(&str) -> T) -> T {
     let bytes = name.as_encoded_bytes();
     let mut buffer = [0; 80];
@@ -173,12 +173,12 @@ fn with_lower<T>(name: &OsStr, look: impl FnOnce(&str) -> T) -> T {
     look(&name.to_string_lossy().to_lowercase())
 }
 
-/// [`SECRET_FILES`] by their form.
+/// [`SECRET_FILES`], sorted by the form of the pattern.
 struct Names {
     exact: HashSet<&'static str>,
-    /// After the last dot: `*.pem`.
+    /// Extensions, for patterns like `*.pem`.
     endings: HashSet<&'static str>,
-    /// Before and behind the star of the others.
+    /// The text before and after the star, for other patterns.
     around: Vec<(&'static str, &'static str)>,
 }
 
@@ -204,7 +204,7 @@ impl Names {
     }
 }
 
-/// Whether a file name pattern written on a command line is likely to reach secrets.
+/// The secret that a file name pattern on a command line is likely to match, if there is one.
 pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
     const SAMPLES: &[&str] = &[
         ".env",
@@ -226,7 +226,7 @@ pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
     }
     let last = path.file_name()?.to_str()?.to_lowercase();
     let says_something = last.starts_with('.') || last.chars().any(char::is_alphanumeric);
-    // A whole class such as `*.json` or `s*` is no request for secrets; a hidden or key-like pattern is.
+    // A broad pattern such as `*.json` or `s*` is not meant for secrets. A hidden or key-like pattern may be.
     let hidden = last.starts_with('.')
         || ["id_", "cred", "secret", "env", "pem", "key"].iter().any(|w| last.contains(w));
     if !says_something || !hidden || !last.contains(['*', '?', '[', '{']) {
@@ -285,7 +285,7 @@ mod tests {
         assert!(!below("/p", "/p/gh/main.go") && !below("/home/u/.cache/p", "/home/u/.cache/p/main.go"));
     }
 
-    /// A name from the list, with its stars filled and its case changed.
+    /// A name from the list, with its stars replaced and its case changed.
     fn name() -> impl Strategy<Value = String> {
         let listed = proptest::sample::select([SECRET_DIRS, SECRET_FILES, NOT_SECRET].concat());
         prop_oneof![
@@ -298,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        /// 256 cases: the look-ups against the patterns as they are written.
+        /// The look-ups give the same results as matching the patterns one by one.
         #[test]
         fn looking_up_is_matching(names in proptest::collection::vec(name(), 1..4)) {
             let path = Path::new("/").join(names.join("/"));

@@ -1,4 +1,4 @@
-//! The decision table: rules, modes, places, and what a person is told.
+//! The decision table: rules, modes, places, and the words that a person sees.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -532,7 +532,7 @@ proptest! {
         ];
         for (tool, access) in calls {
             let (above, below) = (above.check(tool, &access, &Value::Null), below.check(tool, &access, &Value::Null));
-            // What `dontAsk` denies may be asked about in `plan`: there a subagent has nobody to ask.
+            // A call that `dontAsk` denies may be asked about in `plan`. A subagent has no person to ask there.
             let asks = PermissionMode::ALL[mode] == PermissionMode::DontAsk && rank(&below) == 1;
             prop_assert!(asks || rank(&below) >= rank(&above), "{tool} {access:?}: {above:?} then {below:?}");
         }

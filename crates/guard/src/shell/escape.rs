@@ -1,21 +1,21 @@
-//! What makes a command run or destroy something that its name does not tell: an option that names a program, a subcommand
-//! that runs one. A rule with a wildcard does not stretch over it; a rule that writes it out does.
+//! Finds words with which a command runs or destroys something that its name does not show: an option that names a program,
+//! or a subcommand that runs one. A rule's wildcard does not match such a word; a rule that spells it out does.
 //!
-//! Options are matched as programs match them: long names may be cut short, letters stand together, and a word that is not
-//! known before it runs may become any of them.
+//! Options are matched as programs match them: long names may be abbreviated, letters may be joined, and a word whose value
+//! is only known at run time may become any of them.
 
 use super::readonly::{self, takes_value};
 use super::sedscript;
 use becket_shell_syntax::{Known, Word, base_name};
 
-/// Options that escape, of one program or of some of its subcommands.
+/// Options of one program, or of some of its subcommands, that run or destroy something.
 struct Options {
     /// Names of subcommands.
     of: &'static str,
     long: &'static str,
     /// Letters.
     short: &'static str,
-    /// Letters that take the rest of their word as a value.
+    /// Letters whose value is the rest of the word.
     valued: &'static str,
 }
 
@@ -82,7 +82,7 @@ const SORT: Options = of("", "compress-program output", "o", "kStT");
 const MAN: Options = of("", "pager html", "PH", "CRLmMSseEr");
 const ZIP: Options = of("", "unzip-command", "", "");
 
-/// The word that makes `words` (a command with its name) escape.
+/// The word by which `words` (a command with its name) runs or destroys something else; `None` if there is none.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let (name, rest) = words.split_first()?;
     let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
@@ -94,7 +94,7 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin"))
             .or_else(|| RG.hit(rest)),
         "sort" => SORT.hit(rest),
-        // Its first word is letters without a dash, as often as not.
+        // The first word of tar is often letters without a dash.
         "tar" | "bsdtar" => TAR.hit(rest).or_else(|| {
             let first = rest.first().filter(|w| !w.text.starts_with('-'))?;
             first.text.contains(['I', 'F']).then(|| first.text.clone())
@@ -130,7 +130,7 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         "sed" | "gsed" => sed(rest),
         "awk" | "gawk" | "mawk" | "nawk" => awk(rest),
         "test" | "[" | "printf" => readonly::evaluates(name, rest).then(|| all(rest)),
-        // They assign to the variables that their words name, or evaluate them.
+        // These builtins assign to the variables that their words name, or evaluate the words.
         "let" | "read" | "mapfile" | "readarray" | "getopts" | "declare" | "typeset" | "export" | "local"
         | "readonly" | "unset" | "wait" => {
             has(&|t| t.contains(['[', '$', '`'])).or_else(|| (name == "let").then(|| all(rest)))
@@ -167,12 +167,12 @@ fn shown(word: &Word) -> String {
     if word.is_literal() { word.text.clone() } else { word.raw.clone() }
 }
 
-/// All words: only a rule that writes the whole command out names them.
+/// All words, so that only a rule that spells out the whole command matches.
 fn all(words: &[Word]) -> String {
     words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// A word that may become any option.
+/// The first word that may become any option at run time.
 fn first_dynamic(words: &[Word]) -> Option<String> {
     words.iter().take_while(|w| w.text != "--" || !w.is_literal()).find(|w| may_be_option(w)).map(shown)
 }
@@ -181,7 +181,7 @@ fn may_be_option(word: &Word) -> bool {
     match word.known {
         Known::Literal | Known::Pipe => false,
         Known::Glob => word.text.starts_with(['*', '?', '[', '-']),
-        // What stands before the unknown part may keep it from being one: `src/$x`.
+        // A known start can rule out an option: `src/$x` never becomes one.
         Known::Dynamic => {
             word.raw.contains('{') && !word.raw.contains("${")
                 || !word.single && !word.raw.starts_with('"')
@@ -190,7 +190,7 @@ fn may_be_option(word: &Word) -> bool {
     }
 }
 
-/// `find`: every word may be an action but the value of a test.
+/// Judges `find`: every word may be an action, except the value of a test.
 fn find(words: &[Word]) -> Option<String> {
     const ACTIONS: &[&str] = &[
         "-exec",
@@ -209,7 +209,7 @@ fn find(words: &[Word]) -> Option<String> {
         if word.is_literal() && !value && ACTIONS.contains(&word.text.as_str()) {
             return Some(word.text.clone());
         }
-        // A pattern that keeps its ending matches no action.
+        // A pattern that ends in a fixed extension matches no action.
         let ends =
             word.known == Known::Glob && word.text.strip_prefix('*').is_some_and(|end| end.starts_with('.'));
         if !word.is_literal() && may_be_option(word) && !(value && (word.single || ends)) {
@@ -220,7 +220,8 @@ fn find(words: &[Word]) -> Option<String> {
     None
 }
 
-/// Options with one dash or two, never cut short, up to the arguments for the program that is run.
+/// Judges programs whose options have one dash or two and are never abbreviated, up to the arguments of the program that is
+/// run.
 fn single_dash(words: &[Word], names: &[&str]) -> Option<String> {
     let own = || {
         words.iter().take_while(|w| !w.is_literal() || !matches!(w.text.as_str(), "--" | "-args" | "--args"))
@@ -229,14 +230,14 @@ fn single_dash(words: &[Word], names: &[&str]) -> Option<String> {
         word.text.strip_prefix('-').is_some_and(|rest| {
             let rest = rest.trim_start_matches('-');
             let name = rest.split('=').next().unwrap_or_default();
-            // `-B` and `-specs` also take what follows in the same word.
+            // `-B` and `-specs` also take a value in the same word.
             names.contains(&name) || names.iter().any(|n| n.len() == 1 && rest.starts_with(n))
         })
     };
     own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
 }
 
-/// npm and its kin take one dash for two, and names cut short.
+/// Judges npm and similar programs, which accept one dash instead of two, and abbreviated names.
 fn package_manager(words: &[Word]) -> Option<String> {
     const NAMES: &[&str] = &[
         "script-shell",
@@ -270,7 +271,8 @@ fn package_manager(words: &[Word]) -> Option<String> {
     own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
 }
 
-/// Configuration on the command line names wrappers, linkers and runners; another manifest is another project.
+/// Judges cargo: configuration on the command line can name wrappers, linkers and runners, and another manifest means another
+/// project.
 fn cargo(words: &[Word]) -> Option<String> {
     let own = || words.iter().take_while(|w| w.text != "--" || !w.is_literal());
     let named = |word: &&Word| {
@@ -283,7 +285,7 @@ fn cargo(words: &[Word]) -> Option<String> {
     own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
 }
 
-/// Variables replace what the makefile sets, programs and shells among them.
+/// Judges make: variables on the command line replace those of the makefile, including programs and shells.
 fn make(words: &[Word]) -> Option<String> {
     const QUIET: &[&str] = &["V", "VERBOSE", "Q", "DEBUG", "CI", "NO_COLOR", "COLOR", "JOBS", "RELEASE"];
     let named = |word: &&Word| {
@@ -298,7 +300,7 @@ fn sed(words: &[Word]) -> Option<String> {
     sedscript::escape(words)
 }
 
-/// A program of awk that may run, write or load something.
+/// Judges awk: its program may run, write or load something.
 fn awk(words: &[Word]) -> Option<String> {
     let hidden = ["system", "getline", "@", "|"];
     words
@@ -347,14 +349,14 @@ impl Options {
         may_be_option(word)
     }
 
-    /// Whether `name` is one of the options, or cut short from one.
+    /// True if `name` is one of the options or an abbreviation of one.
     fn is_long(&self, name: &str) -> bool {
-        // An option of its own.
+        // `--text` is a harmless option of its own, although other options begin with the same letters.
         name != "text" && !name.is_empty() && self.long.split(' ').any(|long| long.starts_with(name))
     }
 }
 
-/// Words before the subcommand, and the subcommand with what follows.
+/// Splits the words into those before the subcommand, and the subcommand with its arguments.
 fn split(words: &[Word]) -> (&[Word], &[Word]) {
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -367,7 +369,7 @@ fn split(words: &[Word]) -> (&[Word], &[Word]) {
     words.split_at(at.min(words.len()))
 }
 
-/// The folders that `git -C` goes through before it runs, each from the one before.
+/// The folders of `git -C`, in order. Each is relative to the previous one.
 pub(crate) fn git_folders(words: &[Word]) -> impl Iterator<Item = &Word> {
     let is_git = words.first().is_some_and(|w| base_name(&w.text) == "git");
     let before = if is_git { split(&words[1..]).0 } else { &[] };
@@ -398,7 +400,7 @@ fn git(words: &[Word]) -> Option<String> {
     let text = |word: &Word| word.text.clone();
     let has = |wanted: &str| rest.iter().find(|w| w.text == wanted).map(text);
     let found = match name {
-        // Sets what git runs or where it fetches from, for good.
+        // Permanently sets programs that git runs, or addresses that it fetches from.
         "config" => (!config_reads(rest)).then(|| "config".to_owned()),
         "bisect" => has("run"),
         "submodule" => has("foreach"),
@@ -411,11 +413,11 @@ fn git(words: &[Word]) -> Option<String> {
         }
         _ => GIT.iter().find(|o| o.of.split(' ').any(|n| n == name)).and_then(|o| o.hit(rest)),
     };
-    // A remote whose address is a command line.
+    // The address of such a remote is a command line.
     found.or_else(|| rest.iter().find(|w| w.text.contains("ext::") || w.text.contains("fd::")).map(text))
 }
 
-/// Whether `git config` only prints: what to do comes first, and nothing follows that could be a value to set.
+/// True if `git config` only prints: the action comes first, and no word after it could be a value to set.
 fn config_reads(words: &[Word]) -> bool {
     if !words.iter().all(Word::is_literal) {
         return false;

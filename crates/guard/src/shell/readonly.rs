@@ -1,8 +1,8 @@
-//! The table of commands that only read: free in the workspace without any rule.
+//! Recognizes commands that only read. They may run in the workspace without any rule.
 //!
-//! An entry lists the options that are known to be harmless, by their exact names; any other option, and any word that
-//! could turn into one, takes the command off the table. Programs that can write, run another program, reach the
-//! network or obey a file of the project (`cargo --version` obeys `rust-toolchain.toml`) are not in it.
+//! A table lists the options of each program that are known to be harmless, by their exact names. With any other option, or
+//! a word that could become one, the command does not count as only reading. Programs that can write, run another program,
+//! use the network or obey a file of the project (`cargo --version` obeys `rust-toolchain.toml`) are not in the table.
 
 mod evaluating;
 mod programs;
@@ -16,19 +16,19 @@ pub(crate) use programs::takes_value;
 use programs::{awk, date, find, jq, sed};
 use table::{Args, Entry, TABLE, VERSIONED, XXD_ALONE, XXD_VALUED};
 
-/// A word that names a file, for the caller to place.
+/// A word that names a file. The caller decides where the file is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathArg {
     pub text: String,
     pub known: Known,
-    /// The file's content is shown, not only its name or size.
+    /// True if the file's content is shown, not only its name or size.
     pub content: bool,
 }
 
-/// The files that the command would read when it is known to only read; otherwise why it is not.
+/// Returns the files that the command would read, if it is known to only read. `Err` is the reason why it is not.
 pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut found = by_name(words)?;
-    // The shell reads folders to replace a pattern by names, whatever the program makes of them.
+    // The shell itself reads folders to expand a pattern, for any program.
     let patterns = words.iter().filter(|word| word.known == Known::Glob);
     let names = patterns.map(|word| PathArg { text: word.text.clone(), known: word.known, content: false });
     let more: Vec<PathArg> = names.filter(|name| found.iter().all(|file| file.text != name.text)).collect();
@@ -92,7 +92,7 @@ fn is_number(word: &Word) -> bool {
     word.is_literal() && word.text.chars().all(|c| c.is_ascii_digit())
 }
 
-/// Whether printing the word tells no secret.
+/// True if printing the word reveals no secret.
 fn printable(word: &Word) -> bool {
     match &word.variables {
         Some(names) => names.iter().all(|name| may_show(name)),
@@ -108,7 +108,7 @@ fn text(words: &[Word]) -> Result<Vec<PathArg>, String> {
 }
 
 fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
-    // The tools of binutils read more arguments from such a file.
+    // The tools of binutils read more arguments from a file named `@FILE`.
     if entry.names == "strings"
         && let Some(word) = words.iter().find(|w| w.text.starts_with('@'))
     {
@@ -121,7 +121,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         Args::UpTo(max) if positional.len() > max => {
             return Err("its second file would be written".to_owned());
         }
-        // Some implementations take everything after the first file for files.
+        // Some implementations take all words after the first file for files.
         Args::UpTo(_) if words.iter().skip_while(|w| !positional.contains(w)).count() > 1 => {
             return Err("an option after its file may be taken for the file that is written".to_owned());
         }
@@ -136,7 +136,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut found = files(&positional, entry.args != Args::Names);
     found.extend(files(&parsed.doubtful, true));
     if entry.args == Args::Pattern {
-        // Patterns of files that it searches; `!` leaves them out.
+        // Patterns of the files to search. A pattern with `!` excludes files.
         let patterns = parsed.values.into_iter().filter(|(name, pattern)| {
             matches!(name.as_str(), "g" | "glob" | "iglob" | "include") && !pattern.starts_with('!')
         });
@@ -188,22 +188,22 @@ pub(super) struct Parsed {
     pub seen: Vec<String>,
     /// Values by the option's name.
     pub values: Vec<(String, String)>,
-    /// Values that stand in a word of their own. Another implementation may know the option without a value and take
-    /// the word for a file, so it is placed like one.
+    /// Values in a word of their own. Another implementation may know the option without a value and take the word for a file,
+    /// so it is judged like one.
     pub doubtful: Vec<Word>,
 }
 
 impl Parsed {
     fn separate(&mut self, name: &str, value: &Word) {
         self.values.push((name.to_owned(), value.text.clone()));
-        // Patterns and delimiters, the same everywhere.
+        // These options take patterns and delimiters in all implementations.
         if !matches!(name, "e" | "regexp" | "d" | "delimiter" | "t" | "field-separator" | "S" | "G" | "L") {
             self.doubtful.push(value.clone());
         }
     }
 }
 
-/// May follow an option as its value: what reads as another option may not.
+/// True if the word can be the value of an option. A word that looks like another option cannot.
 fn is_value(word: &Word) -> bool {
     let number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     word.is_literal()
@@ -213,7 +213,7 @@ fn is_value(word: &Word) -> bool {
         }
 }
 
-/// Splits `words`; an option that is not listed, or a word that could become one, is an error.
+/// Splits `words` into options and the rest. An option that is not listed, or a word that could become one, is an error.
 pub(super) fn options(
     words: &[Word],
     flags: &str,
@@ -292,7 +292,7 @@ pub(super) fn options(
     Ok(out)
 }
 
-/// Whatever names the pattern matches, they are the same option: `--include=*.rs`.
+/// True if all names that the pattern matches are the same option, as with `--include=*.rs`.
 fn keeps_name(pattern: &str) -> bool {
     let wild = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
     pattern.starts_with("--") && pattern[..wild].contains('=')

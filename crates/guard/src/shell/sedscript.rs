@@ -1,11 +1,11 @@
-//! Scripts of sed as rules see them: whether one may run a command or write another file.
+//! Reads scripts of sed, for rules: decides if one may run a command or write another file.
 //!
-//! Reads the language of GNU sed far enough to find every command; what it cannot read counts as running something.
-//! The table of commands that only read is stricter and has its own reader.
+//! Understands the language of GNU sed far enough to find every command. A script that it cannot read counts as running a
+//! command. The table of commands that only read is stricter and has its own reader.
 
 use becket_shell_syntax::Word;
 
-/// The word of a call of sed that may run or write something besides its files.
+/// The word of a sed command that may run a command or write a file other than its operands; `None` if there is none.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let shown = |word: &Word| if word.is_literal() { word.text.clone() } else { word.raw.clone() };
     let mut scripts: Vec<&Word> = Vec::new();
@@ -56,7 +56,7 @@ fn harmless(script: &str) -> bool {
     }
 }
 
-/// What follows one command, when that only edits or prints.
+/// The rest after one command; `None` unless the command only edits or prints.
 fn command(text: &str) -> Option<&str> {
     let mut rest = address(text)?;
     if let Some(second) = rest.trim_start().strip_prefix(',') {
@@ -69,7 +69,7 @@ fn command(text: &str) -> Option<&str> {
         '{' | '}' => Some(after),
         'p' | 'P' | 'd' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'F' | 'z' => Some(after),
         'q' | 'Q' | 'l' | 'L' => Some(after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')),
-        // Up to the end of the line; a backslash there takes the next one, too.
+        // The text goes up to the end of the line. A backslash there continues it on the next line.
         'a' | 'i' | 'c' | '#' | ':' | 'b' | 't' | 'T' => {
             let mut escaped = false;
             let end = after.find(|c| {
@@ -85,7 +85,7 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows the address, or all of the text where there is none.
+/// The rest after the address; the whole text if there is none.
 fn address(text: &str) -> Option<&str> {
     let first = text.chars().next()?;
     if first.is_ascii_digit() {
@@ -103,8 +103,8 @@ fn address(text: &str) -> Option<&str> {
     Some(up_to(body, delimiter)?.trim_start_matches(['I', 'M']))
 }
 
-/// What follows the next `delimiter` that no backslash stands before. A bracket that holds the delimiter ends the
-/// reading: implementations differ there.
+/// The rest after the next `delimiter` without a backslash before it. `None` if a bracket expression contains the delimiter,
+/// because implementations differ there.
 fn up_to(text: &str, delimiter: char) -> Option<&str> {
     let (mut escaped, mut bracket) = (false, false);
     for (at, c) in text.char_indices() {
@@ -123,14 +123,14 @@ fn up_to(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-/// `/a/b/`, whatever the delimiter.
+/// The rest after two parts such as `/a/b/`, with any delimiter.
 fn parts(text: &str) -> Option<&str> {
     let delimiter =
         text.chars().next().filter(|c| !matches!(c, '\\' | '\n' | ' ' | ';') && !c.is_alphanumeric())?;
     up_to(up_to(&text[delimiter.len_utf8()..], delimiter)?, delimiter)
 }
 
-/// Flags of a substitution that neither run (`e`) nor write (`w`).
+/// The rest after the flags of a substitution; `None` if a flag runs (`e`) or writes (`w`).
 fn flags(text: &str) -> Option<&str> {
     let rest = text
         .trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M') || c.is_ascii_digit());

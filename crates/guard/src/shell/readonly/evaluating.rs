@@ -1,5 +1,5 @@
-//! Builtins that evaluate their words: `printf` assigns to the variables that its format names, `test` evaluates the
-//! subscript of the variable that it looks for. A word that is not known is never taken for one of their operators.
+//! Builtins that evaluate their words: `printf` can assign to variables that its format names, `test` can evaluate the
+//! subscript of a variable. A word whose value is not known is never taken for an operator.
 
 use super::{PathArg, text};
 use becket_shell_syntax::{Known, Word};
@@ -7,7 +7,7 @@ use becket_shell_syntax::{Known, Word};
 const BINARY: &[&str] =
     &["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"];
 
-/// Whether `printf`, `test` or `[` may assign to a variable or evaluate a subscript.
+/// True if `printf`, `test` or `[` may assign to a variable or evaluate a subscript.
 pub(crate) fn evaluates(name: &str, words: &[Word]) -> bool {
     if name == "printf" { format(words).is_err() } else { operators(name, words).is_err() }
 }
@@ -35,7 +35,8 @@ fn format(words: &[Word]) -> Result<(), String> {
     }
 }
 
-/// `%n`, with whatever flags, width, precision and length: the variable that an argument names is set.
+/// True if the format contains `%n`, with any flags, width, precision and length. It sets the variable that an argument
+/// names.
 fn stores_count(format: &str) -> bool {
     let mut rest = format;
     while let Some((_, after)) = rest.split_once('%') {
@@ -57,13 +58,13 @@ fn operators(name: &str, words: &[Word]) -> Result<(), String> {
     if words.iter().any(|w| matches!(w.text.as_str(), "-v" | "-R")) {
         return Err("a test of whether a variable is set can evaluate a subscript".to_owned());
     }
-    // Some shells evaluate what is compared as numbers; bash does only in `[[`.
+    // Some shells evaluate the operands of numeric comparisons; bash does so only in `[[`.
     if let Some(word) = words.iter().find(|w| w.text.contains('[') && w.text.contains(['$', '`'])) {
         return Err(format!("{} may be evaluated as a subscript", word.raw));
     }
     let several = |w: &&Word| match w.known {
         Known::Literal => false,
-        // A file may have the name of an operator.
+        // A matched file may have the name of an operator.
         Known::Glob => w.text.starts_with(['*', '?', '[', '-']),
         Known::Pipe | Known::Dynamic => !w.single,
     };
@@ -75,7 +76,7 @@ fn operators(name: &str, words: &[Word]) -> Result<(), String> {
     let unary = |text: &str| text == "!" || (text.len() == 2 && text.starts_with('-'));
     let binary = |text: &str| BINARY.contains(&text);
     let no = |text: &str| text == "!";
-    // What bash does is decided by the number of words and the operators at these places.
+    // The number of words and the operators at these places determine how bash reads the test.
     let known = match words.len() {
         0 | 1 => true,
         2 => is(0, &unary),

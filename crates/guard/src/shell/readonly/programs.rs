@@ -1,9 +1,10 @@
-//! Commands whose words are a language of their own: find, sed, awk, jq, date. What is not known to only print is refused.
+//! Commands whose words are a language of their own: find, sed, awk, jq, date. Any word that is not known to only print is
+//! refused.
 
 use super::{PathArg, files, options, unknown};
 use becket_shell_syntax::{Known, Word};
 
-/// What `find` takes without a value and without doing harm.
+/// Harmless words of `find` without a value.
 const FIND_ALONE: &[&str] = &[
     "-print",
     "-print0",
@@ -34,7 +35,7 @@ const FIND_ALONE: &[&str] = &[
     ",",
 ];
 
-/// The same with a value.
+/// Harmless words of `find` with a value.
 const FIND_VALUED: &[&str] = &[
     "-name",
     "-iname",
@@ -70,7 +71,7 @@ const FIND_VALUED: &[&str] = &[
     "-fstype",
 ];
 
-/// Whether this word of `find` takes the next one as its value.
+/// True if this word of `find` takes the next one as its value.
 pub(crate) fn takes_value(word: &str) -> bool {
     FIND_VALUED.contains(&word) || matches!(word, "-newer" | "-anewer" | "-cnewer" | "-samefile")
 }
@@ -91,7 +92,7 @@ pub(super) fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
         } else if FIND_VALUED.contains(&text) {
             expression = true;
             let value = rest.next().ok_or_else(|| unknown(word))?;
-            // An unquoted pattern may become several words, and a second one an expression of its own.
+            // An unquoted pattern may become several words, of which the second would be an expression of its own.
             let single = value.is_literal()
                 || (value.known == Known::Glob && value.raw.starts_with(['\'', '"', '\\']));
             if !single && value.known != Known::Glob {
@@ -116,7 +117,7 @@ pub(super) fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
     Ok(paths)
 }
 
-/// Only printing by line number or pattern, and substitutions without flags that run or write.
+/// Judges sed: only printing by line number or pattern, and substitutions without flags that run or write, are accepted.
 pub(super) fn sed(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut scripts = Vec::new();
     let mut positional = Vec::new();
@@ -150,7 +151,7 @@ pub(super) fn sed(words: &[Word]) -> Result<Vec<PathArg>, String> {
 }
 
 fn sed_prints_only(script: &str) -> bool {
-    // `;`, newlines and braces separate commands only outside patterns, so patterns that hold them are refused.
+    // `;`, newlines and braces separate commands only outside patterns, so patterns that contain them are refused.
     script.split([';', '\n']).all(|command| {
         let command = command.trim();
         if command.is_empty() {
@@ -171,7 +172,7 @@ fn sed_prints_only(script: &str) -> bool {
     })
 }
 
-/// What follows a line number, `$` or `/pattern/`, or the whole text where there is no address.
+/// The rest after a line number, `$` or `/pattern/`; the whole text if there is no address.
 fn after_address(text: &str) -> Option<&str> {
     let text = text.trim_start();
     if let Some(rest) = text.strip_prefix('$') {
@@ -185,7 +186,8 @@ fn after_address(text: &str) -> Option<&str> {
     Some(text.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
-/// `/a/b/flags` with flags that neither write (`w`) nor run (`e`), and no character that hides where a part ends.
+/// True for `/a/b/flags` with flags that neither write (`w`) nor run (`e`), and without characters that make the end of a
+/// part unclear.
 fn substitutes_only(text: &str) -> bool {
     let Some(delimiter) = text.chars().next().filter(|c| matches!(c, '/' | '|' | '#' | ',' | ':' | '@'))
     else {

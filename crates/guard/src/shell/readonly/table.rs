@@ -1,6 +1,6 @@
-//! The commands and their options that are known to be harmless. Data only.
+//! The table of commands and options that are known to be harmless. Contains only data.
 
-/// What the words that are no options mean.
+/// The meaning of the words that are no options.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Args {
     /// Files whose content is read.
@@ -20,17 +20,17 @@ pub(super) struct Entry {
     pub names: &'static str,
     /// Option letters without a value.
     pub flags: &'static str,
-    /// Option letters with one.
+    /// Option letters with a value.
     pub valued: &'static str,
-    /// Long options; with `=` at the end they take a value, attached or as the next word.
+    /// Long options. Those that end in `=` take a value, attached or as the next word.
     pub long: &'static str,
     pub args: Args,
-    /// No option of the program does harm, so a file name pattern may also match a name that looks like an option.
+    /// True if no option of the program does harm, so that a file name pattern may match a name that looks like an option.
     pub tame: bool,
 }
 
-/// `xxd`: each word is one option, letters do not stand together, and a second file is written. Tried with xxd 2022-01-14;
-/// vim 9.1 and BusyBox know the same names.
+/// Options of `xxd` without a value. Each word is one option (letters cannot be joined), and a second file is written. Tried
+/// with xxd 2022-01-14; vim 9.1 and BusyBox have the same names.
 pub(super) const XXD_ALONE: &[&str] = &[
     "-a",
     "-autoskip",
@@ -48,7 +48,7 @@ pub(super) const XXD_ALONE: &[&str] = &[
     "-u",
     "-upper",
 ];
-/// The same with a number behind.
+/// Options of `xxd` that take a number.
 pub(super) const XXD_VALUED: &[&str] =
     &["-c", "-cols", "-g", "-groupsize", "-l", "-len", "-s", "-seek", "-o"];
 
@@ -260,7 +260,7 @@ pub(super) const TABLE: &[Entry] = &[
     entry("ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
 ];
 
-/// Programs whose `--version` is free: neither they nor a launcher in front of them obeys files of the project.
+/// Programs whose `--version` may run: neither they nor a launcher in front of them obeys files of the project.
 pub(super) const VERSIONED: &[&str] = &[
     "python",
     "python3",
