@@ -30,6 +30,7 @@ mod plain_lines;
 mod portable;
 mod present;
 mod processes;
+mod providers;
 mod reach;
 mod recall;
 mod sandbox;
