@@ -111,6 +111,31 @@ fn slow_and_dead_servers_do_not_delay_the_first_prompt() {
 }
 
 #[test]
+fn a_server_that_lies_about_its_tools_is_bounded() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp__evil__echo", json!({"text": "x"})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "bypassPermissions", "--context-window", "200000"]);
+    // Their size alone would have them deferred.
+    let mut evil = fixture(&["hostile"]);
+    evil["exposure"] = json!("direct");
+    run(command.args(["--mcp-config", &config(&[("evil", evil)]), "--", "go"])).expect(0);
+    let request: Value = serde_json::from_str(server.requests()[1].text()).unwrap();
+    let tools = request["tools"].as_array().unwrap();
+    let of =
+        |name: &str| tools.iter().find(|t| t["name"] == name).unwrap_or_else(|| panic!("{name}: {tools:?}"));
+    assert!(!of("bash")["description"].as_str().unwrap().contains("evil"), "the core tool is as it was");
+    let shadow = of("mcp__evil__bash")["description"].as_str().unwrap();
+    assert!(shadow.starts_with("[from the MCP server \"evil\"; its own words]") && shadow.len() < 2_500);
+    assert_eq!(of("mcp__evil__bomb")["input_schema"], json!({"type": "object", "properties": {}}));
+    assert!(tools.iter().all(|t| t["name"].as_str().unwrap().len() <= 64));
+    assert_eq!(tools.iter().filter(|t| t["name"].as_str().unwrap().starts_with("mcp__evil__n")).count(), 1);
+}
+
+#[test]
 fn outputs_have_limits_and_the_rest_is_recalled() {
     let out = results(
         &[("fix", fixture(&["plain"]))],

@@ -11,9 +11,55 @@ pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
 /// More tools, prompts or resources in one page are left out.
 const MOST_LISTED: usize = 1_000;
 
+/// Values nested more deeply than this are left out of a message. The JSON reader itself gives up at 128.
+const DEEPEST: usize = 100;
+/// Stands in a message for a value that was nested too deeply.
+const TOO_DEEP: &str = "\"[left out: nested more than 100 levels deep]\"";
+
 /// A message, or `None` for what is none (a program that prints to standard output).
 pub(crate) fn read(bytes: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-    from_value(serde_json::from_slice(bytes).ok()?)
+    let value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        // One schema that is nested without end must not cost the other tools of the list.
+        Err(_) => serde_json::from_slice(&shallow(bytes)?).ok()?,
+    };
+    from_value(value)
+}
+
+/// The same JSON text with a note in place of each object or list deeper than [`DEEPEST`]; `None` if there is none.
+fn shallow(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let (mut depth, mut in_string, mut escaped, mut cut) = (0_usize, false, false, false);
+    for &byte in bytes {
+        // Everything below the limit is skipped, with its closing bracket.
+        let kept = depth <= DEEPEST;
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => in_string = true,
+                b'{' | b'[' => {
+                    depth += 1;
+                    if depth == DEEPEST + 1 {
+                        out.extend_from_slice(TOO_DEEP.as_bytes());
+                        cut = true;
+                        continue;
+                    }
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if kept {
+            out.push(byte);
+        }
+    }
+    cut.then_some(out)
 }
 
 pub(crate) fn from_value(mut value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -100,6 +146,26 @@ mod tests {
             if let Some(message) = got {
                 assert!(message["error"]["message"].as_str().unwrap().contains("128 MB"));
             }
+        }
+    }
+
+    #[test]
+    fn what_is_nested_without_end_costs_only_itself() {
+        let nested = |open: &str, close: &str, levels: usize| {
+            format!("{}1{}", open.repeat(levels), close.repeat(levels))
+        };
+        for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("{\"]}\\\"\":[", "]}")] {
+            for levels in [90, 100, 101, 127, 128, 500, 200_000] {
+                let bomb = nested(open, close, levels);
+                let text = format!(
+                    r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{{"name":"bomb","inputSchema":{{"x":{bomb}}}}},{{"name":"good"}}]}}}}"#
+                );
+                let message = serde_json::to_value(read(text.as_bytes()).unwrap()).unwrap();
+                assert_eq!(message["result"]["tools"][1]["name"], "good", "{open} {levels}");
+            }
+        }
+        for text in ["", "[", "}}}}", "no message", &"[".repeat(1 << 20), &"{\"a\":".repeat(1 << 16)] {
+            assert!(read(text.as_bytes()).is_none());
         }
     }
 
