@@ -77,9 +77,9 @@ fn view(entries: u64) -> (View, u64) {
     (view, seq)
 }
 
-/// Leaves free memory behind that has been touched before, enough for so many steps. Otherwise a step of a long ledger
-/// pays for fresh pages from the operating system, and one of a short ledger, made many times over, does not. What is
-/// returned keeps the allocator from giving it back.
+/// Leaves free memory that has been touched before, enough for `steps` steps. Otherwise a step of a long ledger pays for
+/// fresh pages from the operating system, and a step of a short ledger, repeated many times, does not. Keep the returned
+/// block: it stops the allocator from returning the memory to the system.
 fn touch(steps: u64) -> Box<[u8]> {
     let pieces: Vec<Vec<u8>> = (0..steps).map(|n| vec![black_box(n as u8) | 1; 24_000]).collect();
     let plug = vec![1; 4_000].into_boxed_slice();

@@ -1,7 +1,8 @@
-//! The cost of a session: each request pays a tenth for what the one before it began with, and the whole for the rest.
+//! The cost of a session: each request pays a tenth for the prefix that it shares with the previous one, and the full price
+//! for the rest.
 //!
-//! In tokens of input at list price: an answer's token counts five. What a compaction takes out moves all that stands after
-//! it, so that is paid whole once more.
+//! In input tokens at list price; an output token counts as five. A compaction changes all text after the removed part, so
+//! that text is paid in full once more.
 
 /// Share of the price for what the provider holds already.
 const CACHED: f64 = 0.1;

@@ -144,7 +144,7 @@ impl Fact {
         }
     }
 
-    /// The fact as a line of a summary in this language. What the model found stays in the words of the code.
+    /// The fact as a line of a summary in this language. Identifiers that the model found are not translated.
     pub(crate) fn line(&self, language: usize) -> String {
         let Self { subject, key, .. } = self;
         match self.kind {

@@ -87,7 +87,7 @@ pub struct ModelConfig {
     pub prices: Option<[f64; 4]>,
 }
 
-/// Deviations of a compatible server. What is not set is as the wire format and the built-in list have it.
+/// Deviations of a compatible server. Fields that are not set keep the values of the wire format and the built-in list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CompatConfig {

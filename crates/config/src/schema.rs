@@ -1,5 +1,5 @@
-//! The keys: names, types, defaults, and the JSON Schema made of them. What is written here is what the documentation
-//! and editors show.
+//! The configuration keys: names, types, defaults, and the JSON Schema derived from them. The documentation and editors show
+//! the comments of this file.
 
 use crate::providers::{ProviderConfig, ProvidersConfig};
 use becket_types::PermissionMode;

@@ -1,10 +1,10 @@
-//! Git that runs without a question: the environment that keeps it from obeying the repository, and which repositories are
-//! too strange even for that.
+//! Lets git run without a question: sets the environment that keeps git from obeying the repository, and recognizes
+//! repositories for which that is not enough.
 //!
-//! Model: git runs what a repository's configuration names. What has a fixed name there (`core.fsmonitor`, hooks, pagers,
-//! signature programs, transports) is overruled through the environment, which beats every file. Drivers for diffs and
-//! filters have names of their own, so they cannot be overruled; a repository whose own configuration is anything but
-//! plain is asked about. What the user configured for all repositories is theirs to trust.
+//! Model: git runs programs that a repository's configuration names. Settings with a fixed name (`core.fsmonitor`, hooks,
+//! pagers, signature programs, transports) are overridden through the environment, which takes precedence over every file.
+//! Drivers for diffs and filters have names chosen by the repository, so they cannot be overridden. Git in a repository whose
+//! own configuration is not plain is therefore asked about. The user's global configuration is trusted.
 //!
 //! Looks at files only through [`Files`].
 

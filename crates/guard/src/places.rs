@@ -1,5 +1,5 @@
 //! Places of secrets on a machine: the folders and files of the user and of the system that hold keys, tokens and cookies.
-//! For a sandbox, which hides places by path. What is secret by its name, wherever it lies, is in `secret`.
+//! For a sandbox, which hides places by path. Files that are secret by their name, in any folder, are listed in `secret`.
 //!
 //! Nothing is looked up on disk.
 

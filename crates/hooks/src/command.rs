@@ -1,7 +1,8 @@
-//! Running a program within limits of time and output.
+//! Runs a program within limits of time and output.
 //!
-//! The program and everything it started are a process group, which is killed when the time is over, when it prints too much,
-//! and when nobody waits any more. What it leaves running in the background after a normal end stays.
+//! The program and the processes that it starts are one process group. The group is killed when the time is over, when it
+//! prints too much, and when the caller stops waiting. Processes that the program leaves in the background after a normal
+//! end keep running.
 
 use becket_sandbox::{ProgramKind, Programs};
 use std::ffi::OsString;

@@ -112,12 +112,12 @@ impl Engine {
         all.retain(|group| group.source.origin != origin || group.source.place != place);
     }
 
-    /// Whoever answers hooks of the kind `callback`.
+    /// Sets the function that answers hooks of the kind `callback`.
     pub fn set_callback(&self, callback: Callback) {
         *self.0.callback.write().unwrap_or_else(PoisonError::into_inner) = Some(callback);
     }
 
-    /// Whoever answers questions to a model.
+    /// Sets the function that answers questions to a model.
     pub fn set_ask(&self, ask: Ask) {
         *self.0.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
     }

@@ -1,7 +1,7 @@
-//! Questions of a server: a form, or an address to visit.
+//! Questions of a server to the user: a form, or an address to visit.
 //!
-//! Owns the answers that need nobody: defaults and cancelling. Who can be asked is a function of the host. No answer holds more
-//! than the form asks for.
+//! Owns the answers that need no person: defaults and cancelling. The host passes a function that asks the user. No answer
+//! contains more than the form asks for.
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};

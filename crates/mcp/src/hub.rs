@@ -1,7 +1,7 @@
-//! All servers of a session: started side by side, their tools under their names, their end.
+//! All servers of a session: starts them in parallel, offers their tools under unique names, and ends them.
 //!
-//! Whoever has a [`Hub`] never waits for a server but where it asks for that. The names of tools depend on nothing but the
-//! servers and what they list, so they are the same in every session.
+//! No method of [`Hub`] waits for a server unless its comment says so. The names of tools depend only on the servers and
+//! their lists of tools, so they are the same in every session.
 
 use crate::config::{Exposure, ServerConfig};
 use crate::deferred;

@@ -1,7 +1,7 @@
-//! Recording what a model said, and playing it back.
+//! Records a model's answers, and plays them back.
 //!
 //! A recording is JSON lines: `{"request":{"bytes":N,"hash":"…"}}` opens an exchange, `{"event":…}` and `{"error":…}`
-//! follow in order. It holds answers, not requests. Where the lines go is the caller's business; a replay needs no
+//! follow in order. It contains answers, not requests. The caller decides where the lines are written. A replay needs no
 //! network and is the same every time.
 
 use crate::ids::{FNV_START, fnv};

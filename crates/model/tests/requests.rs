@@ -302,7 +302,7 @@ async fn ids_pass_unchanged_also_when_a_server_numbers_its_calls_anew() {
     let server = MockServer::with(|_| Answer::tool("call_0", "read", json!({"path": "x"})).into());
     let model = model(&server, Wire::Chat);
     let mut context = context(vec![Message::user("hi")]);
-    // Whoever keeps the history gives the call an id of its own; whether it is the same call again is judged there.
+    // The agent, which keeps the history, gives each call a unique id and judges if a call was delivered twice.
     for own in ["call_0", "call_0-2", "call_0-3"] {
         let outcome = run(model.as_ref(), &context).await;
         assert_eq!(outcome.calls()[0].0, "call_0");

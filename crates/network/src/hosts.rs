@@ -151,7 +151,7 @@ impl Entry {
     }
 
     fn has_port(&self, port: u16) -> bool {
-        // Whoever names an address of the own network has thought of more than pages.
+        // A user who allows a range of addresses in the own network means all services there, not only web pages.
         let any = matches!(self.kind, Kind::Range(..));
         self.port.map_or(any || USUAL_PORTS.contains(&port), |own| own == port)
     }

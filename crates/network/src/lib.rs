@@ -15,7 +15,7 @@
 //! Invariants:
 //! - A name is looked up only if the rules allow it, once, and a connection is made to exactly the addresses that were judged.
 //! - An address that is not on the internet is reached only if the user names it as an address or a range.
-//! - What is not understood is refused.
+//! - A request, host or rule that is not understood is refused.
 
 mod address;
 mod door;

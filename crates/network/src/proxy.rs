@@ -149,7 +149,7 @@ async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Ju
     let mut served = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many open files, for instance. Whoever waits is served when there is room again.
+            // A reason is too many open files. Waiting connections are served when files are free again.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };

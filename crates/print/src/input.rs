@@ -42,7 +42,7 @@ pub enum InputError {
     Shape { line: u64, why: String },
     #[error("input line {line} is longer than {limit} MB and was skipped")]
     TooLong { line: u64, limit: u64 },
-    /// A message that starts no turn. Whoever sent it waits for a result.
+    /// A message that starts no turn. Its sender still waits for a result.
     #[error("input line {line}: {why}")]
     Message { line: u64, why: String },
     #[error("input line {line}: {why}")]

@@ -1,7 +1,6 @@
 //! `can_use_tool`: a question for permission as a control request, and its answer as commands of the agent.
 //!
-//! The program that drives becket decides. What it does not say clearly is a refusal: an answer of another shape never
-//! allows a call.
+//! The program that drives becket decides. An unclear answer is a refusal: an answer of another shape never allows a call.
 
 use becket_types::{CallId, Command, Decision, PermissionRequest, sdk_names};
 use serde_json::{Value, json};

@@ -203,7 +203,7 @@ impl Printer {
             return self.refusal(request_id, &error.to_string());
         }
         if let (InputError::Message { .. }, Format::StreamJson) = (error, self.options.format) {
-            // Whoever sent the message waits for its result.
+            // The sender of the message waits for a result.
             let line = shapes::no_turn(&error.to_string(), &self.session);
             self.line(line)?;
         }

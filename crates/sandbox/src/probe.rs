@@ -1,5 +1,5 @@
-//! The self-test of a backend: a process confined like a command tries what must fail. What came of it is looked at from
-//! outside as well.
+//! The self-test of a backend: a process that is confined like a command tries actions that must fail. Their effects are also
+//! checked from outside.
 
 use crate::handle::Backend;
 use crate::helper::{PROBE, Request, WORD};

@@ -421,7 +421,7 @@ fn shown(session: &mut Session) -> Vec<Message> {
     messages
 }
 
-/// Opens it and has another turn. Whether the damage was noticed.
+/// Opens the session and runs another turn. Returns true if the damage was noticed.
 fn another_turn(dir: &Path) -> bool {
     const WORDS: &str = "Is there one more turn in you?";
     let mut session = Session::open(dir, Policy::default(), scope()).unwrap();

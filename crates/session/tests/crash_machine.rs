@@ -60,7 +60,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes down what a session has, and leaves it. What did not reach the disk must have been said.
+    /// Records the entries of a session and leaves it. Entries that did not reach the disk must have been reported.
     fn leave(&mut self, mut session: Session, case: &str) {
         session.flush();
         let entries: Vec<Entry> = session.entries().unwrap().collect();
@@ -87,7 +87,7 @@ fn on_disk(dir: &Path) -> Vec<Entry> {
     reader.filter_map(|item| item.unwrap().ok()).collect()
 }
 
-/// A life. What fails is left out of it, as a person would have to.
+/// One life of the machine. A step that fails is skipped, as a person would have to do.
 fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
     use Durability::{Buffered, Synced};
     let (root, trash) = (home.join("sessions"), home.join("trash"));

@@ -172,7 +172,7 @@ fn the_last_line_torn_at_every_byte_costs_that_line_alone() {
         assert!(found.bad.is_empty());
         let torn = found.torn.as_ref().map(|path| fs::read(path).unwrap());
         assert_eq!(torn, (cut > 0 && !whole).then(|| bytes[start..start + cut].to_vec()));
-        // Whatever comes behind it now cannot spoil what was there when it was opened.
+        // Bytes that are appended after opening do not change the entries that were read.
         drop(found);
         fs::write(ledger_path(&at), [fs::read(ledger_path(&at)).unwrap(), vec![0; 7]].concat()).unwrap();
         found = open(&at);

@@ -1,8 +1,8 @@
-//! One word of a shell command: what bash will pass to the program, as far as that can be known by reading.
+//! One word of a shell command: the text that bash will pass to the program, as far as reading can tell.
 //!
-//! A word is decoded as bash does it (quotes, backslashes, `$'…'`). What depends on the world (a variable, a
-//! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: nothing may be concluded from its text. Any
-//! shape that the grammar and bash could read differently counts as dynamic too.
+//! A word is decoded as bash does it (quotes, backslashes, `$'…'`). A part that depends on the environment (a variable, a
+//! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: its text allows no conclusions. Any form that the
+//! grammar and bash could read differently also counts as dynamic.
 
 use tree_sitter::Node;
 

@@ -1,7 +1,7 @@
-//! Commands that destroy, run for real through bash on a dirty tree; then everything must be as it was: files byte for
-//! byte, modes, links, empty directories, and what git says. A form whose program is missing changes nothing and does
-//! not count; at least 150 must have destroyed something. Of the further list every third runs, all of them with
-//! `BECKET_ALL=1`. What programs keep for themselves in the home directory does not count.
+//! Runs destructive commands through bash on a dirty tree and undoes them. Everything must be restored: files byte for byte,
+//! modes, links, empty directories, and git's report of the repository. A command whose program is missing changes nothing
+//! and does not count; at least 150 must have destroyed something. Of the second list every third runs, or all with
+//! `BECKET_ALL=1`. Files that programs write in the home directory are not compared.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod support;

@@ -264,7 +264,7 @@ async fn a_patch_is_all_or_nothing() {
         mode("fixed", 0o444);
         mode("locked", 0o555);
         if want == "could not be written" && std::fs::write(room.env.cwd.join("locked/probe"), "").is_ok() {
-            // Whoever may write everywhere is refused nowhere.
+            // A user who may write everywhere (root) gets no such refusal.
             continue;
         }
         let before = room.all();

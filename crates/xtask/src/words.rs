@@ -1,7 +1,8 @@
 //! Plain words in comments and pages.
 //!
-//! A comment opens with a verb or a noun, never with a free relative ("What of the calls is newest"). Words that readers
-//! had to look up twice are on a list. Numbers of rules (T5, T9) belong in the glossary and the specification page.
+//! No sentence of a comment opens with a free relative ("What of the calls is newest"): it opens with a verb or a noun. Words
+//! that readers had to look up twice are on a list. Numbers of rules (T5, T9) belong in the glossary and the specification
+//! page.
 //!
 //! `words.baseline` beside `Cargo.toml` holds the findings that are left, as a count for each file. A file may not exceed
 //! its count; `cargo xtask words --update` lowers the counts after comments were mended. Strings and code are not judged,
@@ -14,8 +15,11 @@ use std::path::Path;
 
 const BASELINE: &str = "crates/xtask/words.baseline";
 
-/// Openers of free relatives. "Where" also opens plain conditions: see [`opens_with_relative`].
-const OPENERS: &[&str] = &["What", "Whether", "Which", "Where", "Who", "How", "Whose", "Whom"];
+/// Openers of free relatives.
+const OPENERS: &[&str] = &["What", "Whether", "Which", "Who", "How", "Whose", "Whom"];
+
+/// Openers that also open plain conditions: see [`opens_with_relative`].
+const CONDITIONS: &[&str] = &["Where", "Wherever", "Whoever", "Whatever", "Whichever"];
 
 /// A word or phrase that is not used, and what to write instead.
 const WORDS: &[(&str, &str)] = &[
@@ -167,6 +171,9 @@ fn in_source(text: &str) -> Vec<Finding> {
         let number = index + 1;
         let Some((marker, comment)) = comment_of(line) else {
             open = None;
+            if let Some(comment) = behind_code(line) {
+                relatives(number, std::iter::once(comment), &mut findings);
+            }
             // Names of rules in code, but not in strings of tests that quote documents.
             numbers(number, line, &mut findings);
             continue;
@@ -176,21 +183,12 @@ fn in_source(text: &str) -> Vec<Finding> {
             continue;
         }
         if open != Some(marker) {
-            // A sentence may go on for some lines of the same comment.
-            let rest: Vec<&str> = lines
+            let paragraph = lines
                 .iter()
                 .skip(index)
                 .map_while(|l| comment_of(l).filter(|(m, c)| *m == marker && !c.trim().is_empty()))
-                .map(|(_, c)| c.trim())
-                .collect();
-            if let Some(opener) = opens_with_relative(&rest.join(" ")) {
-                push(
-                    &mut findings,
-                    number,
-                    comment,
-                    format!("opens with \"{opener}\": open with a verb or a noun"),
-                );
-            }
+                .map(|(_, comment)| comment.trim());
+            relatives(number, paragraph, &mut findings);
         }
         open = Some(marker);
         listed(number, comment, &mut findings);
@@ -221,17 +219,76 @@ fn comment_of(line: &str) -> Option<(&'static str, &str)> {
     ["//!", "///", "//"].into_iter().find_map(|marker| Some((marker, line.strip_prefix(marker)?)))
 }
 
-/// The opener, if the first sentence is a free relative. Questions are fine. "Where a file has changed, the edit is refused"
-/// is a condition with its main clause, and fine too.
-fn opens_with_relative(comment: &str) -> Option<&'static str> {
-    let first = comment.split_whitespace().next()?;
-    let opener = OPENERS.iter().find(|o| **o == first)?;
-    let end = [". ", "? "].iter().filter_map(|e| comment.find(e)).min().map_or(comment.len(), |at| at + 1);
-    let sentence = comment[..end].trim_end();
-    if sentence.ends_with('?') || (*opener == "Where" && sentence.contains(", ")) {
+/// The comment at the end of a line of code. A `//` inside a string does not count, as code ends with punctuation.
+fn behind_code(line: &str) -> Option<&str> {
+    let (code, comment) = line.rsplit_once(" // ")?;
+    code.trim_end().ends_with([';', ',', '{', '}', '(', ')', ']']).then_some(comment)
+}
+
+/// Finds the sentences of a paragraph that open with a free relative. `number` is the number of its first line.
+fn relatives<'a>(number: usize, paragraph: impl Iterator<Item = &'a str>, findings: &mut Vec<Finding>) {
+    // Line number and text of the open sentence. A sentence may continue over several lines.
+    let mut sentence = (number, String::new());
+    let mut close = |(line, text): (usize, String)| {
+        if let Some(opener) = opens_with_relative(&text) {
+            push(findings, line, &text, format!("opens with \"{opener}\": open with a verb or a noun"));
+        }
+    };
+    for (index, line) in paragraph.enumerate() {
+        let item = ["- ", "* ", "| "].into_iter().find_map(|mark| line.strip_prefix(mark));
+        if item.is_some() {
+            close(std::mem::take(&mut sentence));
+        }
+        for piece in sentences(item.unwrap_or(line)) {
+            let continues = sentence.1.is_empty() || !ends_sentence(&sentence.1) || !opens_sentence(piece);
+            if !continues {
+                close(std::mem::take(&mut sentence));
+            }
+            if sentence.1.is_empty() {
+                sentence.0 = number + index;
+            } else {
+                sentence.1.push(' ');
+            }
+            sentence.1.push_str(piece);
+        }
+    }
+    close(sentence);
+}
+
+/// Splits a line at the ends of its sentences. The last piece may be the start of a longer sentence.
+fn sentences(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let whole = rest;
+        if whole.is_empty() {
+            return None;
+        }
+        let end = whole
+            .match_indices(' ')
+            .map(|(at, _)| at)
+            .find(|at| ends_sentence(&whole[..*at]) && opens_sentence(&whole[at + 1..]));
+        rest = end.map_or("", |at| &whole[at + 1..]);
+        Some(end.map_or(whole, |at| &whole[..at]))
+    })
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.ends_with(['.', '?', '!', ':', ';'])
+}
+
+fn opens_sentence(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_uppercase())
+}
+
+/// The opener, if the sentence opens with a free relative. Questions are fine. "Where a file has changed, the edit is
+/// refused" is a condition with its main clause, and fine too.
+fn opens_with_relative(sentence: &str) -> Option<&'static str> {
+    let first = sentence.split_whitespace().next()?;
+    let is_condition = CONDITIONS.contains(&first) && sentence.contains(", ");
+    if sentence.ends_with('?') || is_condition {
         return None;
     }
-    Some(opener)
+    OPENERS.iter().chain(CONDITIONS).find(|opener| **opener == first).copied()
 }
 
 fn listed(line: usize, text: &str, findings: &mut Vec<Finding>) {
@@ -274,24 +331,41 @@ mod tests {
 
     #[test]
     fn free_relatives_are_found_and_questions_and_conditions_are_not() {
-        for (comment, opener) in [
+        for (sentence, opener) in [
             ("What of the calls is newest by its id.", Some("What")),
             ("Whether it is at the beginning of a line.", Some("Whether")),
-            ("Where blocks lie. A second, longer sentence.", Some("Where")),
+            ("Where blocks lie.", Some("Where")),
+            ("Whoever clears this must pop the flags.", Some("Whoever")),
             ("Where a file has changed, the edit is refused.", None),
-            ("What is a turn? Everything up to the next message.", None),
-            ("Whatever was said last.", None),
+            ("Whatever is pasted, no text is lost.", None),
+            ("What is a turn?", None),
+            ("When a turn ends.", None),
             ("Returns what is left.", None),
         ] {
-            assert_eq!(opens_with_relative(comment), opener, "{comment}");
+            assert_eq!(opens_with_relative(sentence), opener, "{sentence}");
         }
     }
 
     #[test]
-    fn only_the_first_line_of_a_comment_opens_it() {
-        let source =
-            "/// Returns the call.\n/// Which is newest.\nfn f() {}\n// How it is done.\nlet x = \"What\";\n";
-        assert_eq!(advice(source), ["4: opens with \"How\": open with a verb or a noun"]);
+    fn each_sentence_of_a_comment_counts_at_the_line_where_it_opens() {
+        let source = "/// Returns the call.\n/// Which is newest.\nfn f() {}\n// How it is done.\nlet x = \"What\";\n\
+            //! Keeps files. What is gone\n//! stays gone: Who asks? Which of\n//! - What is left\n//!\n//! Who did it.\n\
+            /// Quotes \"What is\nlet y = 1; // What it is.\nlet z = \"a // What\";\n// The way of\n// What is a name.\n";
+        let opens = |line: usize, opener: &str| {
+            format!("{line}: opens with \"{opener}\": open with a verb or a noun")
+        };
+        assert_eq!(
+            advice(source),
+            [
+                opens(2, "Which"),
+                opens(4, "How"),
+                opens(6, "What"),
+                opens(7, "Which"),
+                opens(8, "What"),
+                opens(10, "Who"),
+                opens(12, "What"),
+            ]
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Requests that a server or a proxy refuses for their bytes: made smaller, sent again, and told in one line.
+//! Handles requests that a server or a proxy refuses for their size: makes them smaller, sends them again, and informs the
+//! user in one line.
 //!
-//! Model: the model client knows what its server takes ([`ModelError::limit`]), `session::context::shrink` chooses what
-//! becomes short, and here the request is measured after each choice. What becomes short stays so, as an entry of the
-//! ledger. If it does not suffice, it is taken back, and the turn ends with the sizes.
+//! Model: the model client knows the size that its server accepts ([`ModelError::limit`]), `session::context::shrink`
+//! chooses the contents to shorten, and this file measures the request after each choice. The shortening is recorded as an
+//! entry of the ledger, so it is permanent. If it is not enough, it is reverted, and the turn ends with the sizes.
 //!
 //! Invariant: each attempt has fewer bytes than the one before, and there are at most [`MAX_ATTEMPTS`] in a row.
 

@@ -1,8 +1,8 @@
-//! The beginning of a session and of a resumed one.
+//! Starts a session, or resumes one.
 //!
-//! The `system` entry holds the blocks of the system prompt as they are sent. A resumed session keeps prompt and
-//! environment as they were recorded, so that the same bytes go out; rules files are read from disk (`rules_files`). What a dead process
-//! left open is closed before the first prompt: calls get a result that says what is known of them.
+//! The `system` entry contains the blocks of the system prompt as they are sent. A resumed session keeps the recorded prompt
+//! and environment, so that it sends the same bytes; rules files are read from disk again (`rules_files`). Calls that a dead
+//! process left open are closed before the first prompt: each gets a result that says what is known of it.
 
 use super::Agent;
 use super::inbox::INBOX;

@@ -67,8 +67,8 @@ impl Tries {
     }
 }
 
-/// True if a model of `other` may write the summary after one of `failed` did not. What concerns the whole provider (its
-/// key, its bill, the way to it) fails for each of its models.
+/// True if a model of the provider `other` may write the summary after one of `failed` did not. An error of the whole
+/// provider (its key, its bill, the connection to it) affects all its models.
 fn may_help(kind: ErrorKind, failed: &str, other: &str) -> bool {
     match kind {
         ErrorKind::Auth | ErrorKind::Billing | ErrorKind::Network | ErrorKind::Dns | ErrorKind::Tls => {

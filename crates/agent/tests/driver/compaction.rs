@@ -238,7 +238,7 @@ async fn a_compaction_is_undone_and_redone() {
     rig.turn("short").await;
     let lines = rig.model.turns().pop().unwrap().lines();
     assert!(lines[0].contains("## Goal") && lines.len() < all, "{lines:?}");
-    // Whoever reads the ledger sees the same.
+    // Events that are replayed from the ledger show the same.
     let session = rig.end().await;
     let entries: Vec<_> = session.lock().unwrap().entries().unwrap().collect();
     let reverted: Vec<bool> = becket_session::replay::events(entries)

@@ -1,4 +1,4 @@
-//! Git subcommands that only read. Which options make one run something else: [`super::escape`].
+//! Git subcommands that only read. [`super::escape`] lists the options with which they run other programs.
 
 use super::readonly::{PathArg, options};
 use becket_shell_syntax::{Known, Word};

@@ -1,7 +1,7 @@
-//! A server as a program: one JSON message a line on its standard input and output, its own words on standard error.
+//! Talks to a server that is a program: one JSON message per line on standard input and output, its log on standard error.
 //!
-//! A line that is longer than [`LONGEST`] is not kept: the call that it answers fails with a clear line. What is no message is
-//! kept among the server's own words, of which the last [`MOST_WORDS`] bytes stay.
+//! A line that is longer than [`LONGEST`] is dropped, and the call that it answers fails with a clear message. A line that is
+//! no message is kept in the server's log, of which the last [`MOST_WORDS`] bytes are kept.
 
 use super::message::{self, LONGEST};
 use crate::process::{Process, Streams};

@@ -16,8 +16,8 @@ pub(crate) struct ChatDecoder {
     ended: bool,
 }
 
-/// The usual shapes, typed for speed; anything that does not fit goes through [`Chunk::lenient`]. What is rarely there is
-/// boxed: these structs are moved several times for each of the many small deltas of an answer.
+/// The usual shapes, typed for speed; anything that does not fit goes through [`Chunk::lenient`]. Rare fields are boxed,
+/// because these structs are moved several times for each of the many small deltas of an answer.
 #[derive(Default, Deserialize)]
 struct Chunk {
     #[serde(default)]

@@ -1,6 +1,6 @@
-//! Lines of subagents, under `parent_tool_use_id`: their calls and results, notes and retries as the agent's own, a
-//! line when one begins and one when it ends. What they say is left out unless it is asked for, so that who joins the text
-//! of all `assistant` lines gets the agent's words alone.
+//! Lines of subagents, under `parent_tool_use_id`: their calls, results, notes and retries in the agent's own format, a line
+//! when one begins and one when it ends. Their text is left out unless it is asked for, so that joining the text of all
+//! `assistant` lines gives the agent's words alone.
 
 use super::{Format, Printer};
 use crate::shapes;

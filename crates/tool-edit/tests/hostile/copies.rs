@@ -1,5 +1,5 @@
-//! Calls with slips of copying: each slip on each of nine edits in as many languages. What a slip may come to is the edit as it
-//! was meant, or a refusal; nothing else.
+//! Edits with mistakes of copying: each mistake on each of nine edits in as many languages. The result must be the intended
+//! edit or a refusal, and nothing else.
 
 use crate::{Cases, Want, either};
 use serde_json::json;

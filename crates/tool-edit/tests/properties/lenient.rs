@@ -152,8 +152,8 @@ fn said(text: &str) -> Vec<String> {
     text.split('\n').map(line).filter(|line| !line.is_empty()).collect()
 }
 
-/// True if only whole lines of `old` that are really in the file became whole lines of `new`, and all others kept their
-/// bytes. What `old` has wrong may then only be lines that `new` keeps.
+/// True if only whole lines of `old` that are really in the file became whole lines of `new`, and all other lines kept their
+/// bytes. So `old` may be wrong only in lines that `new` keeps.
 fn by_lines(case: &Case, now: &str) -> bool {
     // A mark is no part of the first line, and a last line may be without its end.
     let whole =

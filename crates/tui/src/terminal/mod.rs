@@ -52,7 +52,7 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(150);
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// The alternate screen is on.
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
-/// Keys are reported by kitty's protocol. Whoever clears this must pop the flags.
+/// Keys are reported by kitty's protocol. Code that clears this must pop the flags.
 static KEYBOARD: AtomicBool = AtomicBool::new(false);
 
 /// Ambiguous keys (Shift-Enter, Escape) get reports of their own. All others stay as they are.

@@ -1,9 +1,9 @@
 //! Hooks around tool calls: before one, when it would be asked for, after it, and after all of a step.
 //!
 //! Invariants:
-//! - What a hook denies does not run, in every mode. What the guard denies does not run either, whatever a hook says.
-//! - A hook's yes stands for the user's: it does not go past a rule that asks, nor past what can only be allowed by hand.
-//! - Hooks judge the input that runs: an input that they change is checked and judged again by the guard.
+//! - A call that a hook denies does not run, in any mode. Neither does one that the guard denies, even if a hook allows it.
+//! - A hook's yes replaces the user's yes. It does not override a rule that asks, or a case that only a person may allow.
+//! - Hooks judge the input that runs. If they change the input, it is checked and judged by the guard again.
 
 use super::super::Agent;
 use super::batch::{Judged, Opinion, Slot};
