@@ -181,7 +181,11 @@ fn from_toml(value: &DeValue<'_>, at: usize, depth: usize) -> Option<Node> {
     }
 }
 
-/// The value of a JSON text with comments and trailing commas. `Err` says what is wrong and where.
+/// Parses a JSON text with comments and trailing commas.
+///
+/// # Errors
+///
+/// A message with the mistake and its line.
 pub fn json_value(text: &str) -> Result<Value, String> {
     parse_json("", text).map(|node| node.to_value()).map_err(|problem| match problem.at {
         Some((line, _)) => format!("line {line}: {}", problem.message),

@@ -95,6 +95,11 @@ const KNOWN: &[&str] = &[
 const ELSEWHERE: &[&str] = &["joboutput", "jobkill", "askuser", "exitplan", "structuredoutput"];
 
 impl Rule {
+    /// Parses one rule.
+    ///
+    /// # Errors
+    ///
+    /// The position of the mistake and the nearest valid form.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
         let fail = |at: usize, message: &str, nearest: String| RuleError {

@@ -58,7 +58,11 @@ pub fn plain(event: HookEvent, from: &str, stdout: &str) -> HookOutcome {
     out
 }
 
-/// The JSON of an answer.
+/// Reads the JSON answer of a hook.
+///
+/// # Errors
+///
+/// A message if the answer is no JSON object or its decision is unknown.
 pub fn json(event: HookEvent, from: &str, answer: &Value) -> Result<HookOutcome, String> {
     let Value::Object(keys) = answer else { return Err("its answer is no JSON object".to_owned()) };
     let word = |key: &str| keys.get(key).and_then(Value::as_str);

@@ -15,8 +15,12 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// `""` and `*` match everything; words joined by `|` or `,` are exact names; all else is a regular expression that may
-    /// match anywhere.
+    /// Reads a matcher. `""` and `*` match everything; words joined by `|` or `,` are exact names; any other text is a regular
+    /// expression that may match anywhere in the subject.
+    ///
+    /// # Errors
+    ///
+    /// A message if the text is no valid regular expression.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text == "*" {

@@ -182,7 +182,11 @@ pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
     out
 }
 
-/// The servers of a file by name, unread.
+/// Returns the entries of all servers of a configuration, by name. The entries themselves are not read yet.
+///
+/// # Errors
+///
+/// A message if the value is no configuration of MCP servers.
 pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
     let object = value.as_object().ok_or("an MCP configuration is a JSON object with mcpServers")?;
     let inner =
@@ -199,7 +203,11 @@ pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
     }
 }
 
-/// One server from its JSON, and lines about keys that have no meaning.
+/// Reads one server from its JSON. Also returns a warning for each unknown key.
+///
+/// # Errors
+///
+/// A message if the name or a value is invalid, or if a variable is not set.
 pub fn server(
     name: &str,
     value: &Value,
@@ -267,7 +275,11 @@ fn reach(written: &Written) -> Result<Reach, String> {
     }
 }
 
-/// Names are part of tool names and of rules.
+/// Checks a server's name, which becomes part of tool names and of rules.
+///
+/// # Errors
+///
+/// A message with the allowed characters.
 pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | ':' | '/' | '@');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.trim() != name {

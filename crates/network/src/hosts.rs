@@ -61,22 +61,27 @@ struct Entry {
     port: Option<u16>,
 }
 
-/// The hosts that confined commands may reach. Denied ones win.
+/// The hosts that confined commands may reach. Denied hosts take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRules {
     allow: Vec<Entry>,
     deny: Vec<Entry>,
-    /// Why nothing is reached at all.
+    /// The reason if no host may be reached at all.
     unreadable: Option<String>,
 }
 
 impl HostRules {
+    /// Reads the lists of allowed and denied hosts.
+    ///
+    /// # Errors
+    ///
+    /// The first entry that is not understood.
     pub fn new(allow: &[String], deny: &[String]) -> Result<Self, BadHost> {
         let read = |list: &[String]| list.iter().map(|text| Entry::read(text)).collect::<Result<Vec<_>, _>>();
         Ok(Self { allow: read(allow)?, deny: read(deny)?, unreadable: None })
     }
 
-    /// Rules with which nothing is reached, because an entry of the configuration is not understood.
+    /// Rules that allow no host, because an entry of the configuration is not understood.
     pub fn unreadable(entry: &BadHost) -> Self {
         let why = format!("nothing is reached, because in sandbox.allow_hosts or sandbox.deny_hosts {entry}");
         Self { unreadable: Some(why), ..Self::default() }

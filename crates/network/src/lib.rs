@@ -1,8 +1,7 @@
 //! The network: which addresses are on the internet, which hosts the user allows, and the proxy of confined commands.
 //!
-//! Owns the judgement of addresses and hosts, and the proxy that holds confined commands to it. Does not confine anything:
-//! that a command reaches nothing but the proxy is the business of the sandbox. Reads neither the environment nor the
-//! configuration.
+//! Owns the judgement of addresses and hosts, and the proxy that enforces it for confined commands. Does not confine anything:
+//! the sandbox ensures that a command reaches nothing but the proxy. Reads neither the environment nor the configuration.
 //!
 //! | module | what it is for |
 //! |---|---|

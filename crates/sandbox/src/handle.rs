@@ -1,6 +1,6 @@
-//! The sandbox of a session: which backend works here, and the words that go before a command.
+//! The sandbox of a session: chooses the backend that works on this system, and makes the words that go before a command.
 //!
-//! Backends are looked for at the first confined command, never before: starting becket costs nothing for it.
+//! Backends are searched for at the first confined command, not before, so they cost nothing when becket starts.
 
 use crate::helper::{Request, WORD, WayOut};
 use crate::obeyed::Obeyed;
@@ -18,10 +18,10 @@ use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 use thiserror::Error;
 
-/// Landlock can keep commands from truncating files from this version on; before, it is not used.
+/// First version of Landlock that can keep commands from truncating files. Older versions are not used.
 const OLDEST_ABI: u32 = 3;
 
-/// From this version on Landlock also keeps signals from processes outside.
+/// First version of Landlock that also keeps commands from sending signals to processes outside.
 const SIGNALS_ABI: u32 = 6;
 
 /// The means that enforce a confinement.
@@ -32,7 +32,7 @@ pub enum Backend {
     Bubblewrap { program: PathBuf },
     /// Landlock of this version, and seccomp.
     Landlock { abi: u32 },
-    /// Nothing works here.
+    /// No backend works on this system. `why` is the reason, for people.
     None { why: String },
 }
 
@@ -104,16 +104,16 @@ impl Backends {
     }
 }
 
-/// A command's words before its own, and the temporary folder that it must be told about.
+/// The words that go before a command to confine it, and the temporary folder for its `TMPDIR`.
 #[derive(Clone, Debug)]
 pub struct Confined {
     pub words: Vec<OsString>,
     pub temp: PathBuf,
-    /// The permission to use the proxy; to be held as long as the command runs.
+    /// The permission to use the proxy. Keep it as long as the command runs.
     pub pass: Option<Arc<Pass>>,
 }
 
-/// One per session.
+/// The sandbox of one session.
 pub struct Sandbox {
     settings: SandboxSettings,
     backends: OnceLock<Backends>,
@@ -144,7 +144,11 @@ impl Sandbox {
         }
     }
 
-    /// The words that confine a command at `level`: they go before its program. `group`: see `Request::group`.
+    /// Returns the words that go before a command's program to confine it at `level`. `group`: see `Request::group`.
+    ///
+    /// # Errors
+    ///
+    /// If no backend works for this level, or the temporary folder or the proxy cannot be created.
     pub fn confine(&self, level: SandboxLevel, group: Option<PathBuf>) -> Result<Confined, SandboxError> {
         let backend = self.backend(level).clone();
         if let Backend::None { why } = backend {
@@ -153,7 +157,7 @@ impl Sandbox {
         self.words(backend, self.policy(level)?, group)
     }
 
-    /// The words that confine a program that becket starts for its own use. `caches`: a folder that it may write.
+    /// Returns the words that confine a program that becket starts for its own use. `caches` is a folder that it may write.
     pub(crate) fn confine_program(
         &self,
         kind: ProgramKind,
@@ -192,7 +196,11 @@ impl Sandbox {
         Ok(Confined { words, temp, pass })
     }
 
-    /// The policy of a command that starts at `level` now.
+    /// The policy of a command that starts now at `level`.
+    ///
+    /// # Errors
+    ///
+    /// If the temporary folder cannot be created.
     pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
         let temp = self.temp()?;
         let inputs = &self.settings.inputs;
@@ -204,14 +212,15 @@ impl Sandbox {
             SandboxLevel::Workspace | SandboxLevel::Off => Vec::new(),
         };
         let mut policy = Policy::new(level, inputs, temp, &found);
-        // Landlock cannot keep a command to the proxy: without namespaces there is no network for such a command.
+        // Landlock cannot limit a command to the proxy. Without namespaces, such a command therefore gets no network.
         if policy.network == Network::Proxy && !matches!(self.backend(level), Backend::Bubblewrap { .. }) {
             policy.network = Network::Off;
         }
         Ok(policy)
     }
 
-    /// The files that a command at `level` must leave as they are, as they are now; `None` where it cannot write them.
+    /// Records the files that a command at `level` must not change, in their present state; `None` if the level cannot write
+    /// them.
     pub fn obeyed(&self, level: SandboxLevel) -> Option<Obeyed> {
         if level != SandboxLevel::Workspace {
             return None;
@@ -219,7 +228,11 @@ impl Sandbox {
         self.policy(level).ok().map(|policy| Obeyed::before(&policy))
     }
 
-    /// The private temporary folder of the session, made when it is first needed and removed with the session.
+    /// The private temporary folder of the session, created when it is first needed and removed with the session.
+    ///
+    /// # Errors
+    ///
+    /// If none of the configured folders allows it.
     pub fn temp(&self) -> Result<&Path, SandboxError> {
         if let Some(temp) = self.temp.get() {
             return Ok(temp.path());
@@ -277,8 +290,8 @@ impl Sandbox {
         Backends { read_only, workspace }
     }
 
-    /// True if this is root, and a folder of the workspace belongs to somebody else, as is usual in containers. In a user
-    /// namespace root loses its power over the files of others.
+    /// True if becket runs as root and a folder of the workspace belongs to another user, as is usual in containers. In a user
+    /// namespace, root could not write that user's files.
     fn roots_are_anothers(&self) -> bool {
         let owner = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.uid());
         rustix::process::geteuid().is_root() && self.settings.inputs.roots.iter().any(|root| owner(root) != 0)
@@ -300,7 +313,7 @@ impl Sandbox {
         let mut folders = usual.iter().chain(&self.settings.search);
         let found = folders.find_map(|dir| {
             let path = dir.join("bwrap").canonicalize().ok()?;
-            // The workspace belongs to the model: a program in it is not trusted to confine anything.
+            // The model can write the workspace, so a program in it must not be trusted to confine commands.
             let outside = !self.settings.inputs.roots.iter().any(|root| path.starts_with(root));
             let meta = path.metadata().ok()?;
             (outside && meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
@@ -312,7 +325,7 @@ impl Sandbox {
     }
 }
 
-/// Landlock, if the kernel offers a version that is of use.
+/// Landlock, if the kernel has a version that is new enough.
 fn landlock() -> Backend {
     match sys::landlock_abi() {
         0 => Backend::None { why: "the kernel does not offer Landlock".to_owned() },
@@ -323,7 +336,7 @@ fn landlock() -> Backend {
     }
 }
 
-/// The first folder in which `make` succeeds; the last error where none does.
+/// Calls `make` with each folder until it succeeds. If it never does, returns the last error.
 fn in_first<T>(folders: &[PathBuf], make: impl Fn(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
     let mut error = std::io::Error::new(std::io::ErrorKind::NotFound, "no folder is named for it");
     for folder in folders {

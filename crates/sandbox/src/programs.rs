@@ -84,7 +84,11 @@ impl Programs {
         Self { confine, sandbox, caches, ..Self::default() }
     }
 
-    /// The words and variables with which a program of this kind starts now.
+    /// Returns the words before a program of this kind, and its variables. Both are empty if it starts unconfined.
+    ///
+    /// # Errors
+    ///
+    /// If such programs must be confined and no backend works, or if the confinement cannot be prepared.
     pub fn prepare(&self, kind: ProgramKind) -> Result<Prepared, SandboxError> {
         if self.confine == Confine::Never {
             return Ok(Prepared::default());

@@ -61,7 +61,11 @@ enum Source {
 }
 
 impl Skill {
-    /// Returns the text of the skill for a prompt of a user who calls it. `Err` says why it cannot be read.
+    /// Returns the text of the skill for a prompt of a user who calls it.
+    ///
+    /// # Errors
+    ///
+    /// A message if the skill's file cannot be read.
     pub fn prompt(&self, arguments: &str) -> Result<String, String> {
         tool::text(self, arguments)
     }

@@ -148,6 +148,11 @@ impl Dir {
         }
     }
 
+    /// Deletes the file or link with this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file, it is a directory, or the system does not allow it.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }

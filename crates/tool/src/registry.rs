@@ -75,7 +75,11 @@ impl Registry {
         self.tools.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, tool)| tool)
     }
 
-    /// Adds a tool that is found and not offered.
+    /// Adds a tool that can be called, but is not offered to the model.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Registry::add`].
     pub fn add_quiet(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let name = tool.spec().name.clone();
         self.add(tool)?;
