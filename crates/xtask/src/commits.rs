@@ -12,6 +12,11 @@ const CHECKED_SINCE: &str = "246721c5b44895431a5dd5b2f18c37fb09912ac0";
 
 const LONGEST: usize = 72;
 
+/// Commits of pages alone that landed before this check had seen them. Their subjects are too long, and history is not
+/// rewritten.
+const LANDED_UNSEEN: [&str; 2] =
+    ["1e5ae3e3b6bcfc3deacc98cdf962d9f3be1957a7", "c4961aca392a2d624d30a62a02c3cf49d140e858"];
+
 pub(crate) fn check(root: &Path) -> Problems {
     let range = format!("{CHECKED_SINCE}..HEAD");
     let output =
@@ -30,7 +35,8 @@ fn too_long(log: &str) -> Problems {
     let mut problems = Problems::new();
     for (hash, subject) in log.lines().filter_map(|line| line.split_once(' ')) {
         let length = subject.chars().count();
-        if length > LONGEST {
+        let landed = LANDED_UNSEEN.iter().any(|full| full.starts_with(hash));
+        if length > LONGEST && !landed {
             problems.push(format!(
                 "commit {hash}: the subject has {length} characters, more than {LONGEST}: {subject}"
             ));
