@@ -1,7 +1,7 @@
 //! The text being written: a string, a cursor between graphemes, undo, and chips.
 //!
 //! A chip is one character of a private use area that represents something longer: a large paste or an image. It is
-//! moved and deleted as one character. Typed or pasted text never contains such a character, because [`plain`] replaces
+//! moved and deleted as one character. Typed or pasted text never contains such a character, because `plain` replaces
 //! it.
 //!
 //! Invariants: the cursor is on a grapheme boundary, and every change can be undone. Knows no keys and no terminal.
