@@ -146,8 +146,19 @@ impl Ground {
         variables: &[(OsString, OsString)],
         script: &str,
     ) -> Output {
+        self.command(words, variables, script).output().unwrap()
+    }
+
+    /// The same, not yet started.
+    pub(crate) fn command(
+        &self,
+        words: &[OsString],
+        variables: &[(OsString, OsString)],
+        script: &str,
+    ) -> Command {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
-        Command::new(&words[0])
+        let mut command = Command::new(&words[0]);
+        command
             .args(&words[1..])
             .args(["bash", "-c", script])
             .env_clear()
@@ -162,9 +173,13 @@ impl Ground {
             .env("V6", self.v6.as_ref().map_or_else(|| "1".to_owned(), port))
             .env("UDP", self.udp.local_addr().unwrap().port().to_string())
             .current_dir(self.base.join("ws"))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The port of the listener on `127.0.0.1`.
+    pub(crate) fn port(&self) -> u16 {
+        self.v4.local_addr().unwrap().port()
     }
 
     /// True if anybody reached a listener since the last time.

@@ -9,3 +9,4 @@ mod limits;
 mod machines;
 mod network;
 mod programs;
+mod unjudged;
