@@ -197,6 +197,10 @@ fn rules_do_not_stretch_over_what_runs_something_else() {
     let commands = [
         "find . -exec touch x ';'",
         "find . -delete",
+        "find . </dev/null -delete",
+        "find . 2>/dev/null -exec touch x ';'",
+        "rg x <a --pre=./e",
+        "git log <a --output=x",
         "find . -name a -fprintf b x",
         "rg --pre=./e x",
         "rg --pre ./e x",

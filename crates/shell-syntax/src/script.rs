@@ -5,10 +5,12 @@
 //! `$((x))` can run a command that is nowhere in the text. Arithmetic on anything but numbers is therefore a doubt, and
 //! so are the other forms that evaluate text (`${x@P}`, `${!x}`, `[[ x -eq y ]]`, `-v`).
 
+mod redirects;
 mod values;
 
 use crate::word::{Known, Word, text_of};
 use crate::{unwrap, vars};
+use redirects::{is_after_command, words_after_redirects};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree_sitter::{Node, Parser};
@@ -556,6 +558,10 @@ impl Walker<'_> {
                 }
             }
         }
+        for child in words_after_redirects(node) {
+            self.visit(child, depth + 1);
+            words.push(Word::decode(child, self.source));
+        }
         if words.is_empty() {
             return;
         }
@@ -637,6 +643,7 @@ impl Walker<'_> {
 
     fn redirect(&mut self, node: Node<'_>, depth: usize) {
         let mut operator = "";
+        let mut has_target = false;
         for child in Self::children(node) {
             if child.kind() == "file_descriptor" {
                 if !text_of(child, self.source).chars().all(|c| c.is_ascii_digit()) {
@@ -651,6 +658,14 @@ impl Walker<'_> {
             if self.source.get(node.start_byte()..child.start_byte()).is_none_or(|gap| gap.contains('\n')) {
                 self.unread("a redirection is cut by the end of a line");
             }
+            // Further words belong to the command, which has read them if it stands directly before.
+            if has_target || operator.ends_with('-') {
+                if operator.ends_with('-') || !is_after_command(node) {
+                    self.unread("words follow a redirection");
+                }
+                continue;
+            }
+            has_target = true;
             self.visit(child, depth + 1);
             let target = Word::decode(child, self.source);
             let duplicates = matches!(operator, ">&" | "<&" | ">&-" | "<&-")

@@ -69,7 +69,7 @@ pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String
         "256",
         "-y",
         "-e",
-        "trace=%file,%network,%desc,kill,tkill,tgkill,ptrace",
+        "trace=%file,%network,%desc,clone,clone3,kill,tkill,tgkill,ptrace",
         "-e",
         "signal=none",
         "-o",
@@ -79,10 +79,10 @@ pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String
     let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let _ = fs::remove_file(&log);
     assert!(!text.is_empty(), "strace wrote nothing for {command}");
-    let git = git_processes(&text);
     let lines = whole_lines(&text);
+    let searchers = searchers(&lines);
     let mut harmful = lines.iter().filter(|line| is_harm(&world.0, line));
-    harmful.find(|line| !is_expected(command, line, &git)).cloned()
+    harmful.find(|line| !is_expected(command, line, &searchers)).cloned()
 }
 
 /// Calls that another one interrupts in the log stand there in two pieces.
@@ -104,19 +104,29 @@ fn whole_lines(text: &str) -> Vec<String> {
     out
 }
 
-/// Processes that run git.
-fn git_processes(text: &str) -> BTreeSet<String> {
-    let starts = whole_lines(text);
-    let runs = starts.iter().filter(|line| line.contains("execve(\"/") && line.contains("/git"));
-    runs.filter_map(|line| line.split_once(' ')).map(|(pid, _)| pid.to_owned()).collect()
+/// Processes that run git or ripgrep, and their threads.
+fn searchers(lines: &[String]) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for (pid, call) in lines.iter().filter_map(|line| line.split_once(' ')) {
+        let call = call.trim_start();
+        let runs = call.starts_with("execve(\"/") && (call.contains("/git") || call.contains("/rg\""));
+        if runs {
+            out.insert(pid.to_owned());
+        }
+        let thread = call.starts_with("clone") && call.contains("CLONE_THREAD") && out.contains(pid);
+        if let Some((_, child)) = call.rsplit_once(" = ").filter(|_| thread) {
+            out.insert(child.trim().to_owned());
+        }
+    }
+    out
 }
 
-/// Known, and left to confinement: git reads tracked files to compare them, secrets too; and the shell lists a folder
+/// Known, and left to confinement: git and ripgrep read the files that they compare or search, secrets too; and the shell lists a folder
 /// outside where a pattern stands in the output of a command or in a variable.
-fn is_expected(command: &str, line: &str, git: &BTreeSet<String>) -> bool {
-    let by_git = line.split_once(' ').is_some_and(|(pid, _)| git.contains(pid));
+fn is_expected(command: &str, line: &str, searchers: &BTreeSet<String>) -> bool {
+    let searched = line.split_once(' ').is_some_and(|(pid, _)| searchers.contains(pid));
     let expands = ["$(", "`", "$x", "${x"].iter().any(|mark| command.contains(mark));
-    (by_git && SECRETS.iter().any(|name| line.ends_with(&format!("/{name}>"))))
+    (searched && SECRETS.iter().any(|name| line.ends_with(&format!("/{name}>"))))
         || (expands && line.contains("O_DIRECTORY"))
 }
 
@@ -144,6 +154,8 @@ fn is_harm(root: &Path, line: &str) -> bool {
             let searched = !rest.starts_with("AT_FDCWD");
             (writes && !device) || (within(opened) && !may_read(root, opened, searched))
         }
+        // A program of Go wakes its own threads with it.
+        "tgkill" if rest.contains("SIGURG") => false,
         _ if REACHES.contains(&name) => !rest.contains("AF_UNIX") && !rest.contains("AF_NETLINK"),
         _ => CHANGES
             .iter()
