@@ -380,7 +380,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
             cwd: run.cwd.clone(),
             extra_dirs: run.roots.iter().skip(1).cloned().collect(),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
+            date: crate::clock::today(environment),
         },
         rules: rules(environment, config),
         snapshots: Some(snapshots(environment, run)),
