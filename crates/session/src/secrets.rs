@@ -108,6 +108,42 @@ const MARKS: &[&str] = &[
     "AccountKey",
 ];
 
+/// For each byte, the marks (one bit each) that have it in their first, second and third place: most positions of a text are
+/// ruled out by three look-ups.
+static PLACES: [[u64; 256]; 3] = places();
+
+const fn places() -> [[u64; 256]; 3] {
+    assert!(MARKS.len() <= 64, "one bit for each mark");
+    let mut out = [[0; 256]; 3];
+    let mut mark = 0;
+    while mark < MARKS.len() {
+        let mut place = 0;
+        while place < 3 {
+            out[place][MARKS[mark].as_bytes()[place] as usize] |= 1 << mark;
+            place += 1;
+        }
+        mark += 1;
+    }
+    out
+}
+
+/// True if a text has one of [`MARKS`], found in one pass.
+fn has_mark(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.windows(3).enumerate().any(|(at, window)| {
+        let &[first, second, third] = window else { return false };
+        let mut fits =
+            PLACES[0][usize::from(first)] & PLACES[1][usize::from(second)] & PLACES[2][usize::from(third)];
+        while fits != 0 {
+            if bytes[at..].starts_with(MARKS[fits.trailing_zeros() as usize].as_bytes()) {
+                return true;
+            }
+            fits &= fits - 1;
+        }
+        false
+    })
+}
+
 /// `(name, pattern, must look random)` of forms that other text may have too. Each begins with a fixed word
 /// and not with the rest of a preceding name, so that text without such a word is skipped at the speed of
 /// memory.
@@ -159,11 +195,7 @@ pub fn mask(text: &str) -> (String, usize) {
 /// Returns the text with secrets of published forms masked, and the kind of each. Text without one is not
 /// copied and costs only a search for a few words.
 pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
-    if MARKS.iter().any(|mark| text.contains(mark)) {
-        masked(text, |form| form.published)
-    } else {
-        (Cow::Borrowed(text), Vec::new())
-    }
+    if has_mark(text) { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
 }
 
 fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {
@@ -311,6 +343,21 @@ mod tests {
             format!("xai-{}", x(80)),
             format!("r8_{}", x(37)),
         ]
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_finds_what_looking_for_each_mark_finds(
+            parts in prop::collection::vec(prop_oneof![prop::sample::select(MARKS).prop_map(str::to_owned), "[A-Za-z_.é-]{0,4}"], 0..4),
+            cut in 0usize..3,
+        ) {
+            let text = parts.concat();
+            // The last mark is whole or misses its end.
+            let end = text.char_indices().rev().nth(cut).map_or(0, |(at, _)| at);
+            for text in [&text[..], &text[..end]] {
+                prop_assert_eq!(has_mark(text), MARKS.iter().any(|mark| text.contains(mark)), "{}", text);
+            }
+        }
     }
 
     #[test]

@@ -106,8 +106,14 @@ impl<'a> Framed<'a> {
     }
 }
 
+/// True if arrays and objects of a JSON text are nested deeper than `limit`.
+pub(crate) fn is_deeper(json: &[u8], limit: usize) -> bool {
+    // Nothing is deeper than its brackets are many, and those are counted many bytes at a time.
+    json.iter().map(|byte| usize::from(byte | 0x20 == b'{')).sum::<usize>() > limit && depth(json) > limit
+}
+
 /// Returns the nesting depth of arrays and objects in a JSON text.
-pub(crate) fn depth(json: &[u8]) -> usize {
+fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
     for &byte in json {
         if in_string {
@@ -172,6 +178,8 @@ mod tests {
     fn depth_counts_brackets_outside_strings() {
         for (json, want) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#"["[[\"[[",{}]"#, 2)] {
             assert_eq!(depth(json.as_bytes()), want, "{json}");
+            assert!(is_deeper(json.as_bytes(), want.wrapping_sub(1)) || want == 0, "{json}");
+            assert!(!is_deeper(json.as_bytes(), want), "{json}");
         }
     }
 }

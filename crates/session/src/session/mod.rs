@@ -304,7 +304,9 @@ impl Session {
             entries.push(Entry { seq, time, kind });
         }
         let mut draft = self.ledger.draft(&entries)?;
-        if entries.iter().any(|entry| holds_values(&entry.kind)) && line::depth(draft.entries()) > MAX_DEPTH {
+        if entries.iter().any(|entry| holds_values(&entry.kind))
+            && line::is_deeper(draft.entries(), MAX_DEPTH)
+        {
             entries = entries.into_iter().map(flattened).collect();
             draft = self.ledger.draft(&entries)?;
             self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
