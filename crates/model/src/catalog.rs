@@ -19,14 +19,18 @@ pub const DEFAULT_MAX_OUTPUT: u64 = 8_192;
 const CACHE_TTL: Millis = Millis(5 * 60 * 1000);
 
 #[derive(Deserialize)]
-struct Catalog {
-    models: Vec<Entry>,
+struct Catalog<'a> {
+    #[serde(borrow)]
+    models: Vec<Entry<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
-    provider: String,
-    name: String,
+struct Entry<'a> {
+    provider: &'a str,
+    name: &'a str,
+    /// [`normal`] of the name.
+    #[serde(skip)]
+    normal: String,
     window: u64,
     #[serde(default)]
     input_limit: Option<u64>,
@@ -36,12 +40,17 @@ struct Entry {
     prices: Option<[f64; 4]>,
     images: bool,
     reasoning: bool,
-    source: String,
+    source: &'a str,
 }
 
-static CATALOG: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+static CATALOG: LazyLock<Vec<Entry<'static>>> = LazyLock::new(|| {
     // The file is part of the program, and a test reads it, so this cannot fail. An empty table would only mean defaults.
-    serde_json::from_str::<Catalog>(include_str!("catalog.json")).map(|c| c.models).unwrap_or_default()
+    let read = serde_json::from_str::<Catalog<'_>>(include_str!("catalog.json"));
+    let mut models = read.map(|catalog| catalog.models).unwrap_or_default();
+    for entry in &mut models {
+        entry.normal = normal(entry.name);
+    }
+    models
 });
 
 /// Vendors in the table, each with the provider through which becket reaches it.
@@ -58,10 +67,10 @@ const MAKERS: &[(&str, &str)] = &[
     ("alibaba", "qwen"),
 ];
 
-impl Entry {
+impl Entry<'_> {
     /// The provider that runs the model under this name itself. `None` for open weights that others serve.
     fn maker(&self) -> Option<&'static str> {
-        let hosted = ["qwen3-max", "qwen3-coder-plus"].contains(&self.name.as_str());
+        let hosted = ["qwen3-max", "qwen3-coder-plus"].contains(&self.name);
         let open = ["gpt-oss", "gemma"].iter().any(|start| self.name.starts_with(start))
             || (self.provider == "alibaba" && !hosted);
         let found = MAKERS.iter().find(|(vendor, _)| *vendor == self.provider);
@@ -85,7 +94,7 @@ impl Entry {
             images: self.images,
             reasoning: self.reasoning,
             cache_ttl: CACHE_TTL,
-            source: self.source.clone(),
+            source: self.source.to_owned(),
         }
     }
 }
@@ -104,22 +113,22 @@ pub fn near(name: &str) -> Option<&'static str> {
         return None;
     }
     let wanted = normal(name);
-    let distance = |entry: &Entry| edit_distance(&normal(&entry.name), &wanted);
+    let distance = |entry: &Entry<'_>| edit_distance(&entry.normal, &wanted);
     let best = CATALOG.iter().min_by_key(|entry| distance(entry))?;
     // Few edits lead from a short name to any other, so short names get no suggestion.
-    (wanted.len() >= 4 && distance(best) <= 2.max(wanted.len() / 6)).then_some(&*best.name)
+    (wanted.len() >= 4 && distance(best) <= 2.max(wanted.len() / 6)).then_some(best.name)
 }
 
 /// The provider that runs the model with exactly this name. `None` for open weights, which many providers serve.
 pub(crate) fn maker(name: &str) -> Option<&'static str> {
     let wanted = normal(name);
-    CATALOG.iter().find(|entry| normal(&entry.name) == wanted)?.maker()
+    CATALOG.iter().find(|entry| entry.normal == wanted)?.maker()
 }
 
 /// True if only its maker runs the model. A server on this machine that offers such a model is a gateway, so its tokens cost
 /// money. Open weights and unknown models may really run on this machine.
 pub(crate) fn is_hosted_only(name: &str) -> bool {
-    find(name).is_some_and(|entry| match entry.provider.as_str() {
+    find(name).is_some_and(|entry| match entry.provider {
         "anthropic" | "xai" => true,
         "openai" => !entry.name.starts_with("gpt-oss"),
         "google" => !entry.name.starts_with("gemma"),
@@ -127,13 +136,13 @@ pub(crate) fn is_hosted_only(name: &str) -> bool {
     })
 }
 
-fn find(name: &str) -> Option<&'static Entry> {
+fn find(name: &str) -> Option<&'static Entry<'static>> {
     let wanted = normal(name);
-    let mut best: Option<&'static Entry> = None;
+    let mut best: Option<&'static Entry<'static>> = None;
     for entry in CATALOG.iter() {
-        let candidate = normal(&entry.name);
-        let hit = candidate == wanted || starts_with_word(&wanted, &candidate);
-        if hit && best.is_none_or(|b| normal(&b.name).len() < candidate.len()) {
+        let candidate = &entry.normal;
+        let hit = *candidate == wanted || starts_with_word(&wanted, candidate);
+        if hit && best.is_none_or(|b| b.normal.len() < candidate.len()) {
             best = Some(entry);
         }
     }
@@ -143,8 +152,8 @@ fn find(name: &str) -> Option<&'static Entry> {
 /// All models of the table, under the provider through which becket reaches them. Open weights are listed under
 /// `llamacpp`, a local server that accepts any name for the model it runs.
 pub fn all() -> Vec<ModelInfo> {
-    let reach = |entry: &Entry| entry.maker().unwrap_or("llamacpp");
-    CATALOG.iter().map(|entry| entry.info(reach(entry), &entry.name)).collect()
+    let reach = |entry: &Entry<'_>| entry.maker().unwrap_or("llamacpp");
+    CATALOG.iter().map(|entry| entry.info(reach(entry), entry.name)).collect()
 }
 
 fn default_info(provider: &str, name: &str) -> ModelInfo {
@@ -199,6 +208,14 @@ fn starts_with_word(long: &str, short: &str) -> bool {
 }
 
 fn normal(name: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b' ');
+    if name.bytes().all(plain) {
+        // Most names of the table: nothing to take off.
+        return name
+            .chars()
+            .map(|c| if matches!(c, '_' | ' ') { '-' } else { c.to_ascii_lowercase() })
+            .collect();
+    }
     let name = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
     let name = name.strip_suffix(".gguf").unwrap_or(&name);
     // Bedrock's `us.anthropic.claude-…`, OpenRouter's `…:free`, Vertex's `…@20250929`.
