@@ -100,7 +100,40 @@ fn by_blocks(blocks: &[Block<'_>]) -> (Map<String, Value>, Vec<String>) {
     (map, warnings)
 }
 
+/// Words that YAML reads as something else than text, in one of its versions.
+const NO_TEXT: [&str; 12] =
+    ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan", "infinity"];
+
+/// Reads the usual frontmatter: lines of a key and a text without anything that YAML gives a meaning. `None`: YAML decides.
+/// The parser of YAML then stays out of memory.
+fn plain(head: &str) -> Option<Map<String, Value>> {
+    let mut map = Map::new();
+    let is_word = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !NO_TEXT.iter().any(|word| text.eq_ignore_ascii_case(word))
+    };
+    for line in head.lines() {
+        let (key, value) = key(line)?;
+        if !is_word(key) || !line.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            return None;
+        }
+        let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let text = match quoted {
+            Some(text) if !text.contains(['"', '\\']) => text,
+            None if is_word(value) && !value.contains([':', '#']) => value,
+            _ => return None,
+        };
+        if map.insert(key.to_owned(), Value::String(text.to_owned())).is_some() {
+            return None;
+        }
+    }
+    (!map.is_empty()).then_some(map)
+}
+
 fn yaml(head: &str) -> Result<Map<String, Value>, String> {
+    if let Some(map) = plain(head) {
+        return Ok(map);
+    }
     match serde_saphyr::from_str::<Value>(head) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(Value::Null) => Ok(Map::new()),
@@ -169,7 +202,26 @@ mod tests {
         assert_eq!((&map["tools"], &map["flag"]), (&serde_json::json!(["x", "z"]), &Value::Bool(true)));
     }
 
+    #[test]
+    fn bundled_skills_need_no_parser_of_yaml() {
+        for text in crate::bundled::BUNDLED {
+            let (head, _) = crate::frontmatter::split(text).unwrap();
+            assert_eq!(plain(head), Some(serde_saphyr::from_str(head).unwrap()), "{head}");
+        }
+    }
+
     proptest! {
+        /// What is read without the parser is what the parser reads.
+        #[test]
+        fn plain_lines_are_yaml(lines in prop::collection::vec("[a-zA-Z-]{1,6}:[ \t]{0,2}[a-zA-Z0-9:#'\"\\\\\\[\\]{}|>@*&%!`,?~. -]{0,12}", 1..4), bare in "(null|True|yes|no|on|off|y|N|inf|nan|e5|x1|a b)") {
+            for head in [lines.join("\n"), format!("{}: x\nkey: {bare}\n", bare.trim())] {
+                if let Some(map) = plain(&head) {
+                    let read = serde_saphyr::from_str::<Value>(&head);
+                    prop_assert_eq!(read.ok(), Some(Value::Object(map)), "{}", head);
+                }
+            }
+        }
+
         /// A description on one line is never lost, whatever characters it contains.
         #[test]
         fn no_description_is_lost(value in "[a-z:#'\"\\[\\]{}|>@*&%!`,? -]{0,30}[a-z]", twice in any::<bool>()) {
