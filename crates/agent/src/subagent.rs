@@ -132,7 +132,8 @@ impl TaskTool {
                 "agent": {"type": "string", "enum": names}
             },
             "required": ["description", "prompt", "agent"]
-        });
+        })
+        .into();
         Self { spec: ToolSpec { name: TASK.to_owned(), description, input_schema }, kinds }
     }
 
@@ -144,8 +145,9 @@ impl TaskTool {
     pub(crate) fn task(&self, input: &Value) -> Result<Task, String> {
         // `agent` may be omitted or capitalised, so it is checked here and not by the schema.
         let mut lenient = self.spec.clone();
-        lenient.input_schema["required"] = json!(["prompt"]);
-        if let Some(agent) = lenient.input_schema.pointer_mut("/properties/agent") {
+        let schema = Arc::make_mut(&mut lenient.input_schema);
+        schema["required"] = json!(["prompt"]);
+        if let Some(agent) = schema.pointer_mut("/properties/agent") {
             *agent = json!({"type": "string"});
         }
         let input: Input = Parser::new(&lenient).aliases(ALIASES).ignore(IGNORED).parse(input)?;

@@ -166,7 +166,8 @@ impl World {
 
 fn tools() -> Vec<ToolSpec> {
     let input_schema =
-        json!({"type": "object", "properties": {"path": {"type": "string", "description": "A path."}}});
+        json!({"type": "object", "properties": {"path": {"type": "string", "description": "A path."}}})
+            .into();
     vec![ToolSpec { name: "read".into(), description: "Reads a file.".into(), input_schema }]
 }
 

@@ -25,7 +25,10 @@ impl StructuredOutput {
         let object = input_schema.get("type").and_then(Value::as_str) == Some("object");
         let description =
             "Gives the final answer of the task in the required form. Call it once, at the end.".to_owned();
-        object.then(|| Self { spec: ToolSpec { name: NAME.to_owned(), description, input_schema }, schema })
+        object.then(|| Self {
+            spec: ToolSpec { name: NAME.to_owned(), description, input_schema: input_schema.into() },
+            schema,
+        })
     }
 }
 

@@ -281,5 +281,5 @@ impl ToolSource for HubTools {
 
 /// A definition as the model reads it.
 pub(crate) fn spec(name: &str, description: &str, schema: serde_json::Value) -> ToolSpec {
-    ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema }
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema.into() }
 }

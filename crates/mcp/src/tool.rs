@@ -27,7 +27,7 @@ impl McpTool {
         let spec = ToolSpec {
             name,
             description: description(&server.config.name, &listed.tool.description),
-            input_schema: listed.schema.clone(),
+            input_schema: listed.schema.clone().into(),
         };
         Self { spec, server, tool: listed.tool.name.clone() }
     }

@@ -76,7 +76,7 @@ impl EditTool {
                     "binary": {"type": "boolean", "description": "old and new are bytes, \\xNN for one that is no text"}
                 },
                 "required": ["path", "old", "new"]
-            }),
+            }).into(),
         };
         Self { spec, gate, read: |spec, input| input::parse::<Input>(spec, input).map(Call::from) }
     }
@@ -103,7 +103,8 @@ impl EditTool {
                     "binary": {"type": "boolean"}
                 },
                 "required": ["path", "edits"]
-            }),
+            })
+            .into(),
         };
         Self { spec, gate, read: |spec, input| input::parse::<MultiInput>(spec, input)?.try_into() }
     }

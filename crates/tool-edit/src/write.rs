@@ -49,7 +49,7 @@ impl WriteTool {
                     "content": {"type": "string"}
                 },
                 "required": ["path", "content"]
-            }),
+            }).into(),
         };
         Self { spec, gate }
     }

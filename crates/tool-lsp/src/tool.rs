@@ -69,7 +69,7 @@ impl LspTool {
                     "apply": {"type": "boolean"}
                 },
                 "required": ["action"]
-            }),
+            }).into(),
         };
         Self { spec, pool, planned: Mutex::default() }
     }

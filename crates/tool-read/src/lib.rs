@@ -36,6 +36,7 @@ use serde_json::{Value, json};
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Files up to this size in bytes are read on the caller's thread, because handing them to another thread
 /// costs more.
@@ -127,14 +128,14 @@ impl Read {
                 "limit": {"type": "integer", "minimum": 1}
             },
             "required": ["path"]
-        });
+        }).into();
         let description =
             "Read a file (text, image, PDF, notebook) or list a directory. Text comes as line number, tab, line; \
                            at most 2000 lines or 50 KB a call."
                 .to_owned();
         let spec = ToolSpec { name: "read".to_owned(), description, input_schema };
         let mut understood = spec.clone();
-        understood.input_schema["properties"]["pages"] = json!({"type": "string"});
+        Arc::make_mut(&mut understood.input_schema)["properties"]["pages"] = json!({"type": "string"});
         Self { spec, understood }
     }
 

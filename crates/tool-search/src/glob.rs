@@ -61,7 +61,8 @@ impl Glob {
                 "limit": {"type": "integer", "minimum": 0}
             },
             "required": ["pattern"]
-        });
+        })
+        .into();
         let description = "Find files by name, newest first. Skips hidden and ignored files.".to_owned();
         Self { spec: ToolSpec { name: "glob".to_owned(), description, input_schema } }
     }

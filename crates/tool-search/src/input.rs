@@ -8,6 +8,7 @@ use becket_tool::input::Parser;
 use becket_types::ToolSpec;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const ALIASES: &[(&str, &str)] = &[
     ("query", "pattern"),
@@ -127,13 +128,14 @@ impl Schema {
                 "limit": {"type": "integer"}
             },
             "required": ["pattern"]
-        });
+        })
+        .into();
         let description = "Search file contents with a regex (Rust syntax), or a literal text if `fixed`. \
                            Newest files first. Skips hidden and ignored files unless `path` names them."
             .to_owned();
         let shown = ToolSpec { name: "grep".to_owned(), description, input_schema };
         let mut understood = shown.clone();
-        let fields = &mut understood.input_schema["properties"];
+        let fields = &mut Arc::make_mut(&mut understood.input_schema)["properties"];
         for name in ["case_sensitive", "smart_case"] {
             fields[name] = json!({"type": "boolean"});
         }

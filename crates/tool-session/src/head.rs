@@ -42,7 +42,7 @@ pub struct SessionTool<A> {
 impl<A: Action> SessionTool<A> {
     pub fn new() -> Self {
         let (name, description) = (A::NAME.to_owned(), A::DESCRIPTION.to_owned());
-        Self { spec: ToolSpec { name, description, input_schema: A::schema() }, action: PhantomData }
+        Self { spec: ToolSpec { name, description, input_schema: A::schema().into() }, action: PhantomData }
     }
 
     fn parse(&self, input: &Value) -> Result<A::Input, String> {

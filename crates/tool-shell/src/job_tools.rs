@@ -57,7 +57,8 @@ impl JobOutput {
                     "input": {"type": "string", "description": "Typed into its terminal first"},
                     "wait": {"type": "integer", "description": "Wait for its end, at most so many ms"}
                 }
-            }),
+            })
+            .into(),
         };
         Self { spec, shell }
     }
@@ -182,7 +183,8 @@ impl JobKill {
                 "type": "object",
                 "properties": {"id": {"type": "integer"}},
                 "required": ["id"]
-            }),
+            })
+            .into(),
         };
         Self { spec, shell }
     }

@@ -107,7 +107,7 @@ fn spec(shell: &Shell) -> ToolSpec {
                 "input": {"type": "string", "description": "Typed into the terminal"}
             },
             "required": ["command"]
-        }),
+        }).into(),
     }
 }
 

@@ -58,7 +58,11 @@ impl SkillTool {
         }
         input_schema["properties"] = properties;
         let description = "Load a skill: instructions to follow for a kind of task.".to_owned();
-        Self { spec: ToolSpec { name: "skill".to_owned(), description, input_schema }, skills, record: None }
+        Self {
+            spec: ToolSpec { name: "skill".to_owned(), description, input_schema: input_schema.into() },
+            skills,
+            record: None,
+        }
     }
 
     /// Appends a line to this file for each loaded skill; see [`Skills::count_uses`].

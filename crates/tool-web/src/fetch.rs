@@ -76,7 +76,7 @@ impl WebFetch {
                 "type": "object",
                 "properties": {"url": {"type": "string"}},
                 "required": ["url"]
-            }),
+            }).into(),
         };
         let lookup = settings.lookup.clone().unwrap_or_else(system_lookup);
         Self {

@@ -178,7 +178,8 @@ impl WebSearch {
                 "type": "object",
                 "properties": {"query": {"type": "string"}},
                 "required": ["query"]
-            }),
+            })
+            .into(),
         };
         Ok(Self { spec, settings, url, client: OnceLock::new() })
     }

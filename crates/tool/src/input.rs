@@ -282,7 +282,7 @@ mod tests {
             "names": {"type": "array", "items": {"type": "string"}},
             "items": {"type": "array", "items": {"type": "object", "required": ["text"], "properties": {
                 "text": {"type": "string"}, "status": {"type": "string", "enum": ["pending", "in_progress"]}}}},
-        }});
+        }}).into();
         ToolSpec { name: "read".into(), description: String::new(), input_schema }
     }
 

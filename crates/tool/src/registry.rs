@@ -124,13 +124,31 @@ impl Registry {
     /// Returns the hex SHA-256 of the JSON of [`Registry::specs`]. Two registries have the same hash exactly
     /// if they send the same specifications.
     pub fn hash(&self) -> String {
-        let mut bytes = Vec::new();
+        crate::sha256(&self.lines())
+    }
+
+    /// Returns the JSON array of [`Registry::specs`], and [`Registry::hash`].
+    pub fn definitions(&self) -> (Vec<u8>, String) {
+        let lines = self.lines();
+        let hash = crate::sha256(&lines);
+        // JSON writes a line break inside a text as an escape, so every one here ends a specification.
+        let mut array = Vec::with_capacity(lines.len() + 2);
+        array.push(b'[');
+        array.extend(lines.iter().map(|byte| if *byte == b'\n' { b',' } else { *byte }));
+        array.pop_if(|last| *last == b',');
+        array.push(b']');
+        (array, hash)
+    }
+
+    /// One line of JSON for each offered tool.
+    fn lines(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(16 * 1024);
         for (_, tool) in self.offered() {
             // The specification is plain data with string keys, so writing it to memory cannot fail.
             let _ = serde_json::to_writer(&mut bytes, tool.spec());
             bytes.push(b'\n');
         }
-        crate::sha256(&bytes)
+        bytes
     }
 
     /// Returns the message for a model that called a tool which does not exist.
@@ -177,7 +195,7 @@ mod tests {
     fn named(name: &str) -> Arc<dyn Tool> {
         let schema = json!({"type": "object", "properties": {}});
         Arc::new(Named(
-            ToolSpec { name: name.into(), description: String::new(), input_schema: schema },
+            ToolSpec { name: name.into(), description: String::new(), input_schema: schema.into() },
             name == "skill",
         ))
     }
@@ -196,6 +214,10 @@ mod tests {
         let b = registry(&["read", "write", "bash"]);
         assert_eq!(a.names(), ["bash", "read", "write"]);
         assert_eq!((a.specs(), a.hash()), (b.specs(), b.hash()));
+        for registry in [&a, &registry(&[])] {
+            let array = serde_json::to_vec(&registry.specs()).unwrap();
+            assert_eq!(registry.definitions(), (array, registry.hash()));
+        }
         assert_ne!(a.hash(), registry(&["read", "write"]).hash());
     }
 

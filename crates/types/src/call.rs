@@ -4,6 +4,7 @@ use crate::{BlobId, Part};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A tool's specification, as the model receives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,8 +12,8 @@ pub struct ToolSpec {
     /// Wire name, lower case, `[a-z0-9_-]{1,64}`.
     pub name: String,
     pub description: String,
-    /// JSON Schema of the input; an object schema.
-    pub input_schema: Value,
+    /// JSON Schema of the input; an object schema. Shared, since lists of tools are copied and compared with each request.
+    pub input_schema: Arc<Value>,
 }
 
 /// The kind of side effect that a call has.

@@ -51,9 +51,9 @@ impl Agent {
 
     /// Records the definitions that requests carry in the ledger.
     pub(super) fn record_tools(&mut self) {
-        let specs = serde_json::to_vec(&*self.specs).ok();
-        let specs = specs.and_then(|specs| super::lock(&self.core.session).put_blob(&specs).ok());
-        self.core.push(EntryKind::Tools { names: self.tools.names(), hash: self.tools.hash(), specs });
+        let (specs, hash) = self.tools.definitions();
+        let specs = super::lock(&self.core.session).put_blob(&specs).ok();
+        self.core.push(EntryKind::Tools { names: self.tools.names(), hash, specs });
     }
 
     /// The call that a call stands for, in its place: it is judged, recorded and run under its own name.

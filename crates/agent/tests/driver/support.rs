@@ -343,7 +343,7 @@ fn shown(file: &Path, env: &ToolEnv) -> ToolOutput {
 }
 
 fn tool(name: &str, effect: Effect, world: &Arc<World>) -> Arc<dyn Tool> {
-    let input_schema = json!({"type": "object", "properties": {}});
+    let input_schema = json!({"type": "object", "properties": {}}).into();
     let spec = ToolSpec { name: name.to_owned(), description: String::new(), input_schema };
     Arc::new(TestTool { spec, effect, world: Arc::clone(world) })
 }

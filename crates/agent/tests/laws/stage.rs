@@ -292,7 +292,7 @@ impl Tool for StageTool {
 }
 
 fn tool(name: &str, plan: &Arc<Mutex<Plan>>) -> Arc<dyn Tool> {
-    let input_schema = json!({"type": "object", "properties": {}});
+    let input_schema = json!({"type": "object", "properties": {}}).into();
     let spec = ToolSpec { name: name.to_owned(), description: format!("The tool {name}."), input_schema };
     Arc::new(StageTool { spec, plan: Arc::clone(plan) })
 }

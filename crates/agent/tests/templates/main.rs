@@ -56,7 +56,7 @@ impl Wires {
             tools: vec![ToolSpec {
                 name: "read".into(),
                 description: "Reads.".into(),
-                input_schema: json!({}),
+                input_schema: json!({}).into(),
             }],
             judge: Judge::new(),
         }

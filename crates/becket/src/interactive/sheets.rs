@@ -420,7 +420,7 @@ mod tests {
         let tool = |name: &str, description: &str| ToolSpec {
             name: name.to_owned(),
             description: description.to_owned(),
-            input_schema: serde_json::Value::Null,
+            input_schema: serde_json::Value::Null.into(),
         };
         let page = tools(&[tool("read", "Reads a file. More.")]).spoken();
         assert!(page.contains("read") && page.contains("Reads a file") && !page.contains("More"), "{page}");

@@ -21,7 +21,9 @@ use crate::{ModelError, ModelInfo, Request, ToolChoice};
 use becket_types::WireLayout;
 pub(crate) use decode::ChatDecoder;
 pub(crate) use encode::ChatEncoder;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 pub(crate) struct Chat {
     compat: Compat,
@@ -93,20 +95,37 @@ impl Protocol for Chat {
     }
 }
 
+/// A tool as it is sent, without a copy of its schema.
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
 /// Tools, the start of `messages`, and the system prompt as its first message.
 pub(crate) fn head_rest(request: &Request<'_>, compat: &Compat, out: &mut Vec<u8>) {
     if !request.tools.is_empty() || compat.empty_tools {
         let tools: Vec<_> = request
             .tools
             .iter()
-            .map(|t| {
-                let parameters = for_server(&t.input_schema, compat);
-                let mut function =
-                    json!({"name": t.name, "description": t.description, "parameters": parameters});
-                if compat.strict_tools {
-                    function["strict"] = Value::Bool(false);
-                }
-                json!({"type": "function", "function": function})
+            .map(|t| Tool {
+                kind: "function",
+                function: Function {
+                    name: &t.name,
+                    description: &t.description,
+                    parameters: for_server(&t.input_schema, compat),
+                    strict: compat.strict_tools.then_some(false),
+                },
             })
             .collect();
         out.extend_from_slice(b",\"tools\":");

@@ -52,7 +52,7 @@ pub(crate) fn tools() -> Vec<ToolSpec> {
         .map(|name| ToolSpec {
             name: (*name).to_owned(),
             description: format!("The tool {name}."),
-            input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+            input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}).into(),
         })
         .collect()
 }

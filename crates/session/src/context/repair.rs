@@ -142,7 +142,7 @@ pub fn stub_tools<'a>(called: impl IntoIterator<Item = &'a str>, tools: &[ToolSp
         .map(|name| ToolSpec {
             name: name.to_owned(),
             description: "No longer available. Do not call it.".to_owned(),
-            input_schema: json!({"type": "object"}),
+            input_schema: json!({"type": "object"}).into(),
         })
         .collect()
 }
@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn repair_a_removed_tool_keeps_a_stub() {
-        let have = ToolSpec { name: "read".into(), description: String::new(), input_schema: json!({}) };
+        let have =
+            ToolSpec { name: "read".into(), description: String::new(), input_schema: json!({}).into() };
         let names: Vec<_> = stub_tools(["write", "read", "bash", "write"], std::slice::from_ref(&have))
             .into_iter()
             .map(|t| t.name)

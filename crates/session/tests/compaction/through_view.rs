@@ -105,7 +105,7 @@ fn floor() -> (Floor, Vec<SystemItem>, Vec<ToolSpec>) {
     let tools = vec![ToolSpec {
         name: "bash".into(),
         description: filler(600),
-        input_schema: json!({"type": "object"}),
+        input_schema: json!({"type": "object"}).into(),
     }];
     (Floor::of(&system, &tools), system, tools)
 }

@@ -51,7 +51,7 @@ impl PatchTool {
                 "type": "object",
                 "properties": {"patch": {"type": "string"}},
                 "required": ["patch"]
-            }),
+            }).into(),
         };
         Self { spec, gate }
     }

@@ -216,7 +216,7 @@ fn spans_show_what_fills_the_window() {
     });
     ledger.go_on("continue");
     ledger.view.context();
-    let tool = ToolSpec { name: "read".into(), description: "reads".into(), input_schema: json!({}) };
+    let tool = ToolSpec { name: "read".into(), description: "reads".into(), input_schema: json!({}).into() };
     let spans: Vec<(becket_types::SpanKind, String)> =
         ledger.view.spans(&[tool]).into_iter().map(|s| (s.kind, s.label)).collect();
     use becket_types::SpanKind as K;
@@ -257,7 +257,7 @@ fn only_tools_that_were_there_once_leave_a_stub() {
     let spec = |name: &str| ToolSpec {
         name: name.into(),
         description: String::new(),
-        input_schema: json!({ "type": "object" }),
+        input_schema: json!({ "type": "object" }).into(),
     };
     let mut ledger = Ledger::new();
     ledger.push(tools(&["edit", "read"]));
