@@ -211,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read without the parser is what the parser reads.
+        /// The parser reads the same from texts that are read without it.
         #[test]
         fn plain_lines_are_yaml(lines in prop::collection::vec("[a-zA-Z-]{1,6}:[ \t]{0,2}[a-zA-Z0-9:#'\"\\\\\\[\\]{}|>@*&%!`,?~. -]{0,12}", 1..4), bare in "(null|True|yes|no|on|off|y|N|inf|nan|e5|x1|a b)") {
             for head in [lines.join("\n"), format!("{}: x\nkey: {bare}\n", bare.trim())] {
