@@ -25,6 +25,10 @@ use tokio::sync::mpsc;
 /// Most agent events that are taken before the screen is considered again.
 const BATCH: usize = 4_096;
 
+/// Time after a resize in which the terminal may have resized again without a signal: tmux signals the first change at once and
+/// the next one up to 250 ms later. Rows drawn for an outdated width would be wrapped unnoticed.
+const SETTLED: Duration = Duration::from_millis(300);
+
 /// Parts that the interface is made of.
 pub struct Options {
     pub preferences: Preferences,
@@ -265,6 +269,9 @@ impl<W: Write> Runner<W> {
         if told.answered {
             self.screen.answered();
         }
+        if let Some(row) = told.row {
+            self.screen.locates(row)?;
+        }
         if told.keyboard {
             self.screen.use_keyboard()?;
             self.take(Input::Keyboard).await?;
@@ -295,7 +302,8 @@ impl<W: Write> Runner<W> {
     }
 
     async fn terminal(&mut self, event: TerminalEvent) -> io::Result<()> {
-        if let TerminalEvent::Resize(..) = event {
+        let resized = matches!(event, TerminalEvent::Resize(..));
+        if resized {
             self.cells_changed().await?;
         }
         let input = match event {
@@ -307,7 +315,23 @@ impl<W: Write> Runner<W> {
             TerminalEvent::FocusLost => Input::Focus(false),
         };
         self.scheduler.at_once(Instant::now());
-        self.take(input).await
+        self.take(input).await?;
+        if resized && self.screen.place() == Place::Inline {
+            return self.resized().await;
+        }
+        Ok(())
+    }
+
+    /// Redraws the inline region after a resize, and then draws nothing until the size is settled.
+    async fn resized(&mut self) -> io::Result<()> {
+        // crossterm has a single reader, so the event stream must end before the cursor is queried.
+        if self.keys.take().is_some() {
+            self.screen.locate(true)?;
+            self.keys = Some(EventStream::new());
+        }
+        self.draw().await?;
+        self.scheduler.hold(Instant::now() + SETTLED);
+        Ok(())
     }
 
     /// Handles this event and all that are pending.
@@ -368,6 +392,7 @@ impl<W: Write> Runner<W> {
         self.images_lost();
         let reply = self.host.ask(request).await;
         self.screen.resume()?;
+        self.screen.locate(false)?;
         self.keys = Some(EventStream::new());
         self.scheduler.at_once(Instant::now());
         if let Some(reply) = reply {
@@ -381,7 +406,10 @@ impl<W: Write> Runner<W> {
         if self.keys.is_some() {
             self.screen.leave()?;
             self.images_lost();
+            self.keys = None;
             self.screen.resume()?;
+            self.screen.locate(false)?;
+            self.keys = Some(EventStream::new());
             self.scheduler.at_once(Instant::now());
         }
         Ok(())
@@ -404,6 +432,7 @@ impl<W: Write> Runner<W> {
         self.screen.print(&lines)?;
         self.host.stop();
         self.screen.resume()?;
+        self.screen.locate(false)?;
         self.keys = Some(EventStream::new());
         self.scheduler.at_once(Instant::now());
         Ok(())

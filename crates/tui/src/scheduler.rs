@@ -11,6 +11,8 @@ const FRAME: Duration = Duration::from_millis(16);
 pub struct Scheduler {
     due: Option<Instant>,
     last: Option<Instant>,
+    /// Earliest time of the next frame.
+    held: Option<Instant>,
 }
 
 impl Scheduler {
@@ -27,7 +29,12 @@ impl Scheduler {
 
     /// Returns the time of the next frame; `None` if nothing changed.
     pub fn due(&self) -> Option<Instant> {
-        self.due
+        self.due.map(|due| self.held.map_or(due, |held| due.max(held)))
+    }
+
+    /// Draws no frame before `until`, for any reason.
+    pub fn hold(&mut self, until: Instant) {
+        self.held = Some(until);
     }
 
     /// Records that a frame was drawn.
@@ -59,5 +66,11 @@ mod tests {
         scheduler.drawn(ms(3));
         scheduler.soon(ms(40));
         assert_eq!(scheduler.due(), Some(ms(40)));
+        scheduler.hold(ms(90));
+        scheduler.at_once(ms(41));
+        assert_eq!(scheduler.due(), Some(ms(90)));
+        scheduler.drawn(ms(90));
+        scheduler.at_once(ms(100));
+        assert_eq!(scheduler.due(), Some(ms(100)));
     }
 }

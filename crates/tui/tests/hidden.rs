@@ -120,7 +120,8 @@ fn everything(events: &[Event], size: (u16, u16)) -> String {
         inline.inline(size.0, size.1);
         let lines = inline.print_finished();
         let rows = inline.inline(size.0, size.1);
-        let bytes = surface.draw_inline(&lines, Size::new(size.0, rows), |f| drop(inline.draw(f))).unwrap();
+        let bytes =
+            surface.draw_inline(&lines, rows, Size::new(size.0, size.1), |f| drop(inline.draw(f))).unwrap();
         out.push_str(&String::from_utf8_lossy(&bytes));
         out.push_str(&speaker.event(event).join("\n"));
     }

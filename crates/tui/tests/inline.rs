@@ -44,20 +44,38 @@ impl Stage {
         let lines = self.app.print_finished();
         let rows = self.app.inline(width, height);
         let app = &mut self.app;
-        let bytes = self.surface.draw_inline(&lines, Size::new(width, rows), |f| drop(app.draw(f))).unwrap();
+        let bytes = self.surface.draw_inline(&lines, rows, self.size, |f| drop(app.draw(f))).unwrap();
         self.emulator.feed(std::str::from_utf8(&bytes).unwrap());
+    }
+
+    /// Begins in this row, below the lines of a shell. The terminal reports the row after the first frame.
+    fn begin_in(&mut self, row: u16) {
+        self.emulator.feed(&*"$\r\n".repeat(row.into()));
+        let row = self.cursor();
+        self.frame();
+        self.surface.inline_begins(row, self.size);
+        self.frame();
+    }
+
+    fn cursor(&self) -> u16 {
+        self.emulator.cursor().row as u16
     }
 
     /// Changes the width before the next frame. The emulator wraps the rows it shows again.
     fn widen(&mut self, columns: u16) {
-        self.emulator.resize(columns.into(), self.size.height.into());
-        self.size.width = columns;
+        self.resize(columns, self.size.height);
+    }
+
+    fn resize(&mut self, columns: u16, rows: u16) {
+        self.emulator.resize(columns.into(), rows.into());
+        self.size = Size::new(columns, rows);
+        self.surface.inline_cursor(self.cursor(), self.size);
         self.frame();
     }
 
     /// Quits and returns all lines that the terminal holds.
     fn leave(mut self) -> Vec<String> {
-        let bytes = self.surface.end_inline(self.size.width).unwrap();
+        let bytes = self.surface.end_inline(self.size).unwrap();
         self.emulator.feed(std::str::from_utf8(&bytes).unwrap());
         let lines = self.app.print();
         for line in lines {
@@ -117,16 +135,16 @@ fn frames_erase_row_by_row_and_the_status_is_below_the_composer() {
     stage.event(serde_json::from_str(include_str!("screens/empty.jsonl").lines().next().unwrap()).unwrap());
     let rows = stage.app.inline(60, 10);
     let app = &mut stage.app;
-    let bytes = stage.surface.draw_inline(&[], Size::new(60, rows), |f| drop(app.draw(f))).unwrap();
+    let bytes = stage.surface.draw_inline(&[], rows, Size::new(60, 10), |f| drop(app.draw(f))).unwrap();
     let shown: Vec<String> =
         stage.emulator.screen().all_lines().map(|l| l.text().trim_end().to_owned()).collect();
     assert!(shown[0].starts_with('›'), "{shown:?}");
     assert!(!shown[1].is_empty(), "{shown:?}");
     stage.emulator.feed(std::str::from_utf8(&bytes).unwrap());
     let line = "x".repeat(50);
-    let longer = stage.surface.draw_inline(&[line.into()], Size::new(60, 10), |_| {}).unwrap();
-    let shorter = stage.surface.draw_inline(&[], Size::new(60, 2), |_| {}).unwrap();
-    let end = stage.surface.end_inline(60).unwrap();
+    let longer = stage.surface.draw_inline(&[line.into()], 10, Size::new(60, 10), |_| {}).unwrap();
+    let shorter = stage.surface.draw_inline(&[], 2, Size::new(60, 10), |_| {}).unwrap();
+    let end = stage.surface.end_inline(Size::new(60, 10)).unwrap();
     for bytes in [longer, shorter, end] {
         assert!(!String::from_utf8(bytes).unwrap().contains("\x1b[J"));
     }
@@ -245,11 +263,10 @@ proptest! {
         rows in 16u16..50,
         narrow in 50u16..=100,
         wide in 100u16..160,
+        begins in 0u16..50,
     ) {
         let mut stage = Stage::new(columns, rows);
-        // The test starts at the bottom of the window, as in real use. This emulator wraps rows as if the rows below
-        // them were full.
-        stage.emulator.feed(&*"\r\n".repeat(rows.into()));
+        stage.begin_in(begins % rows);
         let call = CallId("c".into());
         let message = Message::assistant(vec![Part::text(said.join("\n\n"))]);
         let started = Event::ToolStarted { call_id: call.clone(), name: "bash".into(), input: json!({"command": "ls"}) };
@@ -297,9 +314,10 @@ proptest! {
         columns in 40u16..140,
         rows in 12u16..50,
         widths in proptest::collection::vec((50u16..=160, 1usize..12), 1..6),
+        begins in 0u16..50,
     ) {
         let mut stage = Stage::new(columns, rows);
-        stage.emulator.feed(&*"\r\n".repeat(rows.into()));
+        stage.begin_in(begins % rows);
         let text = numbered(&pieces);
         let message = Message::assistant(vec![Part::text(text.clone())]);
         stage.event(user("go"));

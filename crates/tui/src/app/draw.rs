@@ -145,7 +145,10 @@ impl App {
         ])
         .areas(area);
         let bottom = if edges > 0 { self.edged(frame, bottom) } else { bottom };
-        self.transcript.draw(frame, transcript, &self.theme);
+        // In the terminal's scrollback the rest of the area stays blank: rows that may change take only the room that they have after a wrap.
+        let most = if self.screen.is_some() { self.live } else { u16::MAX };
+        let height = transcript.height.min(most);
+        self.transcript.draw(frame, Rect { height, ..transcript }, &self.theme);
         if self.transcript.is_empty() && self.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.theme));
         }
@@ -233,7 +236,8 @@ impl App {
         let question = if asking { self.asked(columns, rows, above, composer) } else { 0 };
         let around = above + usize::from(question + composer) + usize::from(self.status.height());
         let room = usize::from(rows).saturating_sub(2 * around).max(1);
-        let live = self.transcript.live_rows(columns, &self.theme, columns.div_ceil(2), room);
+        let live = self.transcript.live_rows(columns, &self.theme, half(columns), room);
+        self.live = live as u16;
         (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
     }
 
@@ -241,8 +245,13 @@ impl App {
     fn asked(&self, columns: u16, rows: u16, above: usize, composer: u16) -> u16 {
         let around = 2 * (above + usize::from(self.status.height() + composer));
         let room = usize::from(rows).saturating_sub(around);
-        self.approvals.rows_in(columns, &self.theme, columns.div_ceil(2), room).min((rows * 2 / 3).max(1))
+        self.approvals.rows_in(columns, &self.theme, half(columns), room).min((rows * 2 / 3).max(1))
     }
+}
+
+/// The columns of each part when a window is divided in two, with a column between them.
+fn half(columns: u16) -> u16 {
+    (columns.saturating_sub(1) / 2).max(1)
 }
 
 /// Draws a note in the last row: the end of the transcript is not in view.

@@ -94,6 +94,8 @@ pub struct App {
     protocol: Option<Protocol>,
     /// Rows of the terminal in inline mode; `None` on a full screen.
     screen: Option<u16>,
+    /// Rows of the transcript that an inline frame shows.
+    live: u16,
     /// The terminal distinguishes Shift-Enter from Enter.
     reports_shift: bool,
     transcript: Transcript,
@@ -168,6 +170,7 @@ impl App {
             columns: 80,
             protocol: images.and_then(|images| images.protocol),
             screen: None,
+            live: 0,
             reports_shift: false,
             transcript,
             reading: Reading::default(),

@@ -20,6 +20,9 @@ pub(super) const IMAGES: &str = "\x1b[16t\x1b[?1;1;0S";
 /// <https://sw.kovidgoyal.net/kitty/keyboard-protocol/>
 pub(super) const KEYBOARD: &str = "\x1b[?u";
 
+/// Query for the row and the column of the cursor.
+pub(super) const CURSOR: &str = "\x1b[6n";
+
 /// Longest time in which answers are expected.
 const WITHIN: Duration = Duration::from_millis(500);
 /// Interval at which the terminal is polled.
@@ -45,6 +48,8 @@ pub enum Heard {
     Colours(u32),
     /// The terminal supports kitty's keyboard protocol.
     Keyboard,
+    /// The row of the cursor, counted from 0.
+    Row(u16),
 }
 
 /// Parser from bytes to [`Heard`].
@@ -117,6 +122,10 @@ fn control(rest: &[u8], end: bool) -> Found {
             [1, 0, colours] => Heard::Colours(colours),
             _ => return Found::Whole(told + 3, None),
         },
+        ([b'0'..=b'9', ..], Some(b'R')) => match numbers(&rest[..told])[..] {
+            [row, _] => Heard::Row(row.clamp(1, 4_096) as u16 - 1),
+            _ => return key(1, '\u{1b}', KeyModifiers::NONE),
+        },
         (text, Some(b't')) => match numbers(text)[..] {
             [6, height, width] => Heard::Cell(width.min(4_096) as u16, height.min(4_096) as u16),
             _ => return Found::Whole(told + 3, None),
@@ -170,6 +179,8 @@ pub struct Told {
     pub colours: Option<u32>,
     /// The terminal supports kitty's keyboard protocol.
     pub keyboard: bool,
+    /// The row of the cursor when it was asked, counted from 0.
+    pub row: Option<u16>,
 }
 
 impl Told {
@@ -265,6 +276,7 @@ impl Listener {
                 Heard::Cell(width, height) => self.told.cell = Some((width, height)),
                 Heard::Colours(colours) => self.told.colours = Some(colours),
                 Heard::Keyboard => self.told.keyboard = true,
+                Heard::Row(row) => self.told.row = Some(row),
                 Heard::Attributes(attributes) => {
                     (self.told.answered, self.told.sixel) = (true, attributes.contains(&SIXEL));
                     answered = true;
@@ -317,6 +329,8 @@ mod tests {
             ("\u{1b}[?1;0;256S", vec![Heard::Colours(256)]),
             ("\u{1b}[?0ua", [vec![Heard::Keyboard], keys("a")].concat()),
             ("\u{1b}[?31u", vec![Heard::Keyboard]),
+            ("\u{1b}[12;40R", vec![Heard::Row(11)]),
+            ("\u{1b}[R", keys("\u{1b}[R")),
             ("\u{1b}[13;2u", keys("\u{1b}[13;2u")),
             ("\u{1b}[I\u{1b}[O", vec![Heard::Event(Event::FocusGained), Heard::Event(Event::FocusLost)]),
             ("\u{1b}[?99999999999c", vec![Heard::Attributes(vec![0])]),
@@ -329,7 +343,8 @@ mod tests {
 
     #[test]
     fn sixels_are_drawn_where_the_terminal_says_so_and_its_cells_are_known() {
-        let told = |sixel, cell, colours| Told { answered: true, sixel, cell, colours, keyboard: false };
+        let told =
+            |sixel, cell, colours| Told { answered: true, sixel, cell, colours, keyboard: false, row: None };
         let sixel = |cell, colours| Some(Protocol::Sixel { cell, colours });
         assert_eq!(told(true, Some((10, 20)), Some(16)).sixels(Some((9, 19))), sixel((10, 20), 16));
         assert_eq!(told(true, Some((10, 0)), Some(65_536)).sixels(Some((9, 19))), sixel((9, 19), 255));

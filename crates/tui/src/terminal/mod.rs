@@ -89,6 +89,8 @@ pub struct Screen<W: Write> {
     keyboard: bool,
     /// Time at which [`QUESTION`] was last sent.
     asked: Option<Instant>,
+    /// The terminal answers a query for its cursor.
+    locates: bool,
 }
 
 impl<W: Write> Screen<W> {
@@ -113,7 +115,8 @@ impl<W: Write> Screen<W> {
     fn entered(out: W, place: Place, asks: Option<Asks>) -> io::Result<Self> {
         restore_on_panic();
         let surface = Surface::new(size()?)?;
-        let mut screen = Self { place, surface, out, entered: false, asks, keyboard: false, asked: None };
+        let mut screen =
+            Self { place, surface, out, entered: false, asks, keyboard: false, asked: None, locates: false };
         screen.resume()?;
         Ok(screen)
     }
@@ -141,8 +144,9 @@ impl<W: Write> Screen<W> {
             Some(Asks::KeyboardAndImages) => (answers::KEYBOARD, answers::IMAGES),
             None => ("", ""),
         };
+        let cursor = if self.place == Place::Inline && !keyboard.is_empty() { answers::CURSOR } else { "" };
         // Every terminal answers the last query, so its answer ends the others.
-        execute!(self.out, Print(keyboard), Print(images), Print(QUESTION))?;
+        execute!(self.out, Print(keyboard), Print(images), Print(cursor), Print(QUESTION))?;
         self.asked = Some(Instant::now());
         Ok(())
     }
@@ -159,7 +163,7 @@ impl<W: Write> Screen<W> {
         }
         self.take_answer();
         if self.place == Place::Inline {
-            let bytes = self.surface.end_inline(size()?.width)?;
+            let bytes = self.surface.end_inline(size()?)?;
             self.send(&bytes)?;
             pop_keyboard(&mut self.out)?;
             return restore_inline(&mut self.out);
@@ -177,6 +181,36 @@ impl<W: Write> Screen<W> {
     pub fn use_keyboard(&mut self) -> io::Result<()> {
         self.keyboard = true;
         self.push_keyboard()
+    }
+
+    /// Records that the terminal answers queries for its cursor, and the row, counted from 0, in which becket began.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the size of the terminal is unknown.
+    pub fn locates(&mut self, row: u16) -> io::Result<()> {
+        self.locates = true;
+        self.surface.inline_begins(row, size()?);
+        Ok(())
+    }
+
+    /// Queries the cursor's row after a resize (`moved`) or before the region begins again. Nothing else may read the
+    /// terminal meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the size of the terminal is unknown.
+    pub fn locate(&mut self, moved: bool) -> io::Result<()> {
+        // A terminal that gave no answer at the start gives none now, and the query would wait for seconds.
+        if !self.locates {
+            return Ok(());
+        }
+        match crossterm::cursor::position() {
+            Ok((_, row)) if moved => self.surface.inline_cursor(row, size()?),
+            Ok((_, row)) => self.surface.inline_begins(row, size()?),
+            Err(_) => self.locates = false,
+        }
+        Ok(())
     }
 
     fn push_keyboard(&mut self) -> io::Result<()> {
@@ -230,7 +264,7 @@ impl<W: Write> Screen<W> {
         height: u16,
         draw: impl FnOnce(&mut Frame<'_>),
     ) -> io::Result<()> {
-        let bytes = self.surface.draw_inline(lines, Size { height, ..size()? }, draw)?;
+        let bytes = self.surface.draw_inline(lines, height, size()?, draw)?;
         self.send(&bytes)
     }
 

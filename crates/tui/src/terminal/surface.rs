@@ -54,7 +54,8 @@ impl Surface {
         Ok(out)
     }
 
-    /// Returns the bytes that print `lines` into the scrollback and show a frame of `size` below them.
+    /// Returns the bytes that print `lines` into the scrollback and show a frame below them. The frame has `height` rows, or as
+    /// many as the previous frame and these lines leave on a terminal with this `screen`.
     ///
     /// # Errors
     ///
@@ -62,12 +63,15 @@ impl Surface {
     pub fn draw_inline(
         &mut self,
         lines: &[Line<'static>],
-        size: Size,
+        height: u16,
+        screen: Size,
         draw: impl FnOnce(&mut Frame<'_>),
     ) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
+        let left = self.inline.room(screen).saturating_sub(lines.len());
+        let size = Size { height: height.max(left as u16), ..screen };
         let (buffer, cursor) = Self::frame(&mut self.terminal, &self.size, &self.cursor, size, draw)?;
-        self.inline.paint(lines, buffer, cursor, &mut out)?;
+        self.inline.paint(lines, buffer, screen, cursor, &mut out)?;
         Ok(out)
     }
 
@@ -76,10 +80,20 @@ impl Surface {
     /// # Errors
     ///
     /// Fails if the bytes cannot be written.
-    pub fn end_inline(&mut self, width: u16) -> io::Result<Vec<u8>> {
+    pub fn end_inline(&mut self, screen: Size) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        self.inline.end(width, &mut out)?;
+        self.inline.end(screen, &mut out)?;
         Ok(out)
+    }
+
+    /// Records the row of the screen, counted from 0, in which the first frame begins or began.
+    pub fn inline_begins(&mut self, row: u16, screen: Size) {
+        self.inline.begins_in(row, screen);
+    }
+
+    /// Records the row of the cursor after the screen was resized.
+    pub fn inline_cursor(&mut self, row: u16, screen: Size) {
+        self.inline.cursor_in(row, screen);
     }
 
     /// Returns the next frame as cells, which are not meant for the terminal.
