@@ -348,7 +348,10 @@ impl App {
                 }
                 effects.push(Effect::Notify("the turn is over".to_owned()));
             }
-            Event::SessionStarted { .. } => effects.push(self.retitle()),
+            Event::SessionStarted { cwd, .. } => {
+                self.approvals.set_workspace(cwd.display().to_string());
+                effects.push(self.retitle());
+            }
             Event::Renamed { title } => {
                 effects.push(self.retitle());
                 // A session also gets a title from its first message, which the user did not request.

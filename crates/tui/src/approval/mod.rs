@@ -42,6 +42,8 @@ pub struct Approvals {
     rejected: BTreeSet<usize>,
     /// The files that rules are written into: for every project, and for this project.
     files: Option<(String, String)>,
+    /// The folder of the session, which paths are shown relative to.
+    workspace: String,
 }
 
 /// A question and the agent that asks.
@@ -99,6 +101,11 @@ impl Approvals {
     pub fn with_files(mut self, files: Option<(String, String)>) -> Self {
         self.files = files;
         self
+    }
+
+    /// Sets the folder of the session, which paths are shown relative to.
+    pub fn set_workspace(&mut self, folder: String) {
+        self.workspace = folder;
     }
 
     /// True if a question is open.
@@ -344,7 +351,7 @@ impl Approvals {
 
     fn question(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         let Some(Asked { request, subagent }) = self.queue.front() else { return Vec::new() };
-        let question = Question::new(width, theme);
+        let question = Question::new(width, theme, &self.workspace);
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
         }

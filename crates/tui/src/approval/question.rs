@@ -16,6 +16,8 @@ const LOOKED_AT: &str = "❯ ";
 pub(super) struct Question<'a> {
     width: usize,
     theme: &'a Theme,
+    /// The folder of the session, or empty if it is unknown.
+    workspace: &'a str,
     lines: Vec<Line<'static>>,
 }
 
@@ -57,17 +59,36 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(width: u16, theme: &'a Theme) -> Self {
+    pub(super) fn new(width: u16, theme: &'a Theme, workspace: &'a str) -> Self {
         let rule = Line::styled("─".repeat(usize::from(width)), theme.warning);
-        Self { width: usize::from(width), theme, lines: vec![rule] }
+        Self { width: usize::from(width), theme, workspace, lines: vec![rule] }
     }
 
     fn title(&mut self, title: String, more: String) {
-        self.lines.push(Line::from(vec![
-            Span::styled("? ", self.theme.warning),
-            Span::styled(title, self.theme.accent),
-            Span::styled(more, self.theme.dim),
-        ]));
+        let spans = [Span::styled(title, self.theme.accent), Span::styled(more, self.theme.dim)];
+        let lead = Span::styled("? ", self.theme.warning);
+        self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
+    }
+
+    /// Returns `text` with paths in the workspace relative to it. The paths of a question are resolved, so a path that begins with
+    /// the workspace is in it.
+    fn relative(&self, text: &str) -> String {
+        if self.workspace.is_empty() {
+            return text.to_owned();
+        }
+        let folder = format!("{}/", self.workspace);
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(&folder) {
+            let (before, after) = (&rest[..at], &rest[at + folder.len()..]);
+            out.push_str(before);
+            // In `/other/home/u/project/x` the folder is not the beginning of a path.
+            if before.chars().next_back().is_some_and(|c| !c.is_whitespace() && !"`'\"(=".contains(c)) {
+                out.push_str(&folder);
+            }
+            rest = after;
+        }
+        out + rest
     }
 
     fn say(&mut self, lead: &'static str, what: &str, style: Style) {
@@ -114,13 +135,13 @@ impl<'a> Question<'a> {
             self.say("  $ ", command, theme.code);
         }
         for path in &request.access.paths {
-            self.say("  → ", &path.to_string_lossy(), theme.code);
+            self.say("  → ", &self.relative(&path.to_string_lossy()), theme.code);
         }
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
         }
         // The reason comes before the change, which may be long: the last line is the one that is read last.
-        self.say("  why ", &request.reason, theme.dim);
+        self.say("  why ", &self.relative(&request.reason), theme.dim);
         if let Some(nearest) = &request.nearest {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
         }
@@ -154,7 +175,7 @@ impl<'a> Question<'a> {
         let mut number = 0;
         for file in files {
             if files.len() > 1 {
-                self.say("  ± ", &file.path.to_string_lossy(), theme.accent);
+                self.say("  ± ", &self.relative(&file.path.to_string_lossy()), theme.accent);
             }
             for hunk in &file.hunks {
                 let dropped = rejected.contains(&number);

@@ -367,7 +367,10 @@ impl Composer {
                 Span::styled(text.clone(), style)
             }));
             if self.buffer.is_empty() {
-                spans.push(Span::styled(text::fit(hint, width.saturating_sub(2)).into_owned(), theme.dim));
+                spans.push(Span::styled(
+                    text::fit_words(hint, width.saturating_sub(2)).into_owned(),
+                    theme.dim,
+                ));
             }
             frame.buffer_mut().set_line(area.x, area.y + i as u16, &Line::from(spans), area.width);
         }

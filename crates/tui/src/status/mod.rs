@@ -434,7 +434,19 @@ impl Status {
             line(self.cwd.display().to_string(), theme.dim),
             Line::default(),
         ];
-        lines.extend(TIPS.map(|tip| line(tip.to_owned(), theme.dim)));
+        let columns = usize::from(area.width);
+        // Tips are shown whole or not at all, because half of a tip is of no use.
+        let fitting = |tips: &str| {
+            let join = |shown: String, tip: &str| match shown.as_str() {
+                "" => tip.to_owned(),
+                before => format!("{before} · {tip}"),
+            };
+            tips.split(" · ").fold(String::new(), |shown, tip| {
+                let longer = join(shown.clone(), tip);
+                if text::width(&longer) <= columns { longer } else { shown }
+            })
+        };
+        lines.extend(TIPS.map(|tips| line(fitting(tips), theme.dim)));
         lines
     }
 
