@@ -182,7 +182,9 @@ impl Speaker {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let error = error.trim_end_matches('.');
-                out.push(format!("{error}. Try {attempt} of {max} in {} seconds.", delay.0.div_ceil(1_000)));
+                let seconds = delay.0.div_ceil(1_000);
+                let unit = if seconds == 1 { "second" } else { "seconds" };
+                out.push(format!("{error}. Try {attempt} of {max} in {seconds} {unit}."));
             }
             Event::Notice { level, text } => out.push(match level {
                 NoticeLevel::Info => text.clone(),
@@ -409,7 +411,9 @@ fn finished(message: &Message, out: &mut Vec<String>) {
     for part in &message.parts {
         let Part::ToolResult { name, output, is_error, details, .. } = part else { continue };
         let diff = details.get("diff").and_then(Value::as_str).filter(|diff| !diff.is_empty());
-        let lines: Vec<String> = diff.unwrap_or(output).lines().map(without_escapes).collect();
+        // The places of hunks (`@@ -3,4 +3,6 @@`) are for programs.
+        let told = |line: &&str| diff.is_none() || !line.starts_with("@@ ");
+        let lines: Vec<String> = diff.unwrap_or(output).lines().filter(told).map(without_escapes).collect();
         let code = details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0);
         let how = match (is_error, code) {
             (_, Some(code)) => format!("ended with code {code}"),
@@ -500,162 +504,4 @@ pub async fn run<W: Write>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use becket_types::{
-        Access, CallId, FilePath, MessageId, PathFate, PathPlan, Synthetic, UndoKind, UndoPlan,
-    };
-    use serde_json::json;
-
-    fn said(events: &[Event]) -> Vec<String> {
-        let mut speaker = Speaker::default();
-        events.iter().flat_map(|event| speaker.event(event)).collect()
-    }
-
-    #[test]
-    fn a_turn_is_told_in_plain_lines() {
-        let id = MessageId::new();
-        let delta = |text: &str| Event::TextDelta { message: id, index: 0, text: text.into() };
-        let result = Message::tool_result(CallId("c".into()), "bash", "\x1b[31mred\x1b[0m\u{202e}", true);
-        let hidden = Message::synthetic(Synthetic::Reminder, "SECRET");
-        assert_eq!(
-            said(&[
-                Event::UserMessage { message: Message::user("fix it"), client_id: None, steered: false },
-                Event::StepStarted { step: 1 },
-                Event::SyntheticMessage { message: hidden },
-                delta("I will\nlook"),
-                delta(" at it"),
-                Event::ToolStarted {
-                    call_id: CallId("c".into()),
-                    name: "bash".into(),
-                    input: json!({"command": "ls"})
-                },
-                Event::ToolFinished {
-                    message: result,
-                    changes: Vec::new(),
-                    duration: becket_types::Millis(3)
-                },
-            ]),
-            [
-                "You: fix it",
-                "becket: I will",
-                "look at it",
-                "Running bash: ls",
-                "bash failed, 1 line.",
-                "red⟨U+202E⟩"
-            ]
-        );
-    }
-
-    #[test]
-    fn an_undo_is_told_and_done_when_it_is_answered() {
-        let plan = |paths: &[&str]| UndoPlan {
-            plan: 7,
-            kind: UndoKind::Undo,
-            turns: Vec::new(),
-            newer: 0,
-            calls: vec!["edit a.txt".into()],
-            paths: paths
-                .iter()
-                .map(|path| PathPlan {
-                    path: FilePath((*path).into()),
-                    fate: PathFate::Restore,
-                    node: None,
-                    bytes: 0,
-                    lines: Some((1, 2)),
-                })
-                .collect(),
-            unchanged: 0,
-            skipped: Vec::new(),
-            damaged: 0,
-            conversation: None,
-        };
-        let shown = |paths: &[&str]| {
-            let mut speaker = Speaker::default();
-            let said = speaker.event(&Event::UndoPlanned(Box::new(plan(paths))));
-            (speaker, said)
-        };
-        let (mut speaker, said) = shown(&[]);
-        assert_eq!(said, ["undo: there is nothing"]);
-        assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
-        let (mut speaker, said) = shown(&["a.txt"]);
-        assert!(said.contains(&"restored    a.txt  +1 −2".to_owned()), "{said:?}");
-        assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer /y, or /n."));
-        assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
-        assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
-        let carry_out = Command::CarryOut { plan: 7, force: false };
-        assert_eq!(speaker.line("/y", false).0, [Effect::Send(carry_out)]);
-        let (mut speaker, _) = shown(&["a.txt"]);
-        assert_eq!(speaker.line("/n", false), (Vec::new(), vec!["Nothing was changed.".to_owned()]));
-        // Another line is an ordinary message, and the plan is forgotten.
-        let (mut speaker, _) = shown(&["a.txt"]);
-        for line in ["go on", "y"] {
-            assert!(matches!(speaker.line(line, false).0[..], [Effect::Send(Command::Prompt(_))]));
-        }
-    }
-
-    #[test]
-    fn a_question_is_answered_by_a_line_of_its_own() {
-        let mut speaker = Speaker::default();
-        let request = PermissionRequest {
-            call_id: CallId("c".into()),
-            tool: "bash".into(),
-            input: json!({"command": "rm x"}),
-            access: Access::execute("rm x"),
-            reason: "no rule".into(),
-            offer: None,
-            nearest: None,
-            secrets: None,
-            preview: Vec::new(),
-        };
-        let lines = speaker.event(&Event::PermissionAsked(Box::new(request)));
-        assert_eq!(lines[..3], ["Question: bash wants to run.", "Command: rm x", "Why it asks: no rule"]);
-        assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
-        for text in ["y", "yes, but first the tests", "s it right?", "n", "/yes but not now"] {
-            let (effects, said) = speaker.line(text, false);
-            assert!(effects.iter().all(|e| !matches!(e, Effect::Send(Command::Decide { .. }))), "{text}");
-            assert!(!said.is_empty(), "{text}");
-        }
-        let decision = Decision::Deny { reason: Some("use git rm".into()) };
-        let want = Effect::Send(Command::Decide { call_id: CallId("c".into()), decision });
-        assert_eq!(speaker.line("/n use git rm", false).0, [want]);
-        assert!(matches!(speaker.line("do it", false).0[..], [Effect::Send(Command::Prompt(_))]));
-        assert_eq!(speaker.line("/quit", false).0, [Effect::Quit]);
-    }
-
-    #[test]
-    fn what_a_subagent_does_is_said_and_its_question_is_answered_to_it() {
-        let nested = |what: Event| Event::Subagent { call_id: CallId("t".into()), what: Box::new(what) };
-        let mut speaker = Speaker::default();
-        let started = Event::ToolStarted {
-            call_id: CallId("c".into()),
-            name: "read".into(),
-            input: json!({"path": "a.rs"}),
-        };
-        assert_eq!(speaker.event(&nested(started)), ["Subagent running read: a.rs"]);
-        let words = Message::assistant(vec![Part::text("its own words")]);
-        let hidden = Event::SyntheticMessage { message: Message::synthetic(Synthetic::Reminder, "hidden") };
-        assert_eq!(speaker.event(&nested(hidden)), Vec::<String>::new());
-        assert_eq!(
-            speaker.event(&nested(Event::UserMessage { message: words, client_id: None, steered: false })),
-            Vec::<String>::new()
-        );
-        let request = PermissionRequest {
-            call_id: CallId("c".into()),
-            tool: "bash".into(),
-            input: json!({}),
-            access: Access::execute("make"),
-            reason: "no rule".into(),
-            offer: None,
-            nearest: None,
-            secrets: None,
-            preview: Vec::new(),
-        };
-        let lines = speaker.event(&nested(Event::PermissionAsked(Box::new(request))));
-        assert_eq!(lines[0], "Question: bash wants to run for a subagent.");
-        let what = Command::Decide { call_id: CallId("c".into()), decision: Decision::AllowOnce };
-        let want = Command::ToSubagent { call_id: CallId("t".into()), what: Box::new(what) };
-        assert!(speaker.take_asked(), "a subagent's question has its time too");
-        assert_eq!(speaker.line("/y", false).0, [Effect::Send(want)]);
-    }
-}
+mod tests;
