@@ -155,11 +155,15 @@ impl Desk {
                 decision(command).is_some_and(|decision| !matches!(decision, Decision::Deny { .. }))
                     || matches!(
                         command,
-                        Command::CarryOut { .. } | Command::Rewind { .. } | Command::EditCompaction { .. }
+                        Command::CarryOut { .. }
+                            | Command::Rewind { .. }
+                            | Command::EditCompaction { .. }
+                            | Command::SetMode { .. }
+                            | Command::Revoke { .. }
                     )
             }
             Effect::Ask(request) => match request {
-                Request::Allow { .. } | Request::Edit { .. } => true,
+                Request::Allow { .. } | Request::Disallow { .. } | Request::Edit { .. } => true,
                 Request::Command { name, .. } => name == "confirmed",
                 _ => false,
             },
@@ -228,9 +232,13 @@ enum Kind {
     Context,
     /// The same change, requested in the inspector.
     Inspector,
+    /// The mode in which nothing is asked about.
+    Mode,
+    /// The list of allowed rules, to be withdrawn.
+    Withdraw,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 17] = [
     Kind::Call,
     Kind::Secrets,
     Kind::CallOfSubagent,
@@ -246,6 +254,8 @@ const KINDS: [Kind; 15] = [
     Kind::Custom,
     Kind::Context,
     Kind::Inspector,
+    Kind::Mode,
+    Kind::Withdraw,
 ];
 
 fn context_plan() -> ContextPlan {
@@ -349,6 +359,24 @@ impl Kind {
                 desk.give(Input::Reply(Reply::Page { name: "c".into(), result: Ok(page) }));
                 return;
             }
+            Self::Mode => {
+                desk.type_text("/mode bypassPermissions");
+                // Enter takes the completion first, then the command.
+                for _ in 0..2 {
+                    if !desk.frame().contains("nothing is asked") {
+                        desk.press(KeyCode::Enter);
+                    }
+                }
+                let frame = desk.frame();
+                assert!(frame.contains("nothing is asked"), "{frame}");
+                return;
+            }
+            Self::Withdraw => {
+                let data = json!({"always": [{"rule": "Bash(make *)", "local": true}]});
+                let result = Ok(Page { data, ..Page::default() });
+                desk.give(Input::Reply(Reply::Page { name: "permissions".into(), result }));
+                return;
+            }
             Self::Rewind => {
                 // The page is opened by hand: Esc twice, then the message.
                 for code in [KeyCode::Esc, KeyCode::Esc, KeyCode::Enter] {
@@ -441,7 +469,12 @@ proptest! {
         kind.prepare(&mut desk);
         let appears = match kind {
             // These are opened with keys. The composer is empty then, and the inspector takes letters itself.
-            Kind::Rewind | Kind::Inspector | Kind::Focused | Kind::InHunks | Kind::Always => 0,
+            Kind::Rewind
+            | Kind::Inspector
+            | Kind::Focused
+            | Kind::InHunks
+            | Kind::Always
+            | Kind::Mode => 0,
             _ => appears.min(strokes.len()),
         };
         let mut typed = String::new();
@@ -528,6 +561,33 @@ proptest! {
             prop_assert_ne!(&answer, &Some(Answer::Chosen("yes".into())));
             if answer.is_some() {
                 break;
+            }
+        }
+    }
+
+    /// The first start: typed and pasted text chooses no entry. Enter takes the entry at the cursor, which is the first one
+    /// after typing.
+    #[test]
+    fn typing_at_the_first_start_chooses_nothing_by_itself(
+        strokes in strokes(),
+        armed in prop::collection::vec(any::<bool>(), 40),
+    ) {
+        let names = ["model a/b", "paste", "demo"];
+        let entries = names.map(|name| Entry::new(name, name, "")).to_vec();
+        let mut page = Welcome::new("Which model?", Vec::new(), entries);
+        for ((stroke, _), armed) in strokes.into_iter().zip(armed) {
+            if armed {
+                page.arm();
+            }
+            match stroke {
+                Stroke::Type(c) => {
+                    prop_assert_eq!(page.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)), None);
+                }
+                Stroke::Paste(text) => page.paste(&text),
+                Stroke::Enter | Stroke::NewLine => {
+                    let answer = page.key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+                    prop_assert!(answer.is_none_or(|answer| answer == Answer::Chosen(names[0].into())));
+                }
             }
         }
     }
