@@ -119,6 +119,38 @@ fn answers_that_are_no_answers() {
     }
 }
 
+/// The model ends its work without a word: it is asked once more, and then the run ends with its own code.
+#[test]
+fn an_empty_last_answer_is_no_server_that_cannot_be_reached() {
+    for api in BOTH {
+        for (answers, code) in [(1, 0), (9, 11)] {
+            let bench = Bench::new(&[("a.txt", "one\n")]);
+            let mut count = 0;
+            let server = MockServer::with(move |_| {
+                count += 1;
+                match count {
+                    1 => Answer::new().and_tool("c1", "read", json!({ "path": "a.txt" })).into(),
+                    n if n <= answers + 1 => Answer::new().into(),
+                    _ => Answer::text("All done.").into(),
+                }
+            });
+            let ran = run(bench.print(api, &server).args(["--output-format", "json", "go"])).expect(code);
+            assert_eq!(server.requests().len(), 3, "{api:?}");
+            let result = ran.result();
+            if code == 0 {
+                assert_eq!(result["result"], "All done.", "{api:?}");
+            } else {
+                assert_eq!(result["subtype"], "error_no_answer", "{api:?}");
+                assert!(
+                    ran.stderr.contains("twice in a row") && ran.stderr.contains("is kept"),
+                    "{}",
+                    ran.stderr
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn an_overloaded_server_is_asked_again_and_retry_after_is_kept() {
     for api in BOTH {

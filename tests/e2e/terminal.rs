@@ -127,7 +127,13 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
+    /// Asks it to end, so that it removes its temporary folder; kills it only if it does not.
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let end = Instant::now() + Duration::from_secs(5);
+            while self.chunks.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok() {}
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

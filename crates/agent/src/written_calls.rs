@@ -4,18 +4,20 @@
 //!
 //! A call begins with a marker. A marker is followed by a JSON document (such as `{"name": …, "arguments":
 //! {…}}`) or by the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen,
-//! Qwen3-Coder, Mistral, Llama, DeepSeek, Kimi, GLM, gpt-oss and Claude.
+//! Qwen3-Coder, Mistral, Llama, DeepSeek, Kimi, GLM, Granite, Gemma, gpt-oss and Claude.
 
 use serde_json::Value;
 
 /// Markers that only calls have. After them, an unknown tool name counts as well.
-const MARKS: [&str; 13] = [
+const MARKS: [&str; 15] = [
     "<tool_call>",
     "<tool_calls>",
     "<tools>",
     "<function_call>",
     "[TOOL_CALLS]",
     "<|python_tag|>",
+    "<|tool_call|>",
+    "```tool_code\n",
     "<function=",
     "invoke name=\"",
     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
@@ -27,7 +29,8 @@ const MARKS: [&str; 13] = [
 /// The marker of a code block, which may contain anything.
 const FENCE: &str = "```";
 /// Markers that only JSON follows, so a word after them is not a name.
-const ONLY_JSON: [&str; 4] = ["<tool_calls>", "<tools>", "<|python_tag|>", "<function_call>"];
+const ONLY_JSON: [&str; 5] =
+    ["<tool_calls>", "<tools>", "<|python_tag|>", "<|tool_call|>", "<function_call>"];
 /// Maximum length in bytes of a tool's name.
 const LONGEST_NAME: usize = 80;
 /// Maximum length in bytes of a text that is searched. Each marker costs one pass, and such a long text is
@@ -159,6 +162,8 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
         "[TOOL_CALLS]" => {
             after.starts_with("[ARGS]") || after.starts_with("[CALL_ID]") || after.starts_with('{')
         }
+        // Gemma writes calls as Python.
+        "```tool_code\n" => after.starts_with('('),
         _ => true,
     };
     if !follows || name == "function" {
@@ -172,8 +177,16 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
 
 /// Returns the end of a call with a bare name: after its closing marker, its JSON, or its name.
 fn call_end(text: &str, from: usize) -> usize {
-    const CLOSING: [&str; 6] =
-        ["</function>", "</invoke>", "</tool_call>", "<｜tool▁call▁end｜>", "<|tool_call_end|>", "<|call|>"];
+    const CLOSING: [&str; 8] = [
+        "</function>",
+        "</invoke>",
+        "</｜DSML｜invoke>",
+        ")\n```",
+        "</tool_call>",
+        "<｜tool▁call▁end｜>",
+        "<|tool_call_end|>",
+        "<|call|>",
+    ];
     let rest = text.get(from..).unwrap_or_default();
     let closed = CLOSING.iter().filter_map(|mark| rest.find(mark).map(|at| at + mark.len())).min();
     let json = || {
@@ -250,7 +263,14 @@ mod tests {
             // Llama 3.
             ("<|python_tag|>{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}", "read!"),
             ("<function=bash>{\"command\": \"ls\"}</function>", "bash!"),
+            // Granite, and Gemma.
+            ("<|tool_call|>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
+            ("I look.\n```tool_code\nread(path=\"a\")\n```", "read!"),
             // DeepSeek.
+            (
+                "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+                "read!",
+            ),
             (
                 "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{\"path\": \"a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
                 "read!",

@@ -199,8 +199,15 @@ fn clap_exit(error: &clap::Error) -> ExitStatus {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
         _ => {
             let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
-            tell_as_json(&Failure::usage(first.strip_prefix("error: ").unwrap_or(first)));
+            // The names of missing arguments are lines of the first paragraph.
+            let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+            let first = lines.join(" ");
+            let failure = Failure::usage(first.strip_prefix("error: ").unwrap_or(&first));
+            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+            tell_as_json(&match tip {
+                Some(tip) => failure.hint(tip),
+                None => failure,
+            });
             ExitStatus::Usage
         }
     }

@@ -375,12 +375,14 @@ impl Assembler {
         self.events.push(ModelEvent::Finish(reason));
     }
 
-    /// True if the answer ended without any content and without a reason that explains this.
+    /// The answer ended and holds nothing at all, for no reason that explains it. A model may stop without a word: that is an
+    /// answer, about which the caller decides.
     pub(crate) fn is_empty_answer(&self) -> bool {
         let explained = matches!(
             self.reason,
             Some(
-                FinishReason::Length
+                FinishReason::Stop
+                    | FinishReason::Length
                     | FinishReason::ContentFilter
                     | FinishReason::Refusal
                     | FinishReason::Other(_)

@@ -7,15 +7,17 @@ use crate::auth::put_header;
 use crate::body_limit::ServerBody;
 use crate::errors::{Failure, classify};
 use crate::ids::{FNV_START, fnv};
+use crate::proxy::{Way, proxies};
 use crate::retry::wait_from_headers;
-use crate::settings::{AwsKeys, Credential, Endpoint, Proxies, Secret, Settings, TokenSource};
+use crate::settings::{AwsKeys, Credential, Endpoint, Secret, Settings, TokenSource};
 use crate::sigv4;
+use crate::tls_fault::{issuers_fault, tls_fault};
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Proxy, Response};
+use reqwest::{Client, Response};
 use sha2::{Digest as _, Sha256};
 use std::error::Error as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -30,8 +32,6 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of refused requests that are remembered.
 const REFUSED: usize = 8;
-/// Schemes of proxies that the client supports. It would silently ignore any other, so becket refuses those itself.
-const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
 /// The address of an endpoint, with everything that sending requests there needs.
 pub(crate) struct Transport {
@@ -85,52 +85,6 @@ pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, Model
     let prefix = if versioned || (keep_path && !own.is_empty()) { own } else { format!("{own}/v1") };
     url.set_path(&format!("{prefix}{path}"));
     Ok(url)
-}
-
-/// Describes the fault of a certificate or handshake in plain words, and what to do about it. An unknown fault keeps the
-/// library's words.
-fn tls_fault(why: &str) -> (String, &'static str) {
-    const ISSUER: &str = "Name the issuer's certificate with SSL_CERT_FILE=FILE (PEM) if you trust it.";
-    const CLOCK: &str =
-        "Check the clock of this machine; if it is right, the server needs a new certificate.";
-    const NAME: &str = "Check the host in the base URL, or have the server use a certificate for it.";
-    const SERVER: &str = "Have the server use a certificate of its own that this issuer signed.";
-    const SCHEME: &str = "Write the base URL with http:// if the server has no TLS.";
-    const OTHER: &str = "Check the address and the certificate of the server; a private issuer is named with SSL_CERT_FILE=FILE (PEM).";
-    let known = [
-        ("UnknownIssuer", "this machine does not trust the issuer of its certificate", ISSUER),
-        ("Expired", "its certificate has expired", CLOCK),
-        ("expired", "its certificate has expired", CLOCK),
-        ("NotValidYet", "its certificate is not valid yet", CLOCK),
-        ("not valid yet", "its certificate is not valid yet", CLOCK),
-        ("NotValidForName", "its certificate is for another name", NAME),
-        ("not valid for", "its certificate is for another name", NAME),
-        ("Revoked", "its certificate was revoked", OTHER),
-        ("CaUsedAsEndEntity", "its certificate is that of an issuer, not of a server", SERVER),
-        ("BadSignature", "its certificate has a wrong signature", OTHER),
-        ("InvalidContentType", "it does not speak TLS there", SCHEME),
-        ("corrupt message", "it does not speak TLS there", SCHEME),
-    ];
-    let found = known.iter().find(|(mark, ..)| why.contains(mark));
-    found.map_or_else(|| (why.to_owned(), OTHER), |(_, plain, todo)| ((*plain).to_owned(), todo))
-}
-
-/// Describes the fault of a variable that names trusted issuers; `None` if there is no fault. `variables`: name and value.
-fn issuers_fault(variables: &[(&'static str, String)]) -> Option<String> {
-    variables.iter().find_map(|(name, value)| {
-        let path = std::path::Path::new(value);
-        let fault = match path.metadata() {
-            Err(error) => error.to_string(),
-            Ok(meta) if meta.is_dir() && name.ends_with("FILE") => "it is a folder".to_owned(),
-            Ok(meta) if meta.is_dir() => return None,
-            Ok(_) => match std::fs::read(path) {
-                Err(error) => error.to_string(),
-                Ok(bytes) if bytes.windows(16).any(|some| some == b"BEGIN CERTIFICAT") => return None,
-                Ok(_) => "it holds no certificate (PEM)".to_owned(),
-            },
-        };
-        Some(format!("{name} names {value}: {fault}"))
-    })
 }
 
 fn without_login(base: &str) -> String {
@@ -316,13 +270,25 @@ impl Transport {
         // Do not wait for a body that does not end: status and headers say most.
         let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await;
         let get = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        let proxy = self.proxy();
+        // Only a proxy asks with this status, and only without TLS does its answer come instead of the server's.
+        if let Some(proxy) = proxy.as_ref().filter(|_| status == 407) {
+            let error = proxy.wants_login();
+            let message = format!("{} cannot be reached: {}", self.server, error.message);
+            return ModelError { message, ..error };
+        }
+        let plain = proxy.filter(|_| self.url.scheme() == "http");
+        let server = match plain {
+            Some(proxy) => format!("{}, or the proxy {proxy} before it,", self.server),
+            None => self.server.clone(),
+        };
         let mut error = classify(&Failure {
             status: Some(status),
             body: &self.redact(&String::from_utf8_lossy(&body)),
             retry_after: wait_from_headers(get, jiff::Timestamp::now()),
             should_retry: get("x-should-retry").and_then(|v| v.trim().parse().ok()),
             request_id: request_id(&headers),
-            server: &self.server,
+            server: &server,
             fatal_codes: &self.fatal_codes,
         });
         if (300..400).contains(&status) {
@@ -375,9 +341,9 @@ impl Transport {
             return self.unresolved(&Unresolved { host, why, temporary: false });
         }
         if tls {
-            let (why, todo) = tls_fault(&why);
+            let (why, todo) = tls_fault(&why, &self.settings.issuers);
             let proxy = match self.proxy() {
-                Some(names) => {
+                Some(Way { names, .. }) => {
                     format!(" If the proxy in {names} opens connections, its certificate is needed.")
                 }
                 None => String::new(),
@@ -385,29 +351,26 @@ impl Transport {
             return ModelError::new(ErrorKind::Tls, format!("{server} cannot be trusted: {why}"))
                 .hint(format!("{todo}{proxy}"));
         }
+        let proxy = self.proxy();
+        if let Some(proxy) = proxy.filter(|_| !error.is_timeout() || error.is_connect()) {
+            return proxy.fault(&self.url, error.is_connect(), &why);
+        }
         if error.is_timeout() {
             let message = format!("{server} did not answer in time: {why}");
             return ModelError::new(ErrorKind::Timeout, message)
                 .hint("Check the network, or try again later.");
         }
-        let hint = match self.proxy() {
-            _ if self.local && refused => "Start the model server, or correct the base URL.".to_owned(),
-            None => "Check the network and the base URL (`becket doctor`).".to_owned(),
-            Some(names) => {
-                format!("Check the network, the proxy in {names}, and the base URL (`becket doctor`).")
-            }
+        let hint = if self.local && refused {
+            "Start the model server, or correct the base URL."
+        } else {
+            "Check the network and the base URL (`becket doctor`)."
         };
         ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
     }
 
-    /// The variables that name the proxy for these requests, if there is one.
-    fn proxy(&self) -> Option<&'static str> {
-        let Proxies { https, http, .. } = &self.settings.proxies;
-        let (proxy, names) = match self.url.scheme() {
-            "https" => (https, "HTTPS_PROXY or ALL_PROXY"),
-            _ => (http, "HTTP_PROXY or ALL_PROXY"),
-        };
-        proxy.as_ref().filter(|_| !self.local).map(|_| names)
+    /// The proxy that its requests go through.
+    fn proxy(&self) -> Option<Way> {
+        if self.local { None } else { Way::to(&self.url, &self.settings.proxies) }
     }
 
     /// The error for a name that cannot be resolved. If the name does not exist, a retry is useless; if the resolver does not
@@ -459,32 +422,6 @@ fn hash(body: &[Bytes]) -> u64 {
 
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     ["request-id", "x-request-id", "cf-ray"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
-}
-
-/// The proxies of the environment. A proxy that has no valid address, or that the client would silently ignore, is an error,
-/// because requests must not bypass a proxy that the user has set.
-fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
-    let Proxies { https, http, no_proxy } = &settings.proxies;
-    let exceptions = no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
-    let mut out = Vec::new();
-    for (address, names, secure) in
-        [(https, "HTTPS_PROXY or ALL_PROXY", true), (http, "HTTP_PROXY or ALL_PROXY", false)]
-    {
-        let Some(address) = address else { continue };
-        // The address may hold a login, so it is not shown.
-        let bad = |why: &str| {
-            ModelError::new(ErrorKind::InvalidRequest, format!("The proxy in {names} cannot be used: {why}."))
-                .hint("Write it as http://HOST:PORT (https://, socks5:// or socks5h:// where it speaks that), or unset it.")
-        };
-        let scheme = address.split_once("://").map(|(scheme, _)| scheme.trim().to_ascii_lowercase());
-        if let Some(scheme) = scheme.filter(|scheme| !PROXY_SCHEMES.contains(&scheme.as_str())) {
-            return Err(bad(&format!("{scheme:?} is no way to speak to a proxy")));
-        }
-        let proxy = if secure { Proxy::https(address) } else { Proxy::http(address) };
-        let proxy = proxy.map_err(|_| bad("it is no address"))?;
-        out.push(proxy.no_proxy(exceptions.clone()));
-    }
-    Ok(out)
 }
 
 fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> {
@@ -596,81 +533,6 @@ mod tests {
         for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
             let error = join(base, "/messages", false).unwrap_err();
             assert!(!error.message.contains("pw"), "{}", error.message);
-        }
-    }
-
-    #[test]
-    fn faults_of_certificates_are_told_in_plain_words() {
-        use rustls::{CertificateError as C, Error, InvalidMessage};
-        for (error, want, wanted_todo) in [
-            (Error::InvalidCertificate(C::UnknownIssuer), "does not trust the issuer", "SSL_CERT_FILE"),
-            (Error::InvalidCertificate(C::Expired), "has expired", "clock"),
-            (Error::InvalidCertificate(C::NotValidYet), "not valid yet", "clock"),
-            (Error::InvalidCertificate(C::NotValidForName), "another name", "base URL"),
-            (
-                Error::InvalidCertificate(C::Revoked),
-                "was revoked",
-                "certificate of the server; a private issuer",
-            ),
-            (Error::InvalidMessage(InvalidMessage::InvalidContentType), "does not speak TLS", "http://"),
-        ] {
-            let (said, todo) = tls_fault(&error.to_string());
-            assert!(todo.contains(wanted_todo), "{error}: {todo}");
-            assert!(said.contains(want), "{error}: {said}");
-        }
-        assert_eq!(tls_fault("something else").0, "something else");
-    }
-
-    #[test]
-    fn what_is_wrong_with_the_trusted_issuers_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path.display().to_string()
-        };
-        let good = at("good.pem", "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n");
-        for (value, want) in [
-            (good, None),
-            (at("empty.pem", ""), Some("holds no certificate")),
-            (at("key.pem", "-----BEGIN PRIVATE KEY-----"), Some("holds no certificate")),
-            (dir.path().join("none.pem").display().to_string(), Some("No such file")),
-            (dir.path().display().to_string(), Some("it is a folder")),
-        ] {
-            let fault = issuers_fault(&[("SSL_CERT_FILE", value.clone())]);
-            assert_eq!(fault.is_some(), want.is_some(), "{fault:?}");
-            assert!(fault.is_none_or(|f| f.contains(&value) && f.contains(want.unwrap_or_default())));
-        }
-    }
-
-    #[test]
-    fn a_proxy_is_an_address_that_can_be_used_or_an_error() {
-        let with = |https: &str| Settings {
-            proxies: Proxies { https: Some(https.to_owned()), ..Proxies::default() },
-            ..Settings::default()
-        };
-        let good = [
-            "proxy.corp:3128",
-            "http://h",
-            "HTTPS://h:1",
-            "http://u:pw@h:8080",
-            "socks5h://h:1080",
-            "[::1]:8",
-        ];
-        for address in good {
-            assert_eq!(proxies(&with(address)).unwrap().len(), 1, "{address}");
-        }
-        for (address, why) in [
-            ("http://user:pw@:x", "it is no address"),
-            ("not a url", "it is no address"),
-            ("http://h:99999", "it is no address"),
-            ("ftp://h:1", "\"ftp\" is no way to speak to a proxy"),
-            ("://h", "\"\" is no way to speak to a proxy"),
-        ] {
-            let error = proxies(&with(address)).unwrap_err();
-            let want = format!("The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: {why}.");
-            assert_eq!(error.message, want, "{address}");
-            assert!(!error.retryable && error.hint.is_some_and(|hint| hint.contains("http://HOST:PORT")));
         }
     }
 

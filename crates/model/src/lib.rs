@@ -28,6 +28,7 @@ mod layout;
 mod media;
 mod place;
 pub mod probe;
+mod proxy;
 mod record;
 mod reference;
 mod responses;
@@ -40,6 +41,7 @@ mod shortcut;
 mod sigv4;
 mod sse;
 mod stream;
+mod tls_fault;
 pub mod tokens;
 mod wire;
 

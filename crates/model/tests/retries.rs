@@ -3,12 +3,13 @@
 
 mod common;
 
-use becket_model::{ErrorKind, ModelEvent, ModelRef, Settings, open, probe};
+use becket_model::{ErrorKind, ModelEvent, ModelRef, Proxies, Settings, open, probe};
 use becket_testkit::{Answer, MockServer, Reply, Wire};
 use becket_types::{Message, WireLayout};
 use common::{ask, context, model, model_ref, no_blobs, request, run, settings, tools};
 use futures::StreamExt as _;
 use serde_json::json;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -309,6 +310,58 @@ async fn a_certificate_that_is_not_trusted_is_said_at_once() {
         assert!(slept.lock().unwrap().is_empty());
         assert_eq!(count.load(Ordering::SeqCst), 1);
         assert!(started.elapsed() < SOON);
+    }
+}
+
+/// A proxy that gives every connection the same answer; gives its address, with a login that no message may show.
+fn proxy(answer: &'static str) -> (String, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // The head of a request fits, and its body is not waited for.
+            let _ = stream.read(&mut [0; 16 * 1024]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (format!("http://joe:hunter2@{place}"), format!("http://{place}"))
+}
+
+#[tokio::test]
+async fn a_proxy_at_fault_is_named_without_its_login() {
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        (format!("http://joe:hunter2@{place}"), format!("http://{place}"))
+    };
+    let forbidden = proxy("HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+    let login =
+        proxy("HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let gateway = proxy("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+    for (scheme, names) in [("https", "HTTPS_PROXY or ALL_PROXY"), ("http", "HTTP_PROXY or ALL_PROXY")] {
+        let tunnel = scheme == "https";
+        for ((address, shown), words, retries) in [
+            (&closed, "cannot be reached: Connection refused", true),
+            (&forbidden, if tunnel { "refused to connect" } else { "before it, refused" }, tunnel),
+            (&login, "does not accept the login", false),
+            (&gateway, if tunnel { "refused to connect" } else { "before it, failed (status 502)" }, true),
+        ] {
+            let (mut settings, slept) = settings(&format!("{scheme}://model.example"));
+            settings.proxies = Proxies {
+                https: tunnel.then(|| address.clone()),
+                http: (!tunnel).then(|| address.clone()),
+                no_proxy: Some("other.example".to_owned()),
+            };
+            let outcome = run(open(&model_ref(Wire::Chat), &settings).unwrap().as_ref(), &hello()).await;
+            let error = outcome.error.unwrap();
+            let message = &error.message;
+            assert!(message.contains(&format!("the proxy {shown} ({names})")), "{message}");
+            assert!(message.contains(words) && message.contains("model.example"), "{words}: {message}");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+            assert!(error.hint.is_some(), "{message}");
+            assert_eq!(!slept.lock().unwrap().is_empty(), retries, "{message}");
+        }
     }
 }
 

@@ -103,7 +103,6 @@ async fn a_cut_at_every_byte() {
 #[tokio::test]
 async fn bodies_that_are_no_answer() {
     for wire in WIRES {
-        let empty = Answer::new().sse(wire);
         for (name, reply, words) in [
             ("html", Reply::body(200, "text/html", "<html><body>Sign in</body></html>"), "a web page"),
             ("html as events", Reply::sse("<!doctype html><p>x"), "a web page"),
@@ -120,7 +119,6 @@ async fn bodies_that_are_no_answer() {
             ("empty object", Reply::json(200, &json!({})), "no answer"),
             ("json list", Reply::body(200, "application/json", "[1]"), ""),
             ("json text", Reply::body(200, "application/json", "\"hi\""), "neither"),
-            ("empty answer", Reply::sse(empty), "an empty answer"),
         ] {
             let server = MockServer::start([reply.clone(), reply.clone(), reply]);
             let outcome = ask(&server, wire).await;
@@ -132,6 +130,25 @@ async fn bodies_that_are_no_answer() {
             }
         }
     }
+}
+
+/// A model may stop without a word, after work above all. The caller decides about that; the server did its part.
+#[tokio::test]
+async fn an_answer_that_ends_without_a_word_is_an_answer() {
+    for wire in WIRES {
+        let server = MockServer::start([Answer::new()]);
+        let outcome = ask(&server, wire).await;
+        assert!(outcome.error.is_none(), "{wire:?}: {outcome:?}");
+        assert_eq!((outcome.text().as_str(), outcome.retries()), ("", 0), "{wire:?}");
+        assert_eq!(server.requests().len(), 1, "{wire:?}");
+    }
+    // Without a reason to stop it is not known if it ended at all.
+    let server = MockServer::with(|_| {
+        Reply::sse(
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: [DONE]\n\n",
+        )
+    });
+    assert_eq!(ask(&server, Wire::Chat).await.error.map(|error| error.kind), Some(ErrorKind::Malformed));
 }
 
 #[tokio::test]

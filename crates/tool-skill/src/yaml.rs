@@ -21,7 +21,7 @@ pub(crate) fn read(head: &str) -> Result<(Map<String, Value>, Vec<String>), Stri
     let blocks = blocks(head);
     let twice = blocks.iter().enumerate().any(|(i, block)| blocks[..i].iter().any(|b| b.key == block.key));
     let whole = yaml(head).or_else(|error| yaml(&quoted(head)).map_err(|_| error));
-    let (mut map, warnings) = match whole {
+    let (mut map, mut warnings) = match whole {
         Ok(map) if !twice => (map, Vec::new()),
         Err(error) if blocks.is_empty() => return Err(error),
         _ => by_blocks(&blocks),
@@ -34,6 +34,13 @@ pub(crate) fn read(head: &str) -> Result<(Map<String, Value>, Vec<String>), Stri
             && !["~", "null", "Null", "NULL"].contains(&block.raw.as_str())
         {
             *value = Value::String(block.raw.clone());
+        } else if let Some(Value::String(value)) = map.get_mut(block.key)
+            && text
+            && block.loses_a_part(value)
+        {
+            let key = block.key;
+            warnings.push(format!("YAML would leave out a part of `{key}`; it is taken as plain text"));
+            value.clone_from(&block.raw);
         }
     }
     Ok((map, warnings))
@@ -45,6 +52,16 @@ struct Block<'a> {
     lines: Vec<&'a str>,
     /// The value in its original form, on one line.
     raw: String,
+}
+
+impl Block<'_> {
+    /// True if YAML read the bare text of this line as less than it says: a tag (`!important`), an anchor (`&now`), or a
+    /// comment (`C # and F#`). A name or a model with a comment behind it is read in YAML's way.
+    fn loses_a_part(&self, read: &str) -> bool {
+        let is_bare = self.lines.len() == 1 && !self.raw.starts_with(['"', '\'', '|', '>']);
+        let comment = self.raw.contains(" #") && !matches!(self.key, "name" | "model");
+        is_bare && read != self.raw && (comment || self.raw.starts_with(['!', '&']))
+    }
 }
 
 fn blocks(head: &str) -> Vec<Block<'_>> {
@@ -173,6 +190,7 @@ mod tests {
 
     #[test]
     fn what_yaml_reads_in_another_way() {
+        const LESS: &str = "YAML would leave out a part of `description`";
         const PLAIN: &str = "is not YAML; it is taken as plain text";
         for (head, key, want, warned) in [
             ("argument-hint: [pid] [focus]\n", "argument-hint", "[pid] [focus]", PLAIN),
@@ -187,6 +205,11 @@ mod tests {
             ("description: @user and `code`\n", "description", "@user and `code`", ""),
             ("description: *all* files\n", "description", "*all* files", ""),
             ("description: 100%\n", "description", "100%", ""),
+            ("description: !important thing\n", "description", "!important thing", LESS),
+            ("description: &now run\n", "description", "&now run", LESS),
+            ("description: Write C # and F#\n", "description", "Write C # and F#", LESS),
+            ("description: \"quoted\" # why\n", "description", "quoted", ""),
+            ("model: opus # cheap\n", "model", "opus", ""),
             ("name: 007\n", "name", "007", ""),
             ("name: true\n", "name", "true", ""),
             ("description: Use: it\n", "description", "Use: it", ""),
