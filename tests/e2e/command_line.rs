@@ -81,6 +81,8 @@ fn a_program_reads_errors_and_results_as_json() {
         let error = &json_of(args, 2)["error"];
         assert!(error["message"].is_string() && error["exit_code"] == 2, "{args:?}: {error}");
     }
+    let missing = json_of(&["export", "s", "--json"], 2);
+    assert!(missing["error"]["message"].as_str().unwrap().contains("--output"), "{missing}");
     let server = MockServer::start([
         Answer::tool("c0", "read", json!({ "path": "a.txt" })),
         Answer::tool("c1", "edit", json!({ "path": "a.txt", "old": "one", "new": "two" })),

@@ -292,7 +292,7 @@ proptest! {
             world.apply(op);
             let context = world.context();
             for text in &world.pinned {
-                prop_assert!(context.contains(text.as_str()), "after {:?}: {}", op, &text[..20]);
+                prop_assert!(context.contains(text.as_str()), "after {:?}: {:.20}", op, text);
             }
             let missing: Vec<_> =
                 present::check(world.session.view_mut()).into_iter().filter(|p| !p.there).collect();
