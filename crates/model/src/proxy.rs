@@ -9,7 +9,7 @@ use reqwest::Proxy;
 use std::net::IpAddr;
 use url::Url;
 
-/// What the client speaks to a proxy; it passes over a proxy of any other kind without a word.
+/// Schemes of proxies that the client supports. It would silently ignore any other, so becket refuses those itself.
 const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
 /// The proxies of the environment. One that is no address, or that would be passed over in silence, is refused: what it was set

@@ -56,7 +56,7 @@ mod lacking {
                     let rule = rule.map_err(other)?;
                     fail(&[libc::SYS_clone, libc::SYS_unshare], vec![rule], libc::EPERM)
                 }),
-                // Who is not root has nothing to give up, and may not change the group.
+                // Another user has no rights to give up, and may not change the group.
                 "root" if !rustix::process::geteuid().is_root() => Ok(()),
                 "root" => {
                     command.uid(NOBODY).gid(NOBODY);
