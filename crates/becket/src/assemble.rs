@@ -74,7 +74,6 @@ pub(crate) struct Offers {
     pub agents: Vec<(String, String)>,
     /// Name, description and hint for arguments of each slash command.
     pub commands: Vec<(String, String, String)>,
-    pub mcp_servers: Vec<serde_json::Value>,
     pub api_key_source: String,
 }
 
@@ -328,7 +327,6 @@ fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offer
     Offers {
         agents: settings.subagents.iter().map(|kind| (kind.name.clone(), kind.description.clone())).collect(),
         commands: std::iter::once(compact).chain(of_skills).collect(),
-        mcp_servers: Vec::new(),
         api_key_source: settings.api_key_source.clone(),
     }
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
-use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
+use becket_print::{ExitStatus, Format, McpFacts, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use control::Figures;
 use front::Front;
@@ -31,16 +31,20 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// The first prompt waits this long for MCP servers in the program's own process.
+const STARTING: Duration = Duration::from_secs(30);
 /// After an interrupt, running work has this long to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs to the end and returns the exit status.
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
+    let (host, requests) = HostLink::new();
     let prompt = match settings.input {
         InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => {
             let mut lines = Lines::new();
+            settings.host_servers = Some(link::servers(&host));
             // A driving program describes the run first, and the agent is built from that.
             (early, initialize) = lines.opening(&mut settings).await;
             reader = Some(lines);
@@ -97,11 +101,11 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         let level = NoticeLevel::Warning;
         written(printer.event(&Event::Notice { level, text }))?;
     }
-    let (host, requests) = HostLink::new();
     if let (Some(engine), Some(groups)) = (&hooks, callbacks) {
         ask_program(engine, groups, &host);
     }
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
+    settings.host_servers = None;
     drop(host);
     let mut front = Front {
         commands: handle.commands,
@@ -127,7 +131,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         cwd: settings.cwd.clone(),
         settings: facts.settings,
         rules: facts.rules,
-        mcp_servers: facts.mcp_servers,
+        starting: mcp.as_ref().and_then(|hub| hub.host_settled(STARTING)),
+        held: VecDeque::new(),
+        mcp: mcp.clone(),
         greeting,
         printer,
         environment: environment.clone(),
@@ -239,7 +245,6 @@ struct Facts {
     session: SessionFacts,
     settings: Value,
     rules: Value,
-    mcp_servers: Vec<Value>,
 }
 
 fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) -> Facts {
@@ -270,7 +275,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
         session: SessionFacts {
             agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
             slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
-            mcp_servers: offers.mcp_servers.clone(),
+            mcp: McpFacts::default(),
             effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
             folder,
         },
@@ -286,7 +291,6 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
         rules: json!({
             "rules": rules, "workspaceDirectories": [], "originalCwd": run.cwd, "managedOnly": false,
         }),
-        mcp_servers: offers.mcp_servers.clone(),
     }
 }
 

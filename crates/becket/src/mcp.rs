@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
 use becket_mcp::elicitation::Elicitation;
 use becket_mcp::oauth::TokenStore;
-use becket_mcp::{Hub, HubSettings, Proxies, ServerConfig, config};
+use becket_mcp::{Hub, HubSettings, Proxies, Reach, ServerConfig, State, Status, config};
 use becket_sandbox::Programs;
 use becket_tool_shell::environment::for_commands;
 use serde_json::{Map, Value, json};
@@ -248,10 +248,19 @@ pub(crate) async fn start(
             notes.push(not_allowed(&name));
         }
     }
+    let of_host: &[String] = run.host_servers.as_ref().map_or(&[], |host| &host.names);
+    for name in of_host {
+        configs.retain(|config| config.name != *name);
+        configs.push(ServerConfig::of_host(name));
+    }
     if configs.is_empty() {
         return Ok(None);
     }
     let mut settings = hub_settings(environment, &run.cwd, programs.clone());
+    if let Some(host) = &run.host_servers {
+        let servers = configs.iter().filter(|config| matches!(config.reach, Reach::Host));
+        settings.channels = servers.map(|config| (config.name.clone(), host.channel(&config.name))).collect();
+    }
     settings.elicitation = match run.mcp.mcp_elicitation {
         Some(ElicitationArg::Defaults) => Elicitation::Defaults,
         Some(ElicitationArg::Cancel | ElicitationArg::Ask) | None => Elicitation::Cancel,
@@ -279,6 +288,20 @@ pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Prog
         tokens: Some(TokenStore { dir: environment.data_dir.join("mcp-auth") }),
         ..HubSettings::default()
     }
+}
+
+/// Returns the states of all servers, in the shape that the Claude Agent SDK reads.
+pub(crate) fn statuses(hub: &Hub) -> Vec<Value> {
+    hub.statuses().iter().map(status).collect()
+}
+
+fn status(server: &Status) -> Value {
+    let tools: Vec<Value> = server.tools.iter().map(|tool| json!({ "name": tool })).collect();
+    let mut out = json!({ "name": server.name, "status": server.state.word(), "tools": tools });
+    if let State::Failed(why) = &server.state {
+        out["error"] = json!(why);
+    }
+    out
 }
 
 /// Longest wait for a server that a prompt names.

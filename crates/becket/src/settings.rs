@@ -58,6 +58,8 @@ pub(crate) struct RunSettings {
     pub asks_host: bool,
     /// Subagents that the program describes. They override those of files.
     pub agents: Vec<becket_agent::subagent::Kind>,
+    /// MCP servers in the process of that program.
+    pub host_servers: Option<becket_mcp::HostServers>,
     /// Images that are sent with the prompt.
     pub images: Vec<becket_types::Part>,
     /// Only these skills are offered.
@@ -271,6 +273,7 @@ impl RunSettings {
             driven: false,
             asks_host,
             agents: Vec::new(),
+            host_servers: None,
             images: Vec::new(),
             only_skills: None,
             command: None,

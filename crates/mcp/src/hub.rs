@@ -3,7 +3,7 @@
 //! No method of [`Hub`] waits for a server unless its comment says so. The names of tools depend only on the servers and
 //! their lists of tools, so they are the same in every session.
 
-use crate::config::{Exposure, ServerConfig};
+use crate::config::{Exposure, Reach, ServerConfig};
 use crate::deferred;
 use crate::elicitation::Elicitation;
 use crate::naming;
@@ -15,6 +15,7 @@ pub use crate::transport::http::Proxies;
 use becket_sandbox::Programs;
 use becket_tool::{OfferedTool, Tool, ToolSource};
 use becket_types::ToolSpec;
+use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -106,6 +107,21 @@ impl Hub {
     pub async fn settled(&self, limit: Duration) {
         let all = futures::future::join_all(self.servers.values().map(|server| server.settled()));
         let _ = tokio::time::timeout(limit, all).await;
+    }
+
+    /// Waits until no server in the host's own process is being started, or until `limit` is over. Returns `None` if there is
+    /// no such server.
+    pub fn host_settled(self: &Arc<Self>, limit: Duration) -> Option<BoxFuture<'static, ()>> {
+        let of_host = |server: &&Arc<Server>| matches!(server.config.reach, Reach::Host);
+        let servers: Vec<Arc<Server>> = self.servers.values().filter(of_host).cloned().collect();
+        (!servers.is_empty()).then(|| {
+            let all = async move {
+                for server in &servers {
+                    server.settled().await;
+                }
+            };
+            Box::pin(async move { drop(tokio::time::timeout(limit, all).await) }) as BoxFuture<'static, ()>
+        })
     }
 
     /// States and tools, by name.

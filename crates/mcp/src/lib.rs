@@ -44,4 +44,4 @@ pub use hub::{Hub, HubSettings, HubTools, Proxies};
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::ResourceInfo;
 pub use server::{State, Status};
-pub use transport::channel::Channel;
+pub use transport::channel::{Channel, HostServers};

@@ -9,7 +9,7 @@ mod lines;
 mod partial;
 mod subagent;
 
-pub use lines::{CLAUDE_CODE_VERSION, SessionFacts};
+pub use lines::{CLAUDE_CODE_VERSION, McpFacts, SessionFacts};
 
 use crate::exit::ExitStatus;
 use crate::{InputError, Schema};

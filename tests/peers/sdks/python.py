@@ -436,6 +436,47 @@ async def requests_about_the_session_are_answered(place):
 
 
 @scenario
+async def tools_of_the_programs_process_are_called(place):
+    seen = []
+
+    @sdk.tool("add", "Adds two numbers.", {"a": float, "b": float})
+    async def add(args):
+        seen.append(args)
+        return {"content": [{"type": "text", "text": f"sum: {args['a'] + args['b']}"}]}
+
+    @sdk.tool("fail", "Fails.", {})
+    async def fail(args):
+        raise ValueError("no such number")
+
+    calc = sdk.create_sdk_mcp_server(name="calc", version="1.0.0", tools=[add, fail])
+    model = place.model(
+        call("mcp__calc__add", {"a": 2, "b": 40}, id="c1"),
+        call("mcp__calc__fail", {}, id="c2"),
+        call("mcp__calc__add", {"a": 1, "b": 1}, id="c3"),
+        "done",
+        "again",
+    )
+    options = place.options(model, mcp_servers={"calc": calc}, allowed_tools=["mcp__calc__add", "mcp__calc__fail"])
+    async with ClaudeSDKClient(options) as client:
+        await client.query("add")
+        messages = [m async for m in client.receive_response()]
+        assert result(messages).result == "done", (messages, place.stderr)
+        assert seen == [{"a": 2, "b": 40}, {"a": 1, "b": 1}], seen
+        init = inits(messages)[0].data
+        assert {"mcp__calc__add", "mcp__calc__fail"} <= set(init["tools"]), init["tools"]
+        assert [(s["name"], s["status"]) for s in init["mcp_servers"]] == [("calc", "connected")], init
+        texts = [b.content for m in messages if isinstance(m, sdk.UserMessage) for b in m.content]
+        assert "sum: 42" in str(texts[0]) and "no such number" in str(texts[1]), texts
+        status = await client.get_mcp_status()
+        assert [s["status"] for s in status["mcpServers"]] == ["connected"], status
+    # A tool that nobody allowed is not called, and a program that sends one message and leaves gets its answer.
+    seen.clear()
+    options = place.options(place.model(call("mcp__calc__add", {"a": 2, "b": 3}), "over"), mcp_servers={"calc": calc})
+    assert result(await collect("add", options)).result == "over"
+    assert seen == [], seen
+
+
+@scenario
 async def files_are_rewound(place):
     path = place.write("a.txt", "before\n")
     model = place.model(

@@ -12,7 +12,9 @@ import { pathToFileURL } from "node:url";
 
 const packages = process.env.BECKET_PEERS ?? process.cwd();
 const require = createRequire(path.join(packages, "package.json"));
-const { query } = await import(pathToFileURL(require.resolve("@anthropic-ai/claude-agent-sdk")));
+const { query, tool, createSdkMcpServer } = await import(pathToFileURL(require.resolve("@anthropic-ai/claude-agent-sdk")));
+// The schemas of tools are written with the package that the SDK itself uses.
+const { z } = await import(pathToFileURL(require.resolve("zod")));
 const becket = process.argv[2];
 
 class Place {
@@ -132,6 +134,23 @@ const scenarios = {
     const first = result(await collect("one", place.options(place.model("first"))));
     const again = result(await collect("two", place.options(place.model("second"), { resume: first.session_id })));
     assert.deepEqual([again.session_id, again.result], [first.session_id, "second"]);
+  },
+  async tools_of_the_programs_process_are_called(place) {
+    const seen = [];
+    const add = tool("add", "Adds two numbers.", { a: z.number(), b: z.number() }, async ({ a, b }) => {
+      seen.push([a, b]);
+      return { content: [{ type: "text", text: `sum: ${a + b}` }] };
+    });
+    const calc = createSdkMcpServer({ name: "calc", version: "1.0.0", tools: [add] });
+    const model = place.model(call("mcp__calc__add", { a: 2, b: 40 }), "done");
+    const options = place.options(model, { mcpServers: { calc }, allowedTools: ["mcp__calc__add"] });
+    const messages = await collect(input("add"), options);
+    assert.equal(result(messages).result, "done");
+    assert.deepEqual(seen, [[2, 40]]);
+    const init = inits(messages)[0];
+    assert.ok(init.tools.includes("mcp__calc__add"), init.tools);
+    assert.deepEqual(init.mcp_servers.map((one) => [one.name, one.status]), [["calc", "connected"]]);
+    assert.ok(JSON.stringify(messages).includes("sum: 42"));
   },
   async requests_about_the_session_are_answered(place) {
     let release;

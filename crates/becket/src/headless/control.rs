@@ -134,7 +134,15 @@ impl Front {
                 Err(why) => Err(why),
             },
             "get_context_usage" => Ok(self.figures.context_usage(&self.model)),
-            "mcp_status" => Ok(json!({ "mcpServers": self.mcp_servers })),
+            "mcp_status" => {
+                let servers = self.mcp.as_deref().map(crate::mcp::statuses).unwrap_or_default();
+                Ok(json!({ "mcpServers": servers }))
+            }
+            "mcp_reconnect" => match (text("serverName"), &self.mcp) {
+                (Some(name), Some(hub)) if hub.reconnect(name) => Ok(json!({})),
+                (Some(name), _) => Err(format!("there is no MCP server {name:?} in this session")),
+                (None, _) => Err("mcp_reconnect needs `serverName`".to_owned()),
+            },
             "get_session_cost" => Ok(json!({
                 "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
             })),

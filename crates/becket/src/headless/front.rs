@@ -12,11 +12,13 @@ use super::{GRACE, Signals, note, until, written};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
-use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
-use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest};
+use becket_print::{ExitStatus, InputLine, McpFacts, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// A question that was sent to the program.
@@ -64,7 +66,11 @@ pub(super) struct Front {
     pub(super) cwd: PathBuf,
     pub(super) settings: Value,
     pub(super) rules: Value,
-    pub(super) mcp_servers: Vec<Value>,
+    pub(super) mcp: Option<Arc<becket_mcp::Hub>>,
+    /// Ends when the MCP servers in the program's process have started, so that the first request has their tools.
+    pub(super) starting: Option<BoxFuture<'static, ()>>,
+    /// Prompts that wait for that.
+    pub(super) held: VecDeque<PromptInput>,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
     pub(super) printer: Printer,
@@ -92,6 +98,7 @@ impl Front {
                 request = next_request(self.requests.as_mut()) => self.host_request(request),
                 // Lines that a program sends early are handled once the agent is ready.
                 line = next_line(&mut self.early, self.lines.as_mut()), if self.introduced => self.line(line).await,
+                () = started(self.starting.as_mut()) => self.prompt_held().await,
                 status = signals.next() => {
                     if self.interrupted || status == ExitStatus::Terminated {
                         return Some(Ok(status));
@@ -146,6 +153,11 @@ impl Front {
             _ => {}
         }
         self.rewind_saw(event).await?;
+        // `system/init` opens the turn and names the servers as they are now.
+        if let (Event::UserMessage { .. }, Some(hub)) = (event, &self.mcp) {
+            let tools = hub.statuses().into_iter().flat_map(|server| server.tools).collect();
+            self.printer.set_mcp(McpFacts { servers: crate::mcp::statuses(hub), tools });
+        }
         match written(self.printer.event(event))? {
             Reaction::Nothing => {}
             Reaction::Send(command) => self.command(command).await,
@@ -216,7 +228,11 @@ impl Front {
                         Err(why) => note(&why),
                     }
                 }
-                self.command(Command::Prompt(input)).await;
+                if self.starting.is_some() {
+                    self.held.push_back(input);
+                } else {
+                    self.command(Command::Prompt(input)).await;
+                }
             }
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
@@ -234,6 +250,18 @@ impl Front {
             }
             Ok(InputLine::Response { request_id, outcome }) => self.response(&request_id, outcome).await?,
             Err(error) => written(self.printer.input_error(&error))?,
+        }
+        Ok(())
+    }
+
+    /// Sends the prompts that waited for MCP servers.
+    async fn prompt_held(&mut self) -> Result<(), Failure> {
+        self.starting = None;
+        for input in std::mem::take(&mut self.held) {
+            self.command(Command::Prompt(input)).await;
+        }
+        if self.ended {
+            self.end_input_when_idle().await;
         }
         Ok(())
     }
@@ -259,6 +287,9 @@ impl Front {
     /// Closes the agent's input when nothing is pending. Without a schema, that is possible at once. With one, the end
     /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
+        if !self.held.is_empty() {
+            return;
+        }
         let pending = self.in_turn || !self.waiting.is_empty();
         if !(pending && self.printer.may_ask()) {
             self.end_input().await;
@@ -380,6 +411,13 @@ async fn next_line(early: &mut VecDeque<Read>, lines: Option<&mut Lines>) -> Opt
     }
     match lines {
         Some(lines) => lines.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn started(starting: Option<&mut BoxFuture<'static, ()>>) {
+    match starting {
+        Some(starting) => starting.await,
         None => std::future::pending().await,
     }
 }

@@ -6,8 +6,11 @@
 //! Invariant: no request waits for ever. When the program closes its side, every open request fails, and so does each
 //! later one.
 
-use serde_json::Value;
+use becket_mcp::{Channel, HostServers};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Sends requests to the program.
@@ -39,6 +42,31 @@ impl HostLink {
         let (reply, answer) = oneshot::channel();
         self.0.send(HostRequest { body, reply }).map_err(|_| GONE.to_owned())?;
         answer.await.unwrap_or_else(|_| Err(GONE.to_owned()))
+    }
+}
+
+/// Returns the MCP servers that live in the program, reached through `link`.
+pub(super) fn servers(link: &HostLink) -> HostServers {
+    let link = link.clone();
+    HostServers::new(move |name| Arc::new(ProgramServer { link: link.clone(), name: name.to_owned() }))
+}
+
+/// An MCP server in the program's process.
+struct ProgramServer {
+    link: HostLink,
+    name: String,
+}
+
+impl Channel for ProgramServer {
+    fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
+        let link = self.link.clone();
+        // A notification is confirmed as well, and its confirmation is no message of the server.
+        let is_request = message.get("method").is_some() && message.get("id").is_some();
+        let body = json!({ "subtype": "mcp_message", "server_name": self.name, "message": message });
+        Box::pin(async move {
+            let mut answer = link.request(body).await?;
+            Ok(is_request.then(|| answer["mcp_response"].take()))
+        })
     }
 }
 
@@ -97,7 +125,6 @@ impl OpenRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[tokio::test]
     async fn every_request_ends() {

@@ -21,10 +21,6 @@ pub(super) struct Initialize {
     pub(super) refused: Option<String>,
 }
 
-/// Unsupported fields, with the reason.
-const NOT_CARRIED_OUT: [(&str, &str); 1] =
-    [("sdkMcpServers", "tools of the host's process cannot be called")];
-
 /// Applies the request to the run. Warnings are added to `notes`.
 pub(super) fn apply(
     request_id: String,
@@ -33,7 +29,7 @@ pub(super) fn apply(
     notes: &mut Vec<String>,
 ) -> Initialize {
     let (hooks, wrong) = callbacks(body, notes);
-    let refused = not_carried_out(body).or(wrong).or_else(|| set(body, run, notes).err());
+    let refused = wrong.or_else(|| set(body, run, notes).err());
     Initialize { request_id, hooks, refused }
 }
 
@@ -99,6 +95,11 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
     if let Some(skills) = body.get("skills").and_then(Value::as_array) {
         run.only_skills = Some(skills.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     }
+    if let Some(servers) = body.get("sdkMcpServers").and_then(Value::as_array)
+        && let Some(host) = &mut run.host_servers
+    {
+        host.names = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
     if let Some(title) = text("title") {
         run.title = Some(title);
     }
@@ -113,23 +114,6 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
         Value::Array(parts) => Ok(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")),
         _ => Err("initialize: systemPrompt must be a text or a list of texts".to_owned()),
     }
-}
-
-/// Returns the reason if a request cannot be accepted.
-fn not_carried_out(request: &Value) -> Option<String> {
-    let is_set = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Bool(true) | Value::Number(_) => true,
-    };
-    let given: Vec<String> = NOT_CARRIED_OUT
-        .iter()
-        .filter(|(field, _)| request.get(field).is_some_and(is_set))
-        .map(|(field, instead)| format!("`{field}` ({instead})"))
-        .collect();
-    (!given.is_empty()).then(|| format!("initialize: becket does not carry out {}", given.join(", ")))
 }
 
 /// Returns the answer to `initialize`.
@@ -159,21 +143,6 @@ pub(super) fn answer(assembled: &Assembled) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_carried_out_is_refused() {
-        for (fields, named) in [
-            (json!({ "hooks": null, "agents": {} }), None),
-            (json!({ "hooks": {}, "sdkMcpServers": [] }), None),
-            (json!({ "sdkMcpServers": ["mine"] }), Some("sdkMcpServers")),
-        ] {
-            let why = not_carried_out(&fields);
-            assert_eq!(why.is_some(), named.is_some(), "{fields}");
-            if let (Some(why), Some(field)) = (why, named) {
-                assert!(why.contains(&format!("`{field}`")), "{why}");
-            }
-        }
-    }
 
     #[test]
     fn callbacks_become_hooks() {

@@ -22,6 +22,32 @@ pub trait Channel: Send + Sync {
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 }
 
+/// The servers in the process of the program that drives becket.
+#[derive(Clone)]
+pub struct HostServers {
+    /// Servers that the program named itself, beside those of a configuration.
+    pub names: Vec<String>,
+    channel: Arc<dyn Fn(&str) -> Arc<dyn Channel> + Send + Sync>,
+}
+
+impl HostServers {
+    /// `channel` gives the channel to the server of a name.
+    pub fn new(channel: impl Fn(&str) -> Arc<dyn Channel> + Send + Sync + 'static) -> Self {
+        Self { names: Vec::new(), channel: Arc::new(channel) }
+    }
+
+    /// Returns the channel to a server, whether the program has such a server or not.
+    pub fn channel(&self, name: &str) -> Arc<dyn Channel> {
+        (self.channel)(name)
+    }
+}
+
+impl std::fmt::Debug for HostServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostServers").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct HostTransport {
     channel: Arc<dyn Channel>,
     answers: mpsc::UnboundedSender<Value>,

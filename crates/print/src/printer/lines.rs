@@ -9,13 +9,21 @@ use std::path::PathBuf;
 /// The protocol that the lines follow. Clients of 2.0.0 and newer read them; the SDKs warn about older ones.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.282";
 
+/// The MCP servers of a session.
+#[derive(Clone, Debug, Default)]
+pub struct McpFacts {
+    /// `{name, status}` of each server, at least.
+    pub servers: Vec<Value>,
+    /// Names of their tools, as the model calls them.
+    pub tools: Vec<String>,
+}
+
 /// Facts about the session for `system/init` that no event carries.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
     pub agents: Vec<String>,
     pub slash_commands: Vec<String>,
-    /// `{name, status}` of each server.
-    pub mcp_servers: Vec<Value>,
+    pub mcp: McpFacts,
     pub effort: Option<String>,
     /// The folder of this session, beside which those of its subagents are; `None` if it is not kept.
     pub folder: Option<PathBuf>,
@@ -46,15 +54,21 @@ impl Printer {
             return Value::Null;
         };
         let facts = &self.options.facts;
-        let tools: Vec<_> = tools.iter().map(|tool| sdk_names::sdk_name(tool)).collect();
+        let own = tools.iter().filter(|tool| !facts.mcp.tools.contains(tool));
+        let tools: Vec<_> = own.chain(&facts.mcp.tools).map(|tool| sdk_names::sdk_name(tool)).collect();
         json!({
             "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd,
-            "tools": tools, "mcp_servers": facts.mcp_servers, "model": shapes::model(model),
+            "tools": tools, "mcp_servers": facts.mcp.servers, "model": shapes::model(model),
             "permissionMode": permission_mode, "slash_commands": facts.slash_commands, "agents": facts.agents,
             "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
             "becket_version": self.options.version, "capabilities": ["interrupt_receipt_v1"],
         })
+    }
+
+    /// Replaces the MCP servers of the next `system/init` line.
+    pub fn set_mcp(&mut self, mcp: McpFacts) {
+        self.options.facts.mcp = mcp;
     }
 
     /// The model of the session as it is named on the wire.
