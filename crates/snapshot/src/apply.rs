@@ -7,16 +7,19 @@
 //! see that it changed.
 
 use crate::Store;
-use crate::keep::{Caps, Keeper, Pack, Packs, content};
+use crate::keep::{Caps, Keeper, Pack, Packs, Refused, content};
 use crate::plan::{Action, Plan, PlannedPath, left_alone};
 use crate::sys::{self, Kind, Place};
 use becket_types::{
-    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileState, PathChange, SkippedPath,
-    hex,
+    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState, PathChange,
+    SkippedPath, hex,
 };
 use sha2::{Digest as _, Sha256};
 use std::io;
 use std::path::Path;
+
+/// The permission bit that lets the owner of a file read it.
+const OWNER_READS: u32 = 0o400;
 
 /// The result of carrying out a plan.
 #[derive(Debug)]
@@ -32,16 +35,17 @@ pub struct Applied {
 pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot {
     let caps = Caps { file: u64::MAX, session: u64::MAX, total: u64::MAX };
     let (mut keeper, mut pack, mut skipped) = (Keeper::default(), Pack::default(), Vec::new());
+    let mut opened = Opened::default();
     for planned in &mut plan.paths {
         if !matches!(planned.action, Action::Restore | Action::Delete) {
             continue;
         }
         if let Some(FileNode::File(file)) = &mut planned.now
-            && keeper.keep(&planned.path, file, &mut pack, &caps, store).is_err()
+            && let Err(why) = opened
+                .keep(&planned.path, file, |file| keeper.keep(&planned.path, file, &mut pack, &caps, store))
         {
-            let why = "it changed while it was read";
-            planned.action = Action::Conflict(why.to_owned());
-            skipped.push(SkippedPath { path: FilePath(planned.path.clone()), reason: why.to_owned() });
+            planned.action = Action::Conflict(why.clone());
+            skipped.push(SkippedPath { path: FilePath(planned.path.clone()), reason: why });
         }
     }
     keeper.close(&mut pack, store);
@@ -60,6 +64,46 @@ pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot 
         files.clear();
     }
     FileSnapshot { call_id: id.clone(), files, manifest, skipped, ignored: false, git: false }
+}
+
+/// Files whose owner had taken away the right to read them, as `chmod 000` does, and that were made readable to be kept: their
+/// present stamps, by their earlier ones. Several names of one file share a stamp.
+#[derive(Default)]
+struct Opened(Vec<(FileStamp, FileStamp)>);
+
+impl Opened {
+    /// Keeps a file with `keep`. If it may not be read, its owner gets the right first, until the plan replaces or deletes it; the
+    /// record keeps the mode that the file had.
+    ///
+    /// # Errors
+    /// The reason in words for people; the file then has its mode again.
+    fn keep(
+        &mut self,
+        path: &Path,
+        file: &mut FileContent,
+        mut keep: impl FnMut(&mut FileContent) -> Result<(), Refused>,
+    ) -> Result<(), String> {
+        let changed = |_| "it changed while it was read".to_owned();
+        if let Some((_, now)) = self.0.iter().find(|(before, _)| Some(*before) == file.stamp) {
+            file.stamp = Some(*now);
+        }
+        match keep(file) {
+            Err(Refused::Unreadable) => {}
+            done => return done.map_err(changed),
+        }
+        let denied = |error: io::Error| format!("it cannot be read, nor its mode be changed: {error}");
+        let Some(before) = file.stamp else { return Err(changed(Refused::Unreadable)) };
+        let place = Place::open(path).map_err(denied)?;
+        let now = place.set_file_mode(file.mode | OWNER_READS, before).map_err(denied)?;
+        file.stamp = Some(now);
+        let kept = keep(file);
+        match kept {
+            Ok(()) => self.0.push((before, now)),
+            // A failure to set the mode again has no better report than that of the failure to read.
+            Err(_) => _ = place.set_file_mode(file.mode, now),
+        }
+        kept.map_err(changed)
+    }
 }
 
 /// Carries out the plan as far as possible. A path that fails is reported in [`Applied::failed`]; the others go on.
@@ -161,7 +205,9 @@ impl Run<'_> {
 fn holds(path: &Path, now: &FileContent) -> bool {
     match (&now.sha256, sys::read_file(path, now.size)) {
         (Some(id), Ok(Some((bytes, meta)))) => {
-            meta.mode == now.mode && hex(&Sha256::digest(bytes)) == id.as_str()
+            // The owner may have got the right to read it, so that it could be kept.
+            (meta.mode == now.mode || meta.mode == now.mode | OWNER_READS)
+                && hex(&Sha256::digest(bytes)) == id.as_str()
         }
         _ => false,
     }

@@ -13,6 +13,7 @@ use becket_types::{BlobId, ChangeCause, FileContent, FileNode, FilePath, Skipped
 use sha2::{Digest as _, Sha256};
 use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -200,7 +201,9 @@ fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
             file.sha256 = Some(BlobId(hex(&Sha256::digest(&bytes))));
             Ok((Some(node), Some(bytes)))
         }
+        // Its owner may have taken the right to read it away. The metadata alone then say if it is as it was left.
         Ok(None) => Ok((Some(node), None)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok((Some(node), None)),
         Err(error) => Err(format!("it cannot be read: {error}")),
     }
 }

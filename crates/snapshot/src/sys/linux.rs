@@ -2,10 +2,13 @@
 
 use super::Attributes;
 use becket_types::hex;
-use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr};
-use std::ffi::CStr;
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, XattrFlags, chmodat, fgetxattr, flistxattr, fsetxattr, fstat,
+    openat,
+};
+use std::ffi::{CStr, OsStr};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Limit on the attributes of one file in a record, in bytes.
@@ -64,6 +67,18 @@ pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
             let _ = fsetxattr(file, name.as_str(), &bytes, XattrFlags::empty());
         }
     }
+}
+
+/// Sets the permission bits of the file with this inode number, also if it may not be read. Linux changes no mode by name without
+/// following a link, so the file is opened as a mere place, and changed through that.
+pub(super) fn set_mode(dir: BorrowedFd<'_>, name: &OsStr, inode: u64, mode: u32) -> io::Result<()> {
+    let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if fstat(&file)?.st_ino != inode {
+        return Err(io::Error::other("it changed in this moment"));
+    }
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    chmodat(CWD, opened, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    Ok(())
 }
 
 /// Opens a directory below `root`; `None` if the kernel or a sandbox does not support the system call.

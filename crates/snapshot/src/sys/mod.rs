@@ -205,6 +205,24 @@ impl Place {
         Ok(())
     }
 
+    /// Sets the permission bits of the regular file at this place, which must still have this stamp. Returns its new stamp.
+    pub(crate) fn set_file_mode(&self, mode: u32, stamp: FileStamp) -> io::Result<FileStamp> {
+        let meta = self.meta()?;
+        if meta.kind != Kind::File || meta.stamp != stamp {
+            return Err(io::Error::other("it changed in this moment"));
+        }
+        #[cfg(target_os = "linux")]
+        linux::set_mode(self.dir.as_fd(), &self.name, stamp.2, mode)?;
+        #[cfg(not(target_os = "linux"))]
+        rustix::fs::chmodat(
+            &self.dir,
+            &self.name,
+            Mode::from_raw_mode(mode as RawMode),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+        Ok(self.meta()?.stamp)
+    }
+
     pub(crate) fn remove(&self, kind: Kind) -> io::Result<()> {
         let flags = if kind == Kind::Dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&self.dir, &self.name, flags)?;
