@@ -80,9 +80,9 @@ pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String
     let _ = fs::remove_file(&log);
     assert!(!text.is_empty(), "strace wrote nothing for {command}");
     let lines = whole_lines(&text);
-    let searchers = searchers(&lines);
+    let (searchers, threads) = (searchers(&lines), threads(&lines));
     let mut harmful = lines.iter().filter(|line| is_harm(&world.0, line));
-    harmful.find(|line| !is_expected(command, line, &searchers)).cloned()
+    harmful.find(|line| !is_expected(command, line, &searchers, &threads)).cloned()
 }
 
 /// Calls that another one interrupts in the log stand there in two pieces.
@@ -104,29 +104,69 @@ fn whole_lines(text: &str) -> Vec<String> {
     out
 }
 
-/// Processes that run git or ripgrep, and their threads.
+/// Threads, each with the first thread of its process. A first thread is not in it.
+fn threads(lines: &[String]) -> BTreeMap<String, String> {
+    let mut parents: BTreeMap<&str, &str> = BTreeMap::new();
+    for (pid, call) in lines.iter().filter_map(|line| line.split_once(' ')) {
+        let call = call.trim_start();
+        let thread = call.starts_with("clone") && call.contains("CLONE_THREAD");
+        if let Some((_, child)) = call.rsplit_once(" = ").filter(|_| thread) {
+            parents.insert(child.trim(), pid);
+        }
+    }
+    let mut out = BTreeMap::new();
+    for thread in parents.keys() {
+        let mut first = *thread;
+        // Numbers may be given out again, so the way up must have an end.
+        for _ in 0..parents.len() {
+            first = parents.get(first).copied().unwrap_or(first);
+        }
+        out.insert((*thread).to_owned(), first.to_owned());
+    }
+    out
+}
+
+/// Processes that run git or ripgrep and whose words, as the kernel got them, name no secret.
 fn searchers(lines: &[String]) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (pid, call) in lines.iter().filter_map(|line| line.split_once(' ')) {
-        let call = call.trim_start();
-        let runs = call.starts_with("execve(\"/") && (call.contains("/git") || call.contains("/rg\""));
-        if runs {
-            out.insert(pid.to_owned());
+        let Some(rest) = call.trim_start().strip_prefix("execve(\"/") else { continue };
+        if !rest.ends_with(" = 0") {
+            continue;
         }
-        let thread = call.starts_with("clone") && call.contains("CLONE_THREAD") && out.contains(pid);
-        if let Some((_, child)) = call.rsplit_once(" = ").filter(|_| thread) {
-            out.insert(child.trim().to_owned());
+        let (program, words) = rest.split_once("\", [").unwrap_or((rest, "..."));
+        let words = words.split_once("], ").map_or("...", |(words, _)| words);
+        // strace leaves out words of a long list, and what it leaves out may name a secret.
+        let names = words.contains("...") || SECRETS.iter().any(|name| words.contains(&name[2..]));
+        if !names && (program.contains("/git") || program.ends_with("/rg")) {
+            out.insert(pid.to_owned());
+        } else {
+            out.remove(pid);
         }
     }
     out
 }
 
-/// Known, and left to confinement: git and ripgrep read the files that they compare or search, secrets too; and the shell lists a folder
-/// outside where a pattern stands in the output of a command or in a variable.
-fn is_expected(command: &str, line: &str, searchers: &BTreeSet<String>) -> bool {
-    let searched = line.split_once(' ').is_some_and(|(pid, _)| searchers.contains(pid));
+/// Known, and left to confinement: git and ripgrep read the files that they compare or search, secrets too, where the command does not
+/// name them; and the shell lists a folder outside where a pattern stands in the output of a command or in a variable.
+/// A program of Go wakes its own threads with a signal.
+fn is_expected(
+    command: &str,
+    line: &str,
+    searchers: &BTreeSet<String>,
+    threads: &BTreeMap<String, String>,
+) -> bool {
+    let Some((pid, call)) = line.split_once(' ') else { return false };
+    let process = threads.get(pid).map_or(pid, String::as_str);
+    let wakes = call
+        .trim_start()
+        .strip_prefix("tgkill(")
+        .and_then(|rest| rest.split_once(", "))
+        .is_some_and(|(whose, rest)| whose == process && rest.contains(", SIGURG)"));
+    let searched = searchers.contains(process);
     let expands = ["$(", "`", "$x", "${x"].iter().any(|mark| command.contains(mark));
-    (searched && SECRETS.iter().any(|name| line.ends_with(&format!("/{name}>"))))
+    wakes
+        || (searched && SECRETS.iter().any(|name| line.ends_with(&format!("/{name}>"))))
         || (expands && line.contains("O_DIRECTORY"))
 }
 
@@ -154,8 +194,6 @@ fn is_harm(root: &Path, line: &str) -> bool {
             let searched = !rest.starts_with("AT_FDCWD");
             (writes && !device) || (within(opened) && !may_read(root, opened, searched))
         }
-        // A program of Go wakes its own threads with it.
-        "tgkill" if rest.contains("SIGURG") => false,
         _ if REACHES.contains(&name) => !rest.contains("AF_UNIX") && !rest.contains("AF_NETLINK"),
         _ => CHANGES
             .iter()
@@ -201,5 +239,38 @@ fn lines_of_a_trace() {
         r#"12 readlink("/t/w/d", "x", 10) = 1"#,
     ] {
         assert!(!is_harm(root, line), "{line}");
+    }
+}
+
+#[test]
+fn only_searches_that_name_no_secret_and_signals_within_a_process_are_expected() {
+    let lines: Vec<String> = [
+        r#"10 execve("/usr/bin/rg", ["rg", "-"], 0x5650 /* 5 vars */) = 0"#,
+        "10 clone3({flags=CLONE_VM|CLONE_THREAD, exit_signal=0} => {parent_tid=[11]}, 88) = 11",
+        "12 clone3({flags=CLONE_VM|CLONE_THREAD, exit_signal=0} => {parent_tid=[13]}, 88) = 13",
+        "11 clone3({flags=CLONE_VM|CLONE_THREAD, exit_signal=0} => {parent_tid=[12]}, 88) = 12",
+        r#"20 execve("/usr/bin/rg", ["rg", "x", "server.pem"], 0x5650 /* 5 vars */) = 0"#,
+        r#"30 execve("/usr/bin/cat", ["cat", "x"], 0x5650 /* 5 vars */) = 0"#,
+        r#"40 execve("/usr/bin/rg", ["rg", "x", ...], 0x5650 /* 5 vars */) = 0"#,
+        r#"50 execve("/bin/git", ["git", "x"], 0x5650 /* 5 vars */) = -1 ENOENT (No such file or directory)"#,
+    ]
+    .map(String::from)
+    .to_vec();
+    let (searchers, threads) = (searchers(&lines), threads(&lines));
+    for (pid, expected) in [(10, true), (13, true), (20, false), (30, false), (40, false), (50, false)] {
+        let line = format!(r#"{pid} openat(AT_FDCWD</t/w>, "server.pem", O_RDONLY) = 3</t/w/server.pem>"#);
+        assert!(is_harm(Path::new("/t"), &line));
+        assert_eq!(is_expected("rg -", &line, &searchers, &threads), expected, "{line}");
+    }
+    for (line, expected) in [
+        ("10 tgkill(10, 12, SIGURG) = 0", true),
+        ("13 tgkill(10, 11, SIGURG) = 0", true),
+        ("30 tgkill(30, 30, SIGURG) = 0", true),
+        ("30 tgkill(10, 11, SIGURG) = 0", false),
+        ("13 tgkill(10, 11, SIGTERM) = 0", false),
+        ("13 kill(10, SIGURG) = 0", false),
+    ] {
+        assert!(is_harm(Path::new("/t"), line), "{line}");
+        assert_eq!(is_expected("rg -", line, &searchers, &threads), expected, "{line}");
     }
 }
