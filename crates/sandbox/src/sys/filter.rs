@@ -43,11 +43,13 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    QUOTACTL_FD,
     libc::SYS_syslog,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
@@ -56,6 +58,17 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
 ];
+
+/// Access to the machine's ports, which only x86 has; root could write to devices with it.
+#[cfg(target_arch = "x86_64")]
+const PORTS: &[i64] = &[libc::SYS_iopl, libc::SYS_ioperm];
+#[cfg(not(target_arch = "x86_64"))]
+const PORTS: &[i64] = &[];
+
+#[cfg(target_arch = "x86_64")]
+const KEXEC_FILE_LOAD: i64 = 320;
+#[cfg(not(target_arch = "x86_64"))]
+const KEXEC_FILE_LOAD: i64 = 294;
 
 /// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and what only reads needs none.
 const METADATA: &[i64] = &[
@@ -91,6 +104,7 @@ const OLD_METADATA: &[i64] = &[];
 
 // Numbers that are the same on every architecture.
 const FCHMODAT2: i64 = 452;
+const QUOTACTL_FD: i64 = 443;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
@@ -157,7 +171,7 @@ fn not_implemented() -> BpfProgram {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
-    let mut out: Rules = FORBIDDEN.iter().map(|number| (*number, Vec::new())).collect();
+    let mut out: Rules = FORBIDDEN.iter().chain(PORTS).map(|number| (*number, Vec::new())).collect();
     if policy.level == SandboxLevel::ReadOnly {
         out.extend(METADATA.iter().chain(OLD_METADATA).map(|number| (*number, Vec::new())));
     }
@@ -182,6 +196,12 @@ fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
         .map(|request| SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, u64::from(*request))?]))
         .collect::<Result<Vec<_>, _>>()?;
     out.insert(libc::SYS_ioctl, requests);
+    // New limits for another process: with none on its processor time left, it would end. A process names itself as 0.
+    let other = SeccompRule::new(vec![
+        is(0, SeccompCmpOp::Ne, 0)?,
+        SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
+    ])?;
+    out.insert(libc::SYS_prlimit64, vec![other]);
     let family = |op: SeccompCmpOp, family: i32| is(0, op, u64::from(family.cast_unsigned()));
     match policy.network {
         // A pair of connected sockets reaches nobody else, and many programs use one.

@@ -132,6 +132,15 @@ impl Ground {
         }
     }
 
+    /// True if the backend keeps signals from processes outside: a namespace of processes does, and Landlock since version 6.
+    pub(crate) fn bounds_signals(&self, level: SandboxLevel) -> bool {
+        match self.sandbox.backend(level) {
+            Backend::Bubblewrap { .. } => true,
+            Backend::Landlock { abi } => *abi >= 6,
+            Backend::None { .. } => false,
+        }
+    }
+
     /// Runs a script of bash in the workspace.
     pub(crate) fn run(&self, level: SandboxLevel, script: &str) -> Output {
         let confined = self.sandbox.confine(level, None).unwrap();
@@ -189,6 +198,15 @@ impl Ground {
             || self.v6.as_ref().is_some_and(|v6| v6.accept().is_ok())
             || self.udp.recv(&mut bytes).is_ok()
             || self.unix.accept().is_ok()
+    }
+
+    /// Like [`Ground::victim_lives`], after a signal that was certainly sent has had time to arrive.
+    pub(crate) fn victim_lives_on(&mut self) -> bool {
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(300);
+        while std::time::Instant::now() < until && self.victim_lives() {
+            std::thread::yield_now();
+        }
+        self.victim_lives()
     }
 
     pub(crate) fn victim_lives(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! The helper as a program of its own, for the tests: they confine commands with it as becket does with itself.
 //!
 //! `without LIST PROGRAM ARGUMENTS…` runs a program as on a machine that lacks something: `landlock`, `namespaces` (of users),
-//! or `root` (the program runs as another user).
+//! `signals` (none can be sent), or `root` (the program runs as another user).
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,6 +37,16 @@ mod lacking {
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
+    /// Calls that send a signal.
+    const SIGNALS: &[i64] = &[
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_tgkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_send_signal,
+    ];
+
     /// The user and group `nobody`.
     const NOBODY: u32 = 65_534;
 
@@ -48,6 +58,7 @@ mod lacking {
         for lacking in list.split(',') {
             let result = match lacking {
                 "landlock" => fail(&[libc::SYS_landlock_create_ruleset], Vec::new(), libc::ENOSYS),
+                "signals" => fail(SIGNALS, Vec::new(), libc::EPERM),
                 "namespaces" => fail(&[libc::SYS_clone3], Vec::new(), libc::ENOSYS).and_then(|()| {
                     let user = libc::CLONE_NEWUSER as u64;
                     let condition =

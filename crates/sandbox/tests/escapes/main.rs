@@ -9,4 +9,5 @@ mod limits;
 mod machines;
 mod network;
 mod programs;
+mod races;
 mod unjudged;
