@@ -261,9 +261,18 @@ pub(crate) async fn start(
         let servers = configs.iter().filter(|config| matches!(config.reach, Reach::Host));
         settings.channels = servers.map(|config| (config.name.clone(), host.channel(&config.name))).collect();
     }
-    settings.elicitation = match run.mcp.mcp_elicitation {
-        Some(ElicitationArg::Defaults) => Elicitation::Defaults,
-        Some(ElicitationArg::Cancel | ElicitationArg::Ask) | None => Elicitation::Cancel,
+    settings.elicitation = match (run.mcp.mcp_elicitation, &run.host_servers) {
+        (Some(ElicitationArg::Defaults), _) => Elicitation::Defaults,
+        (Some(ElicitationArg::Ask) | None, Some(host)) => Elicitation::Ask(Arc::clone(&host.ask)),
+        (Some(ElicitationArg::Ask), None) => {
+            notes.push(
+                "--mcp-elicitation=ask: no program drives this run, so questions of MCP servers are cancelled; \
+                 --mcp-elicitation=defaults answers them with their defaults"
+                    .to_owned(),
+            );
+            Elicitation::Cancel
+        }
+        (Some(ElicitationArg::Cancel) | None, _) => Elicitation::Cancel,
     };
     // A tenth of the context window.
     settings.most_definitions = (window / 10 * BYTES_PER_TOKEN) as usize;

@@ -8,7 +8,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 const packages = process.env.BECKET_PEERS ?? process.cwd();
 const require = createRequire(path.join(packages, "package.json"));
@@ -151,6 +151,21 @@ const scenarios = {
     assert.ok(init.tools.includes("mcp__calc__add"), init.tools);
     assert.deepEqual(init.mcp_servers.map((one) => [one.name, one.status]), [["calc", "connected"]]);
     assert.ok(JSON.stringify(messages).includes("sum: 42"));
+  },
+  async questions_of_a_server_reach_the_program(place) {
+    const fixture = fileURLToPath(new URL("../../fixtures/mcp_server.py", import.meta.url));
+    const asked = [];
+    const options = place.options(place.model(call("mcp__fix__ask", {}), "done"), {
+      mcpServers: { fix: { command: "python3", args: [fixture, "plain"] } },
+      allowedTools: ["mcp__fix__ask"],
+      onElicitation: async (question) => {
+        asked.push([question.serverName, question.message, question.mode, Object.keys(question.requestedSchema.properties)]);
+        return { action: "accept", content: { name: "Grace" } };
+      },
+    });
+    const messages = await collect(input("ask me"), options);
+    assert.deepEqual(asked, [["fix", "Your name?", "form", ["name"]]]);
+    assert.ok(JSON.stringify(messages).includes("Grace"), JSON.stringify(messages));
   },
   async requests_about_the_session_are_answered(place) {
     let release;

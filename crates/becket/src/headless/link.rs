@@ -6,9 +6,10 @@
 //! Invariant: no request waits for ever. When the program closes its side, every open request fails, and so does each
 //! later one.
 
+use becket_mcp::elicitation::{Answer, Ask, Form, Question, misfit};
 use becket_mcp::{Channel, HostServers};
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -48,7 +49,51 @@ impl HostLink {
 /// Returns the MCP servers that live in the program, reached through `link`.
 pub(super) fn servers(link: &HostLink) -> HostServers {
     let link = link.clone();
-    HostServers::new(move |name| Arc::new(ProgramServer { link: link.clone(), name: name.to_owned() }))
+    let ask = Arc::new(AskProgram(link.clone()));
+    HostServers::new(move |name| Arc::new(ProgramServer { link: link.clone(), name: name.to_owned() }), ask)
+}
+
+/// Passes a question of an MCP server to the program.
+struct AskProgram(HostLink);
+
+impl Ask for AskProgram {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
+        let link = self.0.clone();
+        let mut body = json!({
+            "subtype": "elicitation", "mcp_server_name": question.server, "message": question.message,
+        });
+        match &question.form {
+            Form::Fields(schema) => {
+                (body["mode"], body["requested_schema"]) = (json!("form"), schema.clone())
+            }
+            Form::Url(url) => (body["mode"], body["url"]) = (json!("url"), json!(url)),
+        }
+        Box::pin(async move { answer(&question, link.request(body).await) })
+    }
+}
+
+/// Returns the program's answer to a question. A program that cannot be asked cancels it, and so does an answer that
+/// does not fit the form.
+fn answer(question: &Question, given: Result<Value, String>) -> Answer {
+    let Ok(given) = given else { return Answer::Cancel };
+    match (given["action"].as_str(), &question.form) {
+        (Some("accept"), Form::Url(_)) => Answer::Accept(Map::new()),
+        (Some("accept"), Form::Fields(schema)) => {
+            let content = given["content"].as_object().cloned().unwrap_or_default();
+            match misfit(schema, &content) {
+                None => Answer::Accept(content),
+                Some(why) => {
+                    super::note(&format!(
+                        "the answer to a question of the MCP server {} is not used: {why}",
+                        question.server
+                    ));
+                    Answer::Cancel
+                }
+            }
+        }
+        (Some("decline"), _) => Answer::Decline,
+        _ => Answer::Cancel,
+    }
 }
 
 /// An MCP server in the program's process.
@@ -125,6 +170,25 @@ impl OpenRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_of_the_program_fits_the_form_or_cancels() {
+        let schema = json!({ "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+        let form = |form: Form| Question { server: "s".into(), message: "?".into(), form };
+        let (fields, url) = (form(Form::Fields(schema)), form(Form::Url("https://x".into())));
+        let content = json!({ "n": 3 }).as_object().unwrap().clone();
+        for (question, given, wanted) in [
+            (&fields, Ok(json!({ "action": "accept", "content": { "n": 3 } })), Answer::Accept(content)),
+            (&fields, Ok(json!({ "action": "accept", "content": { "n": "3" } })), Answer::Cancel),
+            (&fields, Ok(json!({ "action": "accept" })), Answer::Cancel),
+            (&fields, Ok(json!({ "action": "decline" })), Answer::Decline),
+            (&fields, Ok(json!({})), Answer::Cancel),
+            (&fields, Err("gone".to_owned()), Answer::Cancel),
+            (&url, Ok(json!({ "action": "accept" })), Answer::Accept(Map::new())),
+        ] {
+            assert_eq!(answer(question, given.clone()), wanted, "{given:?}");
+        }
+    }
 
     #[tokio::test]
     async fn every_request_ends() {

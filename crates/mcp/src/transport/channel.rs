@@ -4,6 +4,7 @@
 //! or nothing for a notification.
 
 use super::message;
+use crate::elicitation::Ask;
 use futures::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -22,18 +23,23 @@ pub trait Channel: Send + Sync {
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 }
 
-/// The servers in the process of the program that drives becket.
+/// The program that drives becket, as MCP servers meet it: it has servers in its own process, and it can be asked.
 #[derive(Clone)]
 pub struct HostServers {
     /// Servers that the program named itself, beside those of a configuration.
     pub names: Vec<String>,
     channel: Arc<dyn Fn(&str) -> Arc<dyn Channel> + Send + Sync>,
+    /// Passes questions of servers to the program.
+    pub ask: Arc<dyn Ask>,
 }
 
 impl HostServers {
     /// `channel` gives the channel to the server of a name.
-    pub fn new(channel: impl Fn(&str) -> Arc<dyn Channel> + Send + Sync + 'static) -> Self {
-        Self { names: Vec::new(), channel: Arc::new(channel) }
+    pub fn new(
+        channel: impl Fn(&str) -> Arc<dyn Channel> + Send + Sync + 'static,
+        ask: Arc<dyn Ask>,
+    ) -> Self {
+        Self { names: Vec::new(), channel: Arc::new(channel), ask }
     }
 
     /// Returns the channel to a server, whether the program has such a server or not.
