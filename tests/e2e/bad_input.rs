@@ -12,6 +12,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         ("script.json", "{ not a script"),
         ("empty.json", "{\"steps\": []}"),
         ("schema.json", "{\"type\": \"strin\"}"),
+        (".becket/commands/asks.md", "Built: !`ls`\n"),
     ]);
     for (args, word) in [
         (&["--nope"][..], "--nope"),
@@ -74,6 +75,12 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "-"], "there is no prompt"),
         (&["-p", "--model", "openai/x", "--allowedTools", "Edit"], "put -- before the prompt"),
         (&["-p", "--model", "openai/x", "--resume=", "go"], "--resume needs a session"),
+        (&["-p", "--model", "openai/x", "--mcp-config", "{bad", "--", "go"], "--mcp-config is no JSON"),
+        (&["-p", "--model", "openai/x", "--mcp-config", "absent.json", "--", "go"], "absent.json"),
+        (&["-p", "--model", "openai/x", "/asks go"], "/asks is a command of this project that would run: ls"),
+        (&["exec", "-m", "x"], "becket exec \"task\", or pipe it in"),
+        (&["login", "groq", "sk-planted"], "run `becket login groq` and paste the key"),
+        (&["sandbox", "--nothing", "ls"], "becket sandbox has no option --nothing"),
         (
             &["-p", "--model", "openai/x", "--fork-session", "go"],
             "--fork-session needs --continue or --resume",

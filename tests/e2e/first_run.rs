@@ -1,6 +1,6 @@
 //! Tests the questions before the first session: which model, and whether the project is trusted.
 
-use crate::support::Bench;
+use crate::support::{Api, Bench, run};
 use crate::terminal::Terminal;
 use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::json;
@@ -54,6 +54,12 @@ fn the_address_of_a_server_is_taken() {
     terminal.shows("❯ 1 openai/qwen");
     terminal.press_until("\r", "Describe a task");
     terminal.send("go\r");
+    terminal.shows("Done.");
+    // The next session of the same process uses the choice too.
+    terminal.send("/fork\r");
+    terminal.shows("Forked. This copy is session");
+    terminal.send("again\r");
+    terminal.until("the request of the copy", |_| server.requests().len() == 2);
     terminal.shows("Done.");
     terminal.send("\x04");
     terminal.is_given_back();
@@ -137,4 +143,41 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.shows("touch ran.txt");
     assert!(server.requests()[1].text().contains("A SKILL OF THE PROJECT"));
     assert!(!bench.project.exists("ran.txt"));
+}
+
+#[test]
+fn a_server_that_wants_a_key_is_told_from_one_that_is_silent() {
+    let bench = Bench::new(&[]);
+    let refusal = Reply::json(401, &json!({"error": {"message": "no key"}}));
+    let server = MockServer::with(|_| Answer::text("Done.").into()).get("/v1/models", refusal);
+    let mut terminal = Terminal::start(becket(&bench));
+    terminal.shows("enter an address");
+    terminal.press_until("\x1b[B", "❯ 2 enter an address");
+    terminal.press_until("\r", "the address:");
+    terminal.send(&format!("{}\r", server.url()));
+    terminal.shows_words("/v1 answers, but wants a key");
+    terminal.press_until("\r", "the key:");
+    terminal.send("SECRET-of-my-own\r");
+    terminal.shows_words("answers, but refuses the key");
+    assert!(!terminal.bytes.windows(6).any(|w| w == b"SECRET"));
+    assert!(!bench.home.exists(".config/becket/credentials.toml"), "a refused key is not kept");
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_leaves_the_other_one_open() {
+    let (bench, server) = (Bench::new(&[]), server());
+    run(bench.print(Api::Chat, &server).args(["--name", "of another server", "go"])).expect(0);
+    let mut command = becket(&bench);
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.args(["--model", "anthropic/claude-sonnet-4-5"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    terminal.send("first words\r");
+    terminal.shows("Done.");
+    terminal.send("/resume of another server\r");
+    terminal.shows_words("The other session was not opened: There is no key for the OpenAI API.");
+    terminal.shows_words("this session ran with openai/test-model; --model continues it with another one.");
+    terminal.shows("first words");
+    terminal.send("\x04");
+    terminal.is_given_back();
 }

@@ -1,6 +1,7 @@
 //! `becket permissions`: decisions explained, rules listed, examples checked in CI.
 
 use crate::support::{Api, Bench, run};
+use crate::terminal::Terminal;
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -122,6 +123,42 @@ fn examples_of_rules_are_checked() {
     for file in ["odd.toml", "none.toml", "missing.toml"] {
         test(&[file]).expect(2);
     }
+}
+
+#[test]
+fn rules_without_effect_are_marked_and_errors_name_their_line() {
+    let bench = bench(&[]);
+    bench.home.write(
+        ".config/becket/config.toml",
+        "[permissions]\nallow = [\n  \"Bash(ls *)\",\n  \"Bash(git *\",\n  \"Bsh(ls)\",\n]\n",
+    );
+    let list = run(bench.command().args(["permissions", "list"])).expect(0).stdout;
+    let faults = list.lines().filter(|line| line.contains("no effect: ")).count();
+    assert!(faults == 2 && list.contains("did you mean Bash?"), "{list}");
+    let json = run(bench.command().args(["permissions", "list", "--json"])).expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let faults: Vec<bool> =
+        json["rules"].as_array().unwrap().iter().map(|rule| rule["fault"].is_string()).collect();
+    assert_eq!(faults, [false, true, true], "{json}");
+    for args in [&["permissions", "explain", "Bash(ls)"][..], &["-p", "--model", "openai/x", "go"]] {
+        let ran = run(bench.command().env("OPENAI_API_KEY", "sk-test").args(args)).expect(2);
+        assert!(ran.stderr.contains("config.toml, line 4: rule \"Bash(git *\""), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_call_that_is_asked_about_waits_for_an_answer() {
+    let bench = bench(&[]);
+    let server = MockServer::start([Answer::tool("c1", "bash", json!({ "command": "git push" }))]);
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color").env("ANTHROPIC_API_KEY", "sk-test");
+    command.env("ANTHROPIC_BASE_URL", server.url()).args(["--model", "anthropic/claude-sonnet-4-5"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    terminal.send("go\r");
+    terminal.shows("Allow");
+    let audit = run(bench.command().arg("audit")).expect(0).stdout;
+    assert!(audit.contains("bash: git push") && audit.contains("(waiting for an answer)"), "{audit}");
 }
 
 /// A session with a call that is allowed, and one that is denied by a rule.

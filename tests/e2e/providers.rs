@@ -196,3 +196,25 @@ fn keys_are_kept_shown_and_removed() {
     run_with(bench.command().arg("login"), b"sk-or-v1-0123456789abcdef").expect(0);
     assert_eq!(status(0)[0]["provider"], "openrouter");
 }
+
+#[test]
+fn a_refusal_says_which_key_was_sent() {
+    let bench = Bench::new(&[]);
+    let refusal = || becket_testkit::Reply::json(401, &json!({"error": {"message": "not you"}}));
+    let server = MockServer::with(move |_| refusal());
+    let ran = |variables: &[(&str, &str)]| {
+        let mut command = bench.command();
+        command.env("OPENAI_BASE_URL", format!("{}/v1", server.url())).envs(variables.iter().copied());
+        run(command.args(["-p", "--model", "openai/x", "go"])).expect(7).stderr
+    };
+    let said = ran(&[]);
+    assert!(said.contains("no key was sent") && said.contains("becket login openai"), "{said}");
+    let said = ran(&[("OPENAI_API_KEY", "sk-test-0123456789")]);
+    assert!(said.contains("The key is from OPENAI_API_KEY."), "{said}");
+    configured(&bench, "[providers.openai]\napi_key_env = \"MY_KEY\"\n");
+    let said = ran(&[("MY_KEY", "sk-test-0123456789")]);
+    assert!(said.contains("The key is from MY_KEY, which providers.openai.api_key_env names."), "{said}");
+    configured(&bench, "");
+    run_with(bench.command().args(["login", "openai"]), b"sk-test-0123456789abcdef").expect(0);
+    assert!(ran(&[]).contains("The key is from credentials.toml."));
+}

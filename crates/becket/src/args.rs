@@ -453,7 +453,7 @@ pub(crate) enum PermissionsWhat {
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
     /// Confinement: `read-only`, as for commands that run without a question, or `workspace`.
-    #[arg(long, value_enum, default_value_t = LevelArg::Workspace)]
+    #[arg(long, alias = "sandbox", value_enum, default_value_t = LevelArg::Workspace)]
     pub level: LevelArg,
     #[command(flatten)]
     pub config: ConfigArgs,
@@ -465,6 +465,7 @@ pub(crate) struct SandboxArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LevelArg {
     ReadOnly,
+    #[value(alias = "workspace-write")]
     Workspace,
 }
 

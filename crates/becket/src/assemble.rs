@@ -151,9 +151,8 @@ async fn assembled(
         let failure = models::usage(&e);
         match failure.hint.clone() {
             hint if run.settings.is_remembered("model") => failure.hint(format!(
-                "{}{}this session ran with {reference}; --model continues it with another one",
-                hint.as_deref().unwrap_or_default(),
-                if hint.is_some() { "; " } else { "" },
+                "{}this session ran with {reference}; --model continues it with another one",
+                hint.map(|hint| format!("{}; ", hint.trim_end_matches('.'))).unwrap_or_default(),
             )),
             _ => failure,
         }
@@ -226,7 +225,13 @@ async fn assembled(
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
-    let (session, resumed) = session(environment, run, existing, policy, becket_agent::scope(model.info()))?;
+    // The session is created last, so a run that is refused leaves none behind.
+    let mcp = crate::mcp::start(environment, run, &programs, model.info().window, &mut notes).await?;
+    let session = session(environment, run, existing, policy, becket_agent::scope(model.info()));
+    if let (Err(_), Some(mcp)) = (&session, &mcp) {
+        mcp.stop().await;
+    }
+    let (session, resumed) = session?;
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
@@ -234,7 +239,6 @@ async fn assembled(
     let waits =
         session.view().state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
     let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
-    let mcp = crate::mcp::start(environment, run, &programs, model.info().window, &mut notes).await?;
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
     let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
@@ -441,10 +445,7 @@ pub(crate) fn guard_in(
 ) -> Result<Guard, Failure> {
     let config = &settings.config;
     let lists = &config.permissions;
-    let wrong = |errors: Vec<becket_guard::RuleError>| {
-        let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::usage(text.join("; "))
-    };
+    let wrong = |errors: Vec<becket_guard::RuleError>| crate::cmd::permissions::unreadable(settings, &errors);
     let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
     let none: &[String] = &[];
     let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;

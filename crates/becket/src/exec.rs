@@ -47,6 +47,8 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     let mut settings = RunSettings::new(run, environment)?;
     settings.images = images;
     settings.driven = true;
+    // The flags of the run are not those that the user wrote.
+    settings.no_prompt = "becket exec \"task\", or pipe it in: echo \"task\" | becket exec";
     settings.format = if json { Format::Codex } else { Format::Text };
     let status = crate::runtime()?.block_on(crate::headless::run(environment, settings))?;
     // Scripts expect only 0 and 1.

@@ -149,16 +149,17 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             front.end_input().await;
         }
     }
-    if let Some(mut text) = prompt {
-        if let Some(mcp) = &mcp {
-            text = crate::mcp::expanded(mcp, text).await?;
-        }
-        let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
-        let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
+    if let Some(text) = prompt {
         let images = std::mem::take(&mut settings.images);
-        let command =
-            asked.map_err(Failure::usage)?.unwrap_or_else(|| prompt_command(text, images, instruction));
-        front.command(command).await;
+        match opening_command(&front, mcp.as_deref(), text, images, instruction).await {
+            Ok(command) => front.command(command).await,
+            Err(failure) => {
+                // A session is removed only when nothing holds it. Nothing has happened in this one.
+                drop((front, agent));
+                leave(begun.as_deref());
+                return Err(failure);
+            }
+        }
         // Without a schema the first turn is the last one, and the agent can be informed at once.
         if !front.printer.may_ask() {
             front.end_input().await;
@@ -166,6 +167,23 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.last_message.clone() };
     Box::pin(until_the_end(front, rest, settings.input == InputFormat::StreamJson)).await
+}
+
+/// Returns the command for the run's prompt: references to servers and slash commands are expanded.
+async fn opening_command(
+    front: &Front,
+    mcp: Option<&becket_mcp::Hub>,
+    mut text: String,
+    images: Vec<Part>,
+    instruction: Option<String>,
+) -> Result<Command, Failure> {
+    if let Some(mcp) = mcp {
+        text = crate::mcp::expanded(mcp, text).await?;
+    }
+    let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
+    let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
+    let asked = asked.map_err(Failure::usage)?;
+    Ok(asked.unwrap_or_else(|| prompt_command(text, images, instruction)))
 }
 
 /// Adds hooks that are functions of the driving program.
@@ -333,11 +351,7 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
         (Some(prompt), Some(piped)) => Ok(Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>"))),
         (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(Some(piped)),
         (None, _) if may_continue => Ok(None),
-        (None, _) => Err(Failure::usage("there is no prompt").hint(if settings.list_flags {
-            "put -- before the prompt: a flag that takes a list took it (--allowedTools Edit -- \"task\")"
-        } else {
-            "becket -p \"task\", or pipe it in: echo \"task\" | becket -p"
-        })),
+        (None, _) => Err(Failure::usage("there is no prompt").hint(settings.no_prompt)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! - the user's shell commands and drafts ([`person`]) and custom commands ([`customs`]);
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`in_use`]);
+//! - the change from one session to another ([`switch`]);
 //! - images of the transcript ([`images`]), stored preferences ([`wishes`]), models and keys to choose from
 //!   ([`accounts`]), other programs ([`programs`]), signals ([`signals`]) and input lines of plain sessions
 //!   ([`typed`]).
@@ -26,21 +27,22 @@ mod previews;
 mod programs;
 mod sheets;
 mod signals;
+mod switch;
 mod typed;
 pub(crate) mod wishes;
 
 use crate::args::Run;
-use crate::assemble::{Assembled, assemble, leave};
+use crate::assemble::{Assembled, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
-use crate::settings::{Fork, RunSettings, SessionChoice};
+use crate::settings::{RunSettings, SessionChoice};
 use accounts::Accounts;
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_sandbox::Programs;
 use becket_tool_shell::Shell;
-use becket_tui::input::{Keep, Reply, Request, To};
+use becket_tui::input::{Keep, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
@@ -55,6 +57,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use switch::Next;
 use tokio::sync::mpsc;
 use typed::Typed;
 
@@ -97,31 +100,7 @@ pub(crate) async fn run(
         return Ok(status);
     }
     let mut typed = if settings.ax { Some(Typed::listen()?) } else { None };
-    // A single session may be opened for reading only; the next one uses the original setting.
-    let persist = settings.persist;
-    loop {
-        let next = match session(environment, &mut settings, &held, typed.as_mut()).await {
-            Err(failure) if failure.in_use => match in_use::ask(&failure, typed.as_mut()).await? {
-                Some(answer) => {
-                    answer.apply(&mut settings);
-                    continue;
-                }
-                None => return Ok(ExitStatus::Usage),
-            },
-            next => next?,
-        };
-        match next {
-            Next::Quit => return Ok(ExitStatus::Ok),
-            Next::Terminated => return Ok(ExitStatus::Terminated),
-            Next::Switch(to) => {
-                settings.prompt = None;
-                settings.title = None;
-                settings.session = to;
-                settings.take_over = false;
-                settings.persist = persist;
-            }
-        }
-    }
+    switch::until_quit(environment, settings, &held, typed.as_mut()).await
 }
 
 /// Process-wide state for handing over the terminal.
@@ -137,37 +116,15 @@ impl Held {
     }
 }
 
-/// Action after a session has ended.
-enum Next {
-    Quit,
-    Terminated,
-    Switch(SessionChoice),
-}
-
-impl Next {
-    /// Returns what follows a session that ended like this.
-    fn after(ended: Ended, session: SessionId) -> Self {
-        match ended {
-            Ended::Quit | Ended::AgentGone => Self::Quit,
-            Ended::Terminated => Self::Terminated,
-            Ended::Switch(To::New) => Self::Switch(SessionChoice::New { id: None }),
-            Ended::Switch(To::Session(query)) => Self::Switch(SessionChoice::Resume { query, fork: None }),
-            Ended::Switch(To::Fork) => Self::Switch(SessionChoice::Resume {
-                query: session.to_string(),
-                fork: Some(Fork::default()),
-            }),
-        }
-    }
-}
-
-/// Runs one session until the user leaves it. Afterwards `settings` contains the preferences that the user changed.
+/// Runs one session until the user leaves it. `failed`: why the session that the user asked for was not opened. Afterwards `settings` contains the preferences that the user changed.
 async fn session(
     environment: &Environment,
     settings: &mut RunSettings,
     held: &Held,
     typed: Option<&mut Typed>,
+    assembled: Assembled,
+    failed: Option<String>,
 ) -> Result<Next, Failure> {
-    let assembled = assemble(environment, settings).await?;
     let Assembled { agent, handle, shell, programs, mcp, mut notes, past, used, begun, session, .. } =
         assembled;
     let accounts = Accounts::new(environment, settings, assembled.models);
@@ -200,6 +157,9 @@ async fn session(
     {
         let text = format!("Forked. This copy is session {session}.");
         let _ = sender.send(Event::Notice { level: NoticeLevel::Info, text });
+    }
+    if let Some(text) = failed {
+        let _ = sender.send(Event::Notice { level: NoticeLevel::Error, text });
     }
     let agent = std::thread::Builder::new()
         .name("agent".to_owned())

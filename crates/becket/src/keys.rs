@@ -75,6 +75,15 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     }
 }
 
+/// True if text is probably a key: it begins as one, or is long with many digits.
+pub(crate) fn looks_like_one(text: &str) -> bool {
+    const SHORTEST: usize = 8;
+    const LONG: usize = 24;
+    let begins = STARTS.iter().any(|(start, _)| text.starts_with(start));
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    (begins && text.len() >= SHORTEST) || (text.len() >= LONG && digits >= 3 && !text.contains("://"))
+}
+
 /// Prefixes of keys and their providers. A longer prefix comes before a shorter one that it begins with.
 const STARTS: &[(&str, &str)] = &[
     ("sk-ant-", "anthropic"),

@@ -107,7 +107,13 @@ fn dispatch() -> Result<ExitStatus, Failure> {
                 exec::run(&mut storage::place(Environment::read())?, *args)
             }
             Ok(sub) => subcommand(sub.command),
-            Err(error) => Ok(clap_exit(&error)),
+            Err(error) => {
+                let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+                match cmd::login::key_as_argument(&error, &words) {
+                    Some(failure) => Err(failure),
+                    None => Ok(clap_exit(&error)),
+                }
+            }
         };
     }
     let mut arguments: Vec<OsString> = std::env::args_os().collect();

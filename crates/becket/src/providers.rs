@@ -46,9 +46,11 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     let base_url = base_url(environment, config, built_in);
     let compat = compat(kind, base_url.as_deref(), &config.compat);
     let own = is_own_server(environment, settings, name);
+    let credential = credential(environment, settings, name);
     Endpoint {
         kind,
-        credential: credential(environment, settings, name),
+        key_source: credential.as_ref().map(|credential| key_source(credential, settings, name)),
+        credential,
         headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
         compat,
@@ -57,6 +59,21 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
         url_setting: url_setting(name, config, built_in),
         needs_key: !own && config.auth != Some(ProviderAuth::None),
         base_url,
+    }
+}
+
+/// Names the place of a credential, for the message of a server that refuses it.
+fn key_source(credential: &Credential, settings: &Settings, name: &str) -> String {
+    match credential {
+        Credential::Aws(_) => "the AWS credentials of this machine".to_owned(),
+        Credential::Token(_) => format!("the program that providers.{name}.key_command names"),
+        _ => {
+            let place = crate::models::key_source(&becket_model::ModelRef::named(name, ""), settings);
+            match &settings.config.provider(name).api_key_env {
+                Some(_) => format!("{place}, which providers.{name}.api_key_env names"),
+                None => place,
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::Config;
-use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings};
+use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source};
 use becket_print::{Format, Schema};
 use becket_session::context::Policy;
 use becket_types::{PermissionMode, SessionId};
@@ -34,8 +34,8 @@ pub(crate) struct RunSettings {
     pub prompt: Option<String>,
     /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
     pub draft: Option<String>,
-    /// A flag that takes a list was given, and may have consumed the prompt.
-    pub list_flags: bool,
+    /// Advice if there is no prompt.
+    pub no_prompt: &'static str,
     pub format: Format,
     pub input: InputFormat,
     pub verbose: bool,
@@ -217,13 +217,20 @@ impl RunSettings {
         let mut settings = configuration(environment, &cwd, &args.config, flags(&args)?, trusted)?;
         if !trusted {
             // The project can influence programs that read its files. So they run only if the user configured them.
-            settings.config.format.auto.get_or_insert(false);
-            settings.config.lsp.enabled.get_or_insert(false);
+            for (key, is_open) in [
+                ("format.auto", settings.config.format.auto.is_none()),
+                ("lsp.enabled", settings.config.lsp.enabled.is_none()),
+            ] {
+                if is_open {
+                    settings.set(key, json!(false), Source::Default);
+                }
+            }
         }
         let roots = roots(&cwd, &settings.config.add_dirs)?;
         let schema = schema(&args)?.map(Arc::new);
         check_output(&args)?;
         let asks_host = asks_host(&args)?;
+        let no_prompt = no_prompt(&args);
         let system_prompt = text_or_file(
             args.prompts.system_prompt,
             args.prompts.system_prompt_file,
@@ -247,11 +254,7 @@ impl RunSettings {
             ax: args.output.ax || (!args.output.inline && environment.var("TERM") == Some("dumb")),
             prompt: args.prompt,
             draft: None,
-            list_flags: [&args.permissions.allowed_tools, &args.permissions.disallowed_tools]
-                .iter()
-                .any(|l| !l.is_empty())
-                || !args.permissions.add_dir.is_empty()
-                || !args.mcp.mcp_config.is_empty(),
+            no_prompt,
             format: match args.output.output_format {
                 OutputFormat::Text => Format::Text,
                 OutputFormat::Json => Format::Json,
@@ -279,6 +282,19 @@ impl RunSettings {
             command: None,
             mcp: args.mcp,
         })
+    }
+}
+
+/// Returns advice for a run without a prompt, which a flag that takes a list may have consumed.
+fn no_prompt(args: &Run) -> &'static str {
+    let lists = [&args.permissions.allowed_tools, &args.permissions.disallowed_tools];
+    let any = lists.iter().any(|list| !list.is_empty())
+        || !args.permissions.add_dir.is_empty()
+        || !args.mcp.mcp_config.is_empty();
+    if any {
+        "put -- before the prompt: a flag that takes a list took it (--allowedTools Edit -- \"task\")"
+    } else {
+        "becket -p \"task\", or pipe it in: echo \"task\" | becket -p"
     }
 }
 

@@ -185,9 +185,14 @@ impl Settings {
     /// Sets a value from an earlier run of the session. A value that does not fit the key is ignored, because
     /// another version may have written the ledger.
     pub fn remember(&mut self, key: &str, value: Value) {
+        self.set(key, value, Source::Session);
+    }
+
+    /// Sets a value after the layers were merged. Writing to `config` alone would not last: the next value that is set
+    /// here makes `config` again from the merged values. A value that does not fit the key is ignored.
+    pub fn set(&mut self, key: &str, value: Value, source: Source) {
         let before = self.merged.clone();
-        self.merged
-            .insert(key.to_owned(), Merged { value, sources: vec![Source::Session], lines: Vec::new() });
+        self.merged.insert(key.to_owned(), Merged { value, sources: vec![source], lines: Vec::new() });
         match serde_json::from_value(unflatten(&self.merged)) {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,

@@ -187,8 +187,9 @@ pub(crate) fn failure(error: &ServiceError) -> CallError {
     match error {
         ServiceError::McpError(data) => CallError::Refused(data.clone()),
         ServiceError::TransportClosed => CallError::Closed("the connection to the server ended".to_owned()),
-        ServiceError::TransportSend(why) => needs_authorization(why.error.as_ref())
-            .unwrap_or_else(|| CallError::Closed(crate::transport::http::reasons(why))),
+        ServiceError::TransportSend(why) => needs_authorization(why.error.as_ref()).unwrap_or_else(|| {
+            CallError::Closed(crate::transport::http::transport_failure(why.error.as_ref()))
+        }),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(*timeout),
         other => CallError::Odd(other.to_string()),

@@ -64,7 +64,7 @@ impl ErrorKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Auth => "refused the credentials",
             Self::Billing => "refuses for billing reasons",

@@ -49,6 +49,7 @@ pub(crate) struct Transport {
     tokens: Option<TokenSource>,
     /// Keys by which each request is signed for AWS.
     aws: Option<AwsKeys>,
+    key: KeyInUse,
     fatal_codes: Vec<String>,
     settings: Settings,
     client: OnceLock<Result<Client, String>>,
@@ -56,6 +57,52 @@ pub(crate) struct Transport {
     pub body: ServerBody,
     /// Length and hash of bodies that were refused permanently, each with the error. They are not sent again.
     refused: Mutex<Vec<(usize, u64, ModelError)>>,
+}
+
+/// The key that requests carry, as messages about a refusal name it.
+enum KeyInUse {
+    /// No key is sent. The text says how to give one.
+    None(String),
+    /// The key is from this place, if that is known.
+    From(Option<String>),
+}
+
+impl KeyInUse {
+    fn of(endpoint: &Endpoint, setting: &str) -> Self {
+        let is_key = |name: &str| {
+            ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+        };
+        if endpoint.credential.is_some() {
+            return Self::From(endpoint.key_source.clone());
+        }
+        if endpoint.headers.iter().any(|(name, _)| is_key(name)) {
+            return Self::From(Some("the headers that are configured for this server".to_owned()));
+        }
+        let usual = match setting {
+            "ANTHROPIC_BASE_URL" => "Set ANTHROPIC_API_KEY, or run `becket login anthropic`.",
+            "OPENAI_BASE_URL" => "Set OPENAI_API_KEY, or run `becket login openai`.",
+            _ => "Set its key in the environment, or run `becket login PROVIDER`.",
+        };
+        Self::None(endpoint.key_hint.clone().unwrap_or_else(|| usual.to_owned()))
+    }
+
+    /// Adds to a refusal of the credentials which key was sent, or that none was.
+    fn explain(&self, error: &mut ModelError) {
+        match self {
+            Self::None(how) => {
+                let words = ErrorKind::Auth.words();
+                error.message = error.message.replacen(words, "wants a key, and no key was sent", 1);
+                error.hint = Some(how.clone());
+            }
+            Self::From(Some(place)) => {
+                let rest = error.hint.take().map(|hint| format!(" {hint}")).unwrap_or_default();
+                error.hint = Some(format!("The key is from {place}.{rest}"));
+            }
+            Self::From(None) => {}
+        }
+    }
 }
 
 /// Joins a base URL, with or without `/v1`, and a path below `/v1`.
@@ -138,6 +185,7 @@ impl Transport {
                 Some(Credential::Aws(keys)) => Some(keys.clone()),
                 _ => None,
             },
+            key: KeyInUse::of(endpoint, setting),
             fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),
@@ -291,6 +339,9 @@ impl Transport {
             server: &server,
             fatal_codes: &self.fatal_codes,
         });
+        if error.kind == ErrorKind::Auth {
+            self.key.explain(&mut error);
+        }
         if (300..400).contains(&status) {
             let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
             error.message = format!(

@@ -140,6 +140,8 @@ pub struct Endpoint {
     pub compat: Option<Compat>,
     /// Figures of single models.
     pub models: Vec<Figures>,
+    /// The place of the credential, such as `OPENAI_API_KEY`, for messages.
+    pub key_source: Option<String>,
     /// The hint for a key that is needed and missing.
     pub key_hint: Option<String>,
     /// The setting that holds the server's address, for messages.

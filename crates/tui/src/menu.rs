@@ -28,9 +28,19 @@ pub struct Menu {
     items: Vec<Item>,
     chosen: usize,
     top: usize,
+    /// A description that is too long goes on in further rows.
+    wraps: bool,
 }
 
+/// Columns before a description that goes on in the next row.
+const INDENT: usize = 6;
+
 impl Menu {
+    /// Creates a menu whose descriptions wrap.
+    pub fn wrapping() -> Self {
+        Self { wraps: true, ..Self::default() }
+    }
+
     /// True if there are entries.
     pub fn is_open(&self) -> bool {
         !self.items.is_empty()
@@ -38,7 +48,7 @@ impl Menu {
 
     /// Replaces the entries and chooses the first.
     pub fn set(&mut self, items: Vec<Item>) {
-        *self = Self { items, chosen: 0, top: 0 };
+        *self = Self { items, chosen: 0, top: 0, wraps: self.wraps };
     }
 
     /// Removes all entries.
@@ -90,31 +100,63 @@ impl Menu {
         self.items.len().min(ROWS) as u16
     }
 
+    /// Returns the height in rows that it needs at this width.
+    pub fn height_in(&self, width: usize) -> u16 {
+        if !self.wraps {
+            return self.height();
+        }
+        let rows = self.items.iter().enumerate().map(|(at, _)| self.rows(at, width).len()).take(ROWS);
+        rows.sum::<usize>() as u16
+    }
+
+    /// Returns the rows of one entry. The descriptions begin in one column.
+    fn rows(&self, at: usize, width: usize) -> Vec<String> {
+        let shown = self.items.iter().skip(self.top).take(ROWS);
+        let column = shown.map(|i| text::width(&i.name)).max().unwrap_or(0).min(width / 2);
+        let Some(item) = self.items.get(at) else { return Vec::new() };
+        let mark = if at == self.chosen { "❯ " } else { "  " };
+        let name = text::visible(&item.name).into_owned();
+        if item.detail.is_empty() {
+            return vec![text::fit(&format!("{mark}{name}"), width).into_owned()];
+        }
+        let pad = " ".repeat(column.saturating_sub(text::width(&name)));
+        let (head, detail) = (format!("{mark}{name}{pad}  "), text::visible(&item.detail));
+        let line = format!("{head}{detail}");
+        if !self.wraps || text::width(&line) <= width || width <= INDENT * 2 {
+            return vec![text::fit(&line, width).into_owned()];
+        }
+        let span = Span::raw(detail.into_owned());
+        let lines = text::wrap(&[span], width, &Span::raw(head), &Span::raw(" ".repeat(INDENT)));
+        lines.iter().map(ToString::to_string).collect()
+    }
+
     /// Draws the menu over the lowest rows of `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
-        let height = self.height().min(area.height);
-        let shown = usize::from(height);
-        self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(shown));
         let width = usize::from(area.width);
-        let names = self.items.iter().skip(self.top).take(shown).map(|i| text::width(&i.name)).max();
-        let column = names.unwrap_or(0).min(width / 2);
-        let y = area.bottom() - height;
-        for (row, item) in self.items.iter().enumerate().skip(self.top).take(shown) {
-            let mark = if row == self.chosen { "❯ " } else { "  " };
-            let name = text::visible(&item.name).into_owned();
-            let line = if item.detail.is_empty() {
-                text::fit(&format!("{mark}{name}"), width).into_owned()
-            } else {
-                let pad = " ".repeat(column.saturating_sub(text::width(&name)));
-                text::fit(&format!("{mark}{name}{pad}  {}", text::visible(&item.detail)), width).into_owned()
-            };
-            let fill = " ".repeat(width.saturating_sub(text::width(&line)));
-            let style = if row == self.chosen { theme.selected } else { theme.dim };
-            let line = Line::from(vec![Span::styled(line, style), Span::styled(fill, style)]);
-            let place = Rect { y: y + (row - self.top) as u16, height: 1, ..area };
-            // A style sets only what it changes, so without clearing, the colours of the cells below would show.
-            Clear.render(place, frame.buffer_mut());
-            frame.buffer_mut().set_line(place.x, place.y, &line, place.width);
+        let height = self.height_in(width).min(area.height);
+        // Wrapped entries above the chosen one leave it less room.
+        self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
+        let needs =
+            |menu: &Self| (menu.top..=menu.chosen).map(|at| menu.rows(at, width).len()).sum::<usize>();
+        while self.top < self.chosen && needs(self) > usize::from(height) {
+            self.top += 1;
+        }
+        let bottom = area.bottom();
+        let mut y = bottom - height;
+        for at in self.top..self.items.len() {
+            let style = if at == self.chosen { theme.selected } else { theme.dim };
+            for row in self.rows(at, width) {
+                if y >= bottom {
+                    return;
+                }
+                let fill = " ".repeat(width.saturating_sub(text::width(&row)));
+                let line = Line::from(vec![Span::styled(row, style), Span::styled(fill, style)]);
+                let place = Rect { y, height: 1, ..area };
+                // A style sets only what it changes, so without clearing, the colours of the cells below would show.
+                Clear.render(place, frame.buffer_mut());
+                frame.buffer_mut().set_line(place.x, place.y, &line, place.width);
+                y += 1;
+            }
         }
     }
 }

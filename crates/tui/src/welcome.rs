@@ -125,7 +125,7 @@ impl Welcome {
             title: title.to_owned(),
             text,
             entries,
-            menu: Menu::default(),
+            menu: Menu::wrapping(),
             note: String::new(),
             judge: |_| Ok(String::new()),
             judge_address: |_| Ok(String::new()),
@@ -194,7 +194,8 @@ impl Welcome {
         note.clone_into(&mut self.note);
         let chosen = self.menu.at();
         let at = self.entries.len().saturating_sub(before);
-        let moved = if chosen >= at && self.focused { chosen + entries.len() } else { chosen };
+        let holds = self.focused || self.writing.is_some();
+        let moved = if chosen >= at && holds { chosen + entries.len() } else { chosen };
         self.entries.splice(at..at, entries);
         self.list();
         self.menu.choose(moved);
@@ -255,6 +256,10 @@ impl Welcome {
     fn choose(&mut self, entry: &Entry) -> Option<Answer> {
         if entry.secret || entry.address {
             self.writing = Some((entry.id.clone(), String::new()));
+            // A number chooses another entry than the one with the cursor.
+            if let Some(at) = self.entries.iter().position(|known| known.id == entry.id) {
+                self.menu.choose(at);
+            }
             return None;
         }
         Some(Answer::Chosen(entry.id.clone()))
@@ -331,7 +336,7 @@ impl Welcome {
         let width = usize::from(area.width);
         let foot = self.foot(width, theme);
         // The list and the keys stay. If there is too little room, the text above scrolls.
-        let rows = self.menu.height() + 1;
+        let rows = self.menu.height_in(width) + 1;
         let [head, list, note] = [
             area.height.saturating_sub(rows + foot.len() as u16).min(area.height),
             rows.saturating_sub(1).min(area.height.saturating_sub(1)).max(1),
@@ -387,34 +392,34 @@ impl Welcome {
     /// Returns the input line with its judgement, the current activity, and the keys.
     fn foot(&self, width: usize, theme: &Theme) -> Vec<Line<'static>> {
         let fit = |text: &str| text::fit(text, width).into_owned();
+        let wrapped = |text: &str, style| {
+            let span = Span::styled(text::visible(text).into_owned(), style);
+            text::wrap(&[span], width, &Span::raw(""), &Span::raw(""))
+        };
         let mut lines = Vec::new();
-        if let Some((_, line)) = self.writing.as_ref().filter(|_| self.writes_address()) {
-            lines.push(Line::styled(fit(&text::visible(&format!("the address: {line}"))), theme.accent));
-            match (self.judge_address)(line) {
-                _ if !self.said.is_empty() => lines.push(Line::styled(fit(&self.said), theme.warning)),
-                Ok(what) if !line.is_empty() => lines.push(Line::styled(fit(&what), theme.ok)),
-                _ => {}
-            }
-            lines.push(Line::styled(fit("Enter asks the server for its models · Esc goes back"), theme.dim));
-            return lines;
-        }
         if let Some((_, line)) = &self.writing {
-            let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
-            lines.push(Line::styled(fit(&format!("the key: {bullets}")), theme.accent));
-            let judged = (self.judge)(line);
-            match (&judged, line.is_empty()) {
-                _ if !self.said.is_empty() => lines.push(Line::styled(fit(&self.said), theme.warning)),
-                (Ok(what), false) => lines.push(Line::styled(fit(what), theme.ok)),
+            let is_address = self.writes_address();
+            let (input, judge, keys) = if is_address {
+                let keys = "Enter asks the server for its models · Esc goes back";
+                (text::visible(&format!("the address: {line}")).into_owned(), self.judge_address, keys)
+            } else {
+                let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
+                let keys = "Enter takes it · Esc goes back · it is never shown";
+                (format!("the key: {bullets}"), self.judge, keys)
+            };
+            lines.push(Line::styled(fit(&input), theme.accent));
+            match judge(line) {
+                _ if !self.said.is_empty() => lines.extend(wrapped(&self.said, theme.warning)),
+                Ok(what) if !line.is_empty() => lines.extend(wrapped(&what, theme.ok)),
                 _ => {}
             }
-            lines.push(Line::styled(fit("Enter takes it · Esc goes back · it is never shown"), theme.dim));
+            lines.extend(wrapped(keys, theme.dim));
             return lines;
         }
         if !self.note.is_empty() {
-            lines.push(Line::styled(fit(&text::visible(&self.note)), theme.dim));
+            lines.extend(wrapped(&self.note, theme.dim));
         }
-        let keys = format!("↑ ↓, then Enter or a number · Esc {}", self.leaves);
-        lines.push(Line::styled(fit(&keys), theme.dim));
+        lines.extend(wrapped(&format!("↑ ↓, then Enter or a number · Esc {}", self.leaves), theme.dim));
         lines
     }
 }

@@ -218,3 +218,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn long_texts_wrap_and_the_cursor_is_at_the_row_that_is_written() {
+    let entries = vec![
+        Entry::new("address", "enter an address", "of a server that speaks like OpenAI's").address(),
+        Entry::new("paste", "paste a key", "Anthropic or OpenAI").secret(),
+        Entry::new(
+            "demo",
+            "the demo",
+            "a scripted model on a scratch repository, to look at becket without a key and without any network",
+        ),
+    ];
+    let note =
+        "no server for models answers on this machine yet; one that you start now appears here, and stays";
+    let mut page = Welcome::new("Welcome to becket", vec!["Which model?".to_owned()], entries).noting(note);
+    page.arm();
+    let shown = screen(&mut page, (80, 24));
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("without any network") && words.contains("appears here, and stays"), "{shown}");
+    assert!(!shown.contains('…'), "{shown}");
+    // A number opens the line of another entry than the one with the cursor.
+    key(&mut page, KeyCode::Down);
+    key(&mut page, KeyCode::Char('1'));
+    let shown = screen(&mut page, (80, 24));
+    assert!(shown.contains("❯ 1 enter an address") && shown.contains("the address:"), "{shown}");
+    page.more(vec![Entry::new("server x", "openai/qwen", "llama.cpp at x")], 3, "");
+    let shown = screen(&mut page, (80, 24));
+    assert!(shown.contains("❯ 2 enter an address"), "{shown}");
+}

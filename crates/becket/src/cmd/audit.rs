@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const NOT_READ: &[&str] =
     &["message", "part", "finish", "usage", "request", "file_snapshot", "file_changes", "turn_end"];
 
+const RAN: &str = "it ran; who decided is not recorded";
+
 /// A call whose decision has not been read yet.
 struct Open {
     time: Millis,
@@ -91,9 +93,11 @@ impl Reading<'_> {
                 self.entry(&entry)?;
             }
         }
+        // A call that neither started nor ended, and about which nobody decided, is the one that was asked about.
         for (id, call) in std::mem::take(&mut self.calls) {
             if !call.decided {
-                self.unrecorded(&id, &call)?;
+                let reason = if call.ran { RAN } else { "waiting for an answer" };
+                self.unrecorded(&id, &call, reason)?;
             }
         }
         Ok(())
@@ -118,7 +122,8 @@ impl Reading<'_> {
                     && let Some(call) = self.calls.remove(call_id)
                     && !call.decided
                 {
-                    self.unrecorded(call_id, &call)?;
+                    let reason = if call.ran { RAN } else { "it did not run; why is not recorded" };
+                    self.unrecorded(call_id, &call, reason)?;
                 }
             }
             EntryKind::Permission(decision) => self.decision(entry.time, decision)?,
@@ -150,13 +155,8 @@ impl Reading<'_> {
         )
     }
 
-    /// Reports a call of a session that did not record decisions.
-    fn unrecorded(&mut self, id: &CallId, call: &Open) -> Result<(), Failure> {
-        let reason = if call.ran {
-            "it ran; who decided is not recorded"
-        } else {
-            "it did not run; why is not recorded"
-        };
+    /// Reports a call without a recorded decision.
+    fn unrecorded(&mut self, id: &CallId, call: &Open, reason: &str) -> Result<(), Failure> {
         self.row(
             call.time,
             &json!({

@@ -14,6 +14,7 @@ use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
 use becket_types::edit_distance;
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::Path;
 
@@ -140,6 +141,35 @@ pub(crate) fn status(
     })
 }
 
+/// Returns the failure for a key among the arguments of a command about keys. clap's own message would repeat it, and
+/// with it the key would come into logs and onto screens.
+pub(crate) fn key_as_argument(error: &clap::Error, words: &[OsString]) -> Option<Failure> {
+    let (command, rest) = words.split_first()?;
+    if !matches!(command.to_str(), Some("login" | "logout" | "auth")) || !error.use_stderr() {
+        return None;
+    }
+    let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
+    let value =
+        |word: &str| word.split_once('=').filter(|_| word.starts_with('-')).map(|(_, v)| v.to_owned());
+    let is_key = |word: &str| keys::looks_like_one(&value(word).unwrap_or_else(|| word.to_owned()));
+    // These commands take no second name, so a second one is probably a key of an unknown form.
+    let is_extra = error.kind() == clap::error::ErrorKind::UnknownArgument
+        && command != "auth"
+        && rest.iter().filter(|word| !word.starts_with('-')).count() > 1;
+    let provider = rest.iter().find_map(|word| vendor(word)).map(|vendor| vendor.name);
+    (is_extra || rest.iter().any(|word| is_key(word))).then(|| no_argument(provider))
+}
+
+fn no_argument(provider: Option<&str>) -> Failure {
+    let provider = provider.unwrap_or("PROVIDER");
+    Failure::usage(
+        "a key is never an argument: others on this machine can see it, and it is in your shell's history now",
+    )
+    .hint(format!(
+        "run `becket login {provider}` and paste the key when it asks, or: becket login {provider} < FILE"
+    ))
+}
+
 fn read_settings(environment: &Environment, cwd: &Path) -> Result<Settings, Failure> {
     let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
     configuration(environment, cwd, &config, Vec::new(), true)
@@ -154,6 +184,9 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
             .hint("write providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"] into your configuration")),
             _ => Ok(()),
         };
+    }
+    if keys::looks_like_one(name) {
+        return Err(no_argument(keys::provider(name).ok()));
     }
     let near = providers::names(settings).min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
     let mut failure = Failure::usage(format!("there is no provider named {name}"));
@@ -202,5 +235,46 @@ fn read_key(provider: Option<&str>) -> Result<String, Failure> {
         _ if key.contains(['\n', '\r']) => wrong("it has more than one line"),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => wrong("it has blanks or letters outside ASCII"),
         _ => Ok(key.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Sub;
+    use clap::Parser as _;
+
+    #[test]
+    fn a_key_among_the_arguments_is_never_repeated() {
+        const KEY: &str = "sk-secret-123456";
+        for (words, wanted) in [
+            (vec!["login", "groq", KEY], Some("becket login groq")),
+            (vec!["login", "groq", "unknown-form"], Some("becket login groq")),
+            (vec!["login", "--key", KEY], Some("becket login PROVIDER")),
+            (vec!["login", "--key=sk-secret-123456"], Some("becket login PROVIDER")),
+            (vec!["logout", "openai", KEY], Some("becket login openai")),
+            (vec!["auth", KEY], Some("becket login PROVIDER")),
+            (vec!["auth", "status", "openai", KEY], Some("becket login openai")),
+            (vec!["login", "--nothing"], None),
+            (vec!["auth", "state"], None),
+            (vec!["sessions", KEY, KEY], None),
+            (vec!["login", "--help"], None),
+        ] {
+            let typed: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let error = Sub::try_parse_from(["becket"].iter().chain(&words)).map(|_| ()).unwrap_err();
+            let failure = key_as_argument(&error, &typed).map(|failure| failure.to_string());
+            assert_eq!(failure.is_some(), wanted.is_some(), "{words:?}");
+            if let (Some(said), Some(wanted)) = (failure, wanted) {
+                assert!(said.contains(wanted) && !said.contains("secret"), "{said}");
+                assert!(!said.contains("unknown-form"), "{said}");
+            }
+        }
+        // The name of the provider is the key.
+        for name in [KEY, "gsk_0123456789abcdef0123"] {
+            let said = check_name(&Settings::default(), name).unwrap_err().to_string();
+            assert!(said.contains("a key is never an argument") && !said.contains(name), "{said}");
+        }
+        let said = check_name(&Settings::default(), "grok").unwrap_err().to_string();
+        assert!(said.contains("there is no provider named grok"), "{said}");
     }
 }

@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{configuration, project_root, roots};
 use becket_config::{Origin, Settings, Source};
-use becket_guard::{Explanation, Guard, Verdict};
+use becket_guard::{Explanation, Guard, GuardSettings, Rule, RuleError, Rules, Verdict};
 use becket_print::{ExitStatus, clean};
 use becket_types::Verb;
 use call::Call;
@@ -77,6 +77,22 @@ impl Rights {
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(Arc::new);
         let guard = crate::assemble::guard_in(environment, &self.settings, &self.roots)?;
         Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
+    }
+
+    /// Returns why a rule has no effect: it cannot be read, or names a tool that does not exist. `None`: it is in force.
+    fn fault(verb: Verb, origin: &Origin) -> Option<String> {
+        if let Err(error) = Rule::parse(&origin.value) {
+            return Some(format!("{}; write {}", error.message, error.nearest));
+        }
+        let (one, none): (&[&str], &[&str]) = (&[origin.value.as_str()], &[]);
+        let rules = match verb {
+            Verb::Allow => Rules::parse(one, none, none),
+            Verb::Ask => Rules::parse(none, one, none),
+            Verb::Deny => Rules::parse(none, none, one),
+        };
+        let guard = Guard::new(GuardSettings { rules: rules.ok()?, ..GuardSettings::default() });
+        let tools = || crate::toolbox::specs().into_iter().map(|tool| tool.name).collect();
+        guard.warnings(&tools).into_iter().next()
     }
 
     /// Returns all rules, the strongest kind first.
@@ -181,6 +197,9 @@ impl Rights {
         for (verb, origin) in &rules {
             let line = format!("{:<5}  {:<width$}  {}", verb.as_str(), origin.value, place(origin));
             text = text + &clean(&line.replace('\n', "\\n")) + "\n";
+            if let Some(fault) = Self::fault(*verb, origin) {
+                text = text + "       no effect: " + &clean(&fault.replace('\n', "\\n")) + "\n";
+            }
         }
         for warning in &self.settings.warnings {
             text = text + "warning: " + &clean(&warning.to_string()) + "\n";
@@ -192,6 +211,7 @@ impl Rights {
         let rules = self.rules().into_iter().map(|(verb, origin)| {
             let mut row = origin_json(&origin);
             row["kind"] = json!(verb);
+            row["fault"] = json!(Self::fault(verb, &origin));
             row
         });
         let warnings: Vec<String> = self.settings.warnings.iter().map(ToString::to_string).collect();
@@ -228,6 +248,21 @@ fn scope(source: &Source) -> (&'static str, Option<String>) {
 fn origin_json(origin: &Origin) -> Value {
     let (scope, file) = scope(&origin.source);
     json!({ "rule": origin.value, "scope": scope, "file": file, "line": origin.line })
+}
+
+/// Returns the failure for rules that cannot be read, each with its file and line.
+pub(crate) fn unreadable(settings: &Settings, errors: &[RuleError]) -> Failure {
+    let keys = ["permissions.deny", "permissions.ask", "permissions.allow"];
+    let origins: Vec<Origin> = keys.into_iter().flat_map(|key| settings.origins(key)).collect();
+    let text = errors.iter().map(|error| {
+        // The error has the beginning of a rule that is too long.
+        let is_its = |origin: &&Origin| origin.value.trim().starts_with(&error.text);
+        match origins.iter().find(is_its).filter(|_| !error.text.is_empty()) {
+            Some(origin) => format!("{}: {error}", place(origin)),
+            None => error.to_string(),
+        }
+    });
+    Failure::usage(text.collect::<Vec<_>>().join("; "))
 }
 
 /// Returns for example `user: /home/u/.config/becket/config.toml, line 3`.

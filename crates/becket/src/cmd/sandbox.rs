@@ -34,6 +34,13 @@ pub(crate) fn run(
         let works = sandbox.backend(SandboxLevel::Workspace).works();
         return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });
     }
+    // A name that begins with `-` is a flag that clap did not know and took for the command.
+    if let Some(flag) = args.command.first().map(|word| word.to_string_lossy()).filter(|w| w.starts_with('-'))
+    {
+        let flag = becket_print::clean(&flag).into_owned();
+        return Err(Failure::usage(format!("becket sandbox has no option {flag}"))
+            .hint("becket sandbox --level read-only -- CMD; all options: becket help sandbox"));
+    }
     if let Some(status) = missing(environment, cwd, &args.command) {
         return Ok(status);
     }

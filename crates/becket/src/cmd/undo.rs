@@ -165,7 +165,8 @@ pub(crate) fn carry_out(
     let changes = plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left;
     let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
     if !as_json {
-        write(out, &shown(plan, &summary.cwd, consent.force))?;
+        let is_done = changes && consent.yes && !consent.dry_run;
+        write(out, &shown(plan, &summary.cwd, consent.force, is_done))?;
         if !consent.dry_run && !changes {
             write(out, "No file is changed.\n")?;
         }
@@ -241,18 +242,21 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
     Ok(line.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// Describes a plan. Paths below `cwd` are shown relative to it.
-fn shown(plan: &UndoPlan, cwd: &Path, force: bool) -> String {
+/// Describes a plan. Paths below `cwd` are shown relative to it. `is_done`: it is carried out without a question.
+fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
     let mut text = String::new();
     if let Some(back) = &plan.conversation {
         let entries = usize::try_from(back.entries).unwrap_or(usize::MAX);
         let entries = if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") };
         let message = one_line(&back.text, 60);
-        let _ =
-            writeln!(text, "The conversation goes back to before {message:?}: {entries} no longer count.");
+        let _ = writeln!(
+            text,
+            "The conversation {} back to before {message:?}: {entries} no longer count.",
+            if is_done { "goes" } else { "would go" }
+        );
     }
     if !plan.calls.is_empty() || !plan.turns.is_empty() {
-        heading(plan, &mut text);
+        heading(plan, is_done, &mut text);
     }
     for label in plan.calls.iter().take(20) {
         let _ = writeln!(text, "  {}", one_line(label, 100));
@@ -289,8 +293,13 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool) -> String {
 }
 
 /// Names the turns of the plan, and reports that newer ones are skipped.
-fn heading(plan: &UndoPlan, text: &mut String) {
-    let what = if plan.kind == UndoKind::Redo { "Done again" } else { "Taken back" };
+fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
+    let what = match (plan.kind, is_done) {
+        (UndoKind::Redo, true) => "Done again",
+        (UndoKind::Redo, false) => "Would be done again",
+        (_, true) => "Taken back",
+        (_, false) => "Would be taken back",
+    };
     match plan.turns.as_slice() {
         [] => {
             let _ = writeln!(text, "{what}: {}", count(plan.calls.len(), "call"));

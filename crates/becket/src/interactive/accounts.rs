@@ -137,6 +137,7 @@ impl Accounts {
             return Err(format!("becket knows no provider {provider}"));
         };
         endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0.as_str())));
+        endpoint.key_source = None;
         let checked = probe::list(&reference, &settings).await;
         if let Err(error) = &checked
             && error.kind == ErrorKind::Auth
@@ -150,6 +151,7 @@ impl Accounts {
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
+            endpoint.key_source = Some(keys::FILE.to_owned());
         }
         drop(shared);
         let path = keys::path(&self.environment);

@@ -11,7 +11,7 @@ use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
 use becket_config::{Amend, Credential, Secret, Source};
-use becket_model::{Endpoint, ModelRef};
+use becket_model::{Endpoint, ErrorKind, ModelRef};
 use becket_print::ExitStatus;
 use becket_tui::theme::Theme;
 use becket_tui::welcome::{self, Answer, Entry, News, Welcome};
@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MODELS: usize = 5;
 const PASTE: &str = "paste";
 const ADDRESS: &str = "address";
+/// The key of a server whose address was entered.
+const SERVER_KEY: &str = "server key";
 /// Servers that did not answer are asked again after this time, as long as the page is shown.
 const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
 const DEMO: &str = "demo";
@@ -165,22 +167,40 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     let key = settings.settings.credentials.get("openai").map(|c| c.value.clone());
     let mut found = Vec::new();
     let mut note = None;
+    // The server that wants a key, and the key that was entered for it.
+    let (mut locked, mut entered): (Option<String>, Option<(String, String)>) = (None, None);
     let answer = loop {
-        let tells = note.is_none();
-        let (page, fixed) = page(environment, settings, std::mem::take(&mut found), note.take());
+        if !found.is_empty() {
+            note.get_or_insert_default();
+        }
+        let said = note.clone();
+        let (page, fixed) =
+            page(environment, settings, std::mem::take(&mut found), note.take(), locked.is_some());
         let news =
-            look(servers.clone(), own.as_deref().map(|base| (base.to_owned(), key.clone())), fixed, tells);
+            look(servers.clone(), own.as_deref().map(|base| (base.to_owned(), key.clone())), fixed, said);
         let answer =
             welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
         let Answer::Written(id, text) = &answer else { break answer };
-        if id != ADDRESS {
-            break answer;
-        }
-        let base = address(text).map_err(Failure::usage)?;
-        found = ask("your server".to_owned(), base.clone(), key.clone()).await;
-        if found.is_empty() {
-            note =
-                Some(format!("no server for models answers at {base}: check the address, and that it runs"));
+        let base = match id.as_str() {
+            ADDRESS => address(text).map_err(Failure::usage)?,
+            SERVER_KEY => locked.clone().unwrap_or_default(),
+            _ => break answer,
+        };
+        // The key of one server is never sent to another one.
+        entered = (id == SERVER_KEY).then(|| (base.clone(), text.clone()));
+        locked = None;
+        let sent = entered.as_ref().map(|(_, key)| Secret::new(key.as_str())).or_else(|| key.clone());
+        match ask("your server".to_owned(), base.clone(), sent.clone()).await {
+            Listing::Models(models) => found = models,
+            Listing::WantsKey => {
+                note = Some(wants_key(&base, sent.is_some(), may_keep(environment, settings)));
+                locked = may_keep(environment, settings).then_some(base);
+            }
+            Listing::Nothing => {
+                note = Some(format!(
+                    "no server for models answers at {base}: check the address, and that it runs"
+                ));
+            }
         }
     };
     match answer {
@@ -193,11 +213,29 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
             shown.await.map_err(|e| Failure::error(format!("the demo ended: {e}")))?.map(Next::End)
         }
         Answer::Chosen(id) => {
+            if let Some((_, key)) = entered.filter(|(base, _)| id.starts_with(&format!("server {base} "))) {
+                keep_key(environment, settings, "openai", &key)?;
+            }
             chosen(environment, settings, &id)?;
             Ok(Next::Session)
         }
         Answer::Written(_, key) => pasted(environment, settings, &key).map(|()| Next::Session),
     }
+}
+
+fn may_keep(environment: &Environment, settings: &RunSettings) -> bool {
+    keys::may_be_kept(environment, &project_root(&settings.cwd))
+}
+
+/// Describes a server that answers and refuses. `sent`: a key was sent. `may_keep`: a key can be entered here.
+fn wants_key(base: &str, sent: bool, may_keep: bool) -> String {
+    let what = if sent { "refuses the key" } else { "wants a key" };
+    let how = if may_keep {
+        "enter it above, or set OPENAI_API_KEY, or run `becket login openai`"
+    } else {
+        "set OPENAI_API_KEY and start again"
+    };
+    format!("the server at {base} answers, but {what}: {how}")
 }
 
 /// Completes an address to a base URL: adds `http://` if there is no scheme, and `/v1` if there is no path.
@@ -218,11 +256,13 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 /// Returns the page, and the number of entries that stay last. `first`: entries of a server whose address was entered.
+/// `locked`: that server wants a key, which is asked for in place of one of a known provider.
 fn page(
     environment: &Environment,
     settings: &RunSettings,
     first: Vec<Entry>,
     note: Option<String>,
+    locked: bool,
 ) -> (Welcome, usize) {
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
@@ -233,7 +273,9 @@ fn page(
         by_key.map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}"))),
     );
     let found = entries.len();
-    if keys::may_be_kept(environment, &project_root(&settings.cwd)) {
+    if locked {
+        entries.push(Entry::new(SERVER_KEY, "enter its key", "kept in your configuration").secret());
+    } else if may_keep(environment, settings) {
         entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").secret());
     }
     entries.push(Entry::new(ADDRESS, "enter an address", "of a server that speaks like OpenAI's").address());
@@ -251,25 +293,37 @@ fn page(
     let page = Welcome::new("Welcome to becket", text, entries)
         .noting(note.as_deref().unwrap_or(looking))
         .judged_address(|text| address(text).map(|base| format!("{base} is asked for its models")))
-        .judged(|key| {
-            let provider = keys::provider(key)?;
-            Ok(format!("a key for {provider}; it goes into {} of your configuration", keys::FILE))
-        });
+        .judged(if locked { any_key } else { known_key });
     (page, fixed)
 }
 
+/// Judges the key of a server of the user's own, which may have any form.
+fn any_key(key: &str) -> Result<String, String> {
+    if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("a key has no blanks and no letters outside ASCII".to_owned());
+    }
+    Ok("the server is asked with this key; it is kept once you choose a model".to_owned())
+}
+
+/// Judges the key of a known provider.
+fn known_key(key: &str) -> Result<String, String> {
+    let provider = keys::provider(key)?;
+    Ok(format!("a key for {provider}; it goes into {} of your configuration", keys::FILE))
+}
+
 /// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
-/// again until the page closes, because they may start later. `tells`: the page reports that no server answers.
+/// again until the page closes, because they may start later. `said`: a note of the page that stays. Without one, the
+/// page reports that no server answers.
 fn look(
     servers: Vec<(String, String)>,
     own: Option<(String, Option<Secret>)>,
     before: usize,
-    tells: bool,
+    said: Option<String>,
 ) -> mpsc::UnboundedReceiver<News> {
     let (sender, news) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut silent = servers;
-        let mut any = false;
+        let (mut any, mut locked) = (false, None);
         while !silent.is_empty() {
             let mut answers: FuturesUnordered<_> = std::mem::take(&mut silent)
                 .into_iter()
@@ -278,23 +332,31 @@ fn look(
                     async move { (ask(name.clone(), base.clone(), key).await, (name, base)) }
                 })
                 .collect();
-            while let Some((entries, server)) = answers.next().await {
-                if entries.is_empty() {
+            while let Some((listing, server)) = answers.next().await {
+                let Listing::Models(entries) = listing else {
+                    // Another address of this machine may belong to a program without models.
+                    if let (Listing::WantsKey, Some((base, key))) = (listing, &own)
+                        && *base == server.1
+                    {
+                        locked = Some(wants_key(base, key.is_some(), false));
+                    }
                     silent.push(server);
                     if sender.is_closed() {
                         return;
                     }
                     continue;
-                }
+                };
                 any = true;
-                if sender.send(News { entries, before, note: String::new() }).is_err() {
+                let note = said.clone().unwrap_or_default();
+                if sender.send(News { entries, before, note }).is_err() {
                     return;
                 }
             }
-            if !any && tells {
-                let note =
+            if !any && said.is_none() {
+                let nothing =
                     "no server for models answers on this machine yet; one that you start now appears here";
-                if sender.send(News { entries: Vec::new(), before, note: note.to_owned() }).is_err() {
+                let note = locked.clone().unwrap_or_else(|| nothing.to_owned());
+                if sender.send(News { entries: Vec::new(), before, note }).is_err() {
                     return;
                 }
             }
@@ -307,49 +369,75 @@ fn look(
     news
 }
 
-/// Returns the models of a server. A server that does not answer in time has none.
-async fn ask(name: String, base: String, key: Option<Secret>) -> Vec<Entry> {
+/// Answer of a server to the question for its models.
+#[derive(Debug, PartialEq, Eq)]
+enum Listing {
+    Models(Vec<Entry>),
+    /// It refuses a request without a key, or with this one.
+    WantsKey,
+    /// It did not answer in time, or has no models.
+    Nothing,
+}
+
+/// Asks a server for its models.
+async fn ask(name: String, base: String, key: Option<Secret>) -> Listing {
     // No proxy is used, because the server is on this machine or was named by the user.
     let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
     let openai = Endpoint { base_url: Some(base.clone()), credential, ..Endpoint::default() };
     let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
     let any = ModelRef::openai(String::new());
     let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, &settings)).await;
-    let models = listed.ok().and_then(Result::ok).unwrap_or_default();
+    let models = match listed {
+        Ok(Ok(models)) if !models.is_empty() => models,
+        Ok(Err(error)) if error.kind == ErrorKind::Auth => return Listing::WantsKey,
+        _ => return Listing::Nothing,
+    };
     let entry = |model: &becket_model::probe::Listed| {
         let id = format!("server {base} {}", model.name);
         Entry::new(&id, &format!("openai/{}", one_line(&model.name, 80)), &format!("{name} at {base}"))
     };
-    models.iter().take(MODELS).map(entry).collect()
+    Listing::Models(models.iter().take(MODELS).map(entry).collect())
 }
 
 /// Applies the choice `model NAME` or `server ADDRESS NAME`.
 fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Result<(), Failure> {
-    let config = &mut settings.settings.config;
+    let settings = &mut settings.settings;
+    let file = || Source::User(environment.config_dir.join("config.toml"));
     let model = if let Some(rest) = id.strip_prefix("server ") {
         let (base, name) = rest.split_once(' ').unwrap_or((rest, ""));
-        if config.provider("openai").base_url.as_deref() != Some(base) {
+        if settings.config.provider("openai").base_url.as_deref() != Some(base) {
             keep(environment, "providers.openai", "base_url", base)?;
-            config.providers.entry("openai".to_owned()).or_default().base_url = Some(base.to_owned());
+            settings.set("providers.openai.base_url", Value::from(base), file());
         }
         format!("openai/{name}")
     } else {
         id.strip_prefix("model ").unwrap_or(id).to_owned()
     };
     keep(environment, "", "model", &model)?;
-    config.model = Some(model);
+    settings.set("model", Value::from(model), file());
     Ok(())
 }
 
 fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> Result<(), Failure> {
     let provider = keys::provider(key).map_err(Failure::usage)?;
+    keep_key(environment, settings, provider, key)?;
+    let model = models::by_key(&settings.settings).into_iter().find(|(_, model)| model.starts_with(provider));
+    let Some((_, model)) = model else { return Ok(()) };
+    chosen(environment, settings, &format!("model {model}"))
+}
+
+/// Stores a key, and uses it from now on.
+fn keep_key(
+    environment: &Environment,
+    settings: &mut RunSettings,
+    provider: &str,
+    key: &str,
+) -> Result<(), Failure> {
     keys::keep(environment, provider, key).map_err(Failure::error)?;
     let source = Source::User(keys::path(environment));
     let credential = Credential { value: Secret::new(key), source };
     settings.settings.credentials.insert(provider.to_owned(), credential);
-    let model = models::by_key(&settings.settings).into_iter().find(|(_, model)| model.starts_with(provider));
-    let Some((_, model)) = model else { return Ok(()) };
-    chosen(environment, settings, &format!("model {model}"))
+    Ok(())
 }
 
 fn keep(environment: &Environment, section: &str, key: &str, value: &str) -> Result<(), Failure> {
@@ -388,7 +476,7 @@ mod tests {
         );
         let base = format!("{}/v1", server.url());
         let closed = "http://127.0.0.1:1/v1".to_owned();
-        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2, true);
+        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2, None);
         let mut ids = Vec::new();
         while ids.is_empty() {
             ids.extend(news.recv().await.unwrap().entries.into_iter().map(|e| e.id));
@@ -414,7 +502,7 @@ mod tests {
                 }
             }
         });
-        let mut news = look(vec![("mine".into(), base.clone())], None, 2, true);
+        let mut news = look(vec![("mine".into(), base.clone())], None, 2, None);
         let first = news.recv().await.unwrap();
         assert!(first.entries.is_empty() && first.note.contains("appears here"), "{}", first.note);
         let found = loop {
@@ -425,6 +513,34 @@ mod tests {
         };
         assert_eq!(found, format!("server {base} late"));
         thread.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_server_that_wants_a_key_is_not_a_silent_one() {
+        let refusal = serde_json::json!({"error": {"message": "no key"}});
+        let server = becket_testkit::MockServer::with(|_| becket_testkit::Answer::text("no").into())
+            .get("/v1/models", becket_testkit::Reply::json(401, &refusal));
+        let base = format!("{}/v1", server.url());
+        assert_eq!(ask("mine".into(), base.clone(), None).await, Listing::WantsKey);
+        assert_eq!(ask("none".into(), "http://127.0.0.1:1/v1".into(), None).await, Listing::Nothing);
+        let mut news = look(vec![("mine".into(), base.clone())], Some((base.clone(), None)), 2, None);
+        let note = news.recv().await.unwrap().note;
+        assert!(note.contains(&format!("{base} answers, but wants a key")), "{note}");
+    }
+
+    /// The next settings that are set, as those of a continued session, keep the choice.
+    #[test]
+    fn a_choice_outlasts_the_settings_of_a_session() {
+        use clap::Parser as _;
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let run = args::Run::try_parse_from(["becket", "-p", "x"]).unwrap();
+        let mut settings = RunSettings::new(run, &environment).unwrap();
+        chosen(&environment, &mut settings, "server http://127.0.0.1:9/v1 toy").unwrap();
+        settings.settings.remember("model", Value::from("openai/toy"));
+        assert_eq!(settings.settings.config.model.as_deref(), Some("openai/toy"));
+        let base = settings.settings.config.provider("openai").base_url.as_deref();
+        assert_eq!(base, Some("http://127.0.0.1:9/v1"));
     }
 
     #[test]

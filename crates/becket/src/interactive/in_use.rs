@@ -41,12 +41,18 @@ impl Answer {
     }
 }
 
-/// Asks the user. `None`: quit.
-pub(super) async fn ask(failure: &Failure, typed: Option<&mut Typed>) -> Result<Option<Answer>, Failure> {
+/// Asks the user. `None`: quit, or with `goes_back` return to the session before.
+pub(super) async fn ask(
+    failure: &Failure,
+    typed: Option<&mut Typed>,
+    goes_back: bool,
+) -> Result<Option<Answer>, Failure> {
+    let otherwise =
+        if goes_back { "Enter alone goes back to the session before." } else { "Enter alone quits." };
     let shown = writeln!(
         io::stderr(),
         "{failure}\n\nType one of these words:\n  fork       continue in a copy\n  take over  continue here; the other process can add nothing more\n  \
-         read       show all of it; nothing new is kept\nEnter alone quits."
+         read       show all of it; nothing new is kept\n{otherwise}"
     );
     shown.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     let _ = write!(io::stderr(), "> ");

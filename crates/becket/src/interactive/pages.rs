@@ -51,6 +51,28 @@ enum Body {
     Sheet(Sheet),
 }
 
+/// Splits the arguments of `/export`. Without a format, the name of the file decides.
+fn export_format(arguments: &str) -> Result<(ExportFormat, &str), Failure> {
+    let (first, file) = match arguments.split_once(char::is_whitespace) {
+        Some((first, file)) => (first, file.trim_start()),
+        None => ("", arguments),
+    };
+    let ending = Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    match (first, ending) {
+        ("md", _) => Ok((ExportFormat::Md, file)),
+        ("jsonl", _) => Ok((ExportFormat::Jsonl, file)),
+        ("html", _) => Ok((ExportFormat::Html, file)),
+        // A single word before the file is a format. A file name with blanks needs one before it.
+        (word, _) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            Err(Failure::usage(format!("there is no format {word}: write md, jsonl or html before the file")))
+        }
+        ("", "json") => Err(Failure::usage("there is no format json: name a file that ends in .jsonl")),
+        (_, "html") => Ok((ExportFormat::Html, arguments)),
+        (_, "jsonl") => Ok((ExportFormat::Jsonl, arguments)),
+        _ => Ok((ExportFormat::Md, arguments)),
+    }
+}
+
 impl Pages {
     /// Returns the answer to a command. Blocks.
     pub(super) fn answer(&self, name: &str, arguments: &str, root: &Path) -> Reply {
@@ -209,15 +231,8 @@ impl Pages {
 
     /// Exports the session to `[md|jsonl|html] FILE`. An existing file is not replaced.
     fn export(&self, arguments: &str) -> Result<String, Failure> {
-        let (format, file) = match arguments.split_once(char::is_whitespace) {
-            Some(("md", file)) => (ExportFormat::Md, file),
-            Some(("jsonl", file)) => (ExportFormat::Jsonl, file),
-            Some(("html", file)) => (ExportFormat::Html, file),
-            _ if arguments.strip_suffix(".html").is_some() => (ExportFormat::Html, arguments),
-            _ if arguments.strip_suffix(".jsonl").is_some() => (ExportFormat::Jsonl, arguments),
-            _ => (ExportFormat::Md, arguments),
-        };
-        let path = self.cwd.join(file.trim());
+        let (format, file) = export_format(arguments.trim())?;
+        let path = self.cwd.join(file);
         if path.symlink_metadata().is_ok() {
             return Err(Failure::usage(format!("{} is there already; name another file", path.display())));
         }
@@ -380,6 +395,25 @@ mod tests {
             opening: Opening::default(),
             live: Weak::new(),
         }
+    }
+
+    #[test]
+    fn the_format_of_an_export_is_named_or_is_that_of_the_file() {
+        use ExportFormat::{Html, Jsonl, Md};
+        for (typed, wanted) in [
+            ("notes", Some((Md, "notes"))),
+            ("md my notes", Some((Md, "my notes"))),
+            ("jsonl  a.jsonl", Some((Jsonl, "a.jsonl"))),
+            ("a.html", Some((Html, "a.html"))),
+            ("a.jsonl", Some((Jsonl, "a.jsonl"))),
+            ("./my notes.html", Some((Html, "./my notes.html"))),
+            ("json out", None),
+            ("out.json", None),
+        ] {
+            assert_eq!(export_format(typed).ok(), wanted, "{typed}");
+        }
+        let said = export_format("json out").unwrap_err().message;
+        assert_eq!(said, "there is no format json: write md, jsonl or html before the file");
     }
 
     fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {

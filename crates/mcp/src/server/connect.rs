@@ -54,6 +54,14 @@ fn initialize_failure(error: &ClientInitializeError) -> Failure {
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => Failure::For("it ended before it answered".to_owned()),
+        ClientInitializeError::TransportError { error, .. } => {
+            Failure::For(http::transport_failure(error.error.as_ref()))
+        }
+        ClientInitializeError::JsonRpcError(data) => Failure::For(format!("it refuses: {}", data.message)),
+        ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
+            Failure::For("it does not answer as an MCP server does".to_owned())
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_failure(fallback),
         other => Failure::For(http::reasons(other)),
     }
 }

@@ -4,6 +4,8 @@
 //! from http to https of the same host is followed.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::worker::WorkerQuitReason;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use url::Url;
@@ -74,6 +76,37 @@ pub(crate) fn headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, Str
     Ok(out)
 }
 
+/// A failure of the transport in words for the user. The library's own texts name types of Rust and its inner stages.
+pub(crate) fn transport_failure(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    type Http = StreamableHttpError<reqwest::Error>;
+    let inner = match error.downcast_ref::<WorkerQuitReason<Http>>() {
+        Some(WorkerQuitReason::Fatal { error, .. }) => Some(error),
+        Some(_) => return "the connection to the server ended".to_owned(),
+        None => error.downcast_ref::<Http>(),
+    };
+    let Some(inner) = inner else { return reasons(error) };
+    match inner {
+        Http::Client(error) => request_failure(error),
+        Http::HttpStatus(status) => format!("it answers with the HTTP status {}", status.status),
+        Http::UnexpectedContentType(kind) => format!(
+            "it answers with {} instead of JSON or a stream of events; check the address",
+            kind.as_deref().unwrap_or("a body without a type")
+        ),
+        Http::UnexpectedServerResponse(text) => format!("it does not answer as an MCP server does: {text}"),
+        Http::UnexpectedEndOfStream => "its answer broke off".to_owned(),
+        Http::TransportChannelClosed => "the connection to the server ended".to_owned(),
+        other => reasons(other),
+    }
+}
+
+fn request_failure(error: &reqwest::Error) -> String {
+    if let Some(status) = error.status() {
+        return format!("it answers with the HTTP status {}", status.as_u16());
+    }
+    let why = reasons(error);
+    if error.is_connect() { format!("it cannot be reached: {why}") } else { why }
+}
+
 /// All messages of an error and its sources, in one line.
 pub(crate) fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     let mut out = error.to_string();
@@ -92,6 +125,26 @@ pub(crate) fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rmcp::transport::streamable_http_client::HttpStatusError;
+
+    #[test]
+    fn failures_name_no_types() {
+        type Http = StreamableHttpError<reqwest::Error>;
+        for (error, said) in [
+            (
+                Http::UnexpectedContentType(Some("text/html".to_owned())),
+                "it answers with text/html instead of JSON or a stream of events; check the address",
+            ),
+            (Http::HttpStatus(HttpStatusError::new(503, None)), "it answers with the HTTP status 503"),
+            (Http::UnexpectedEndOfStream, "its answer broke off"),
+        ] {
+            let fatal = WorkerQuitReason::fatal(error, "sending");
+            assert_eq!(transport_failure(&fatal), said);
+        }
+        let ended = WorkerQuitReason::<Http>::TransportClosed;
+        assert_eq!(transport_failure(&ended), "the connection to the server ended");
+        assert_eq!(transport_failure(&std::io::Error::other("odd")), "odd");
+    }
 
     #[test]
     fn redirects_stay_on_the_host() {

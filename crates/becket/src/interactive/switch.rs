@@ -1,0 +1,155 @@
+//! Sessions one after the other: the first one, and those that the user changes to.
+//!
+//! Owns the change between sessions. Only the first session ends the program if it cannot be opened. Later, becket goes
+//! back to the session that the user left, and says there why the other one was not opened.
+
+use super::typed::Typed;
+use super::{Held, in_use, session};
+use crate::assemble::assemble;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::{Fork, RunSettings, SessionChoice};
+use becket_print::ExitStatus;
+use becket_tui::Ended;
+use becket_tui::input::To;
+use becket_types::SessionId;
+
+/// Action after a session has ended.
+pub(super) enum Next {
+    Quit,
+    Terminated,
+    /// `from`: the session that the user left.
+    Switch {
+        to: SessionChoice,
+        from: SessionId,
+    },
+}
+
+impl Next {
+    /// Returns what follows a session that ended like this.
+    pub(super) fn after(ended: Ended, session: SessionId) -> Self {
+        let to = match ended {
+            Ended::Quit | Ended::AgentGone => return Self::Quit,
+            Ended::Terminated => return Self::Terminated,
+            Ended::Switch(To::New) => SessionChoice::New { id: None },
+            Ended::Switch(To::Session(query)) => SessionChoice::Resume { query, fork: None },
+            Ended::Switch(To::Fork) => {
+                SessionChoice::Resume { query: session.to_string(), fork: Some(Fork::default()) }
+            }
+        };
+        Self::Switch { to, from: session }
+    }
+}
+
+/// Runs sessions until the user quits.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the first session cannot be opened, or the terminal cannot be used.
+pub(super) async fn until_quit(
+    environment: &Environment,
+    mut settings: RunSettings,
+    held: &Held,
+    mut typed: Option<&mut Typed>,
+) -> Result<ExitStatus, Failure> {
+    // A single session may be opened for reading only; the next one uses the original setting.
+    let persist = settings.persist;
+    let (mut left, mut failed): (Option<SessionId>, Option<String>) = (None, None);
+    loop {
+        let assembled = match assemble(environment, &mut settings).await {
+            Ok(assembled) => assembled,
+            Err(failure) => {
+                if failure.in_use
+                    && let Some(answer) = in_use::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
+                {
+                    answer.apply(&mut settings);
+                    continue;
+                }
+                let Some(choice) = back(&mut left, &mut failed, &settings, &failure) else {
+                    return if failure.in_use { Ok(ExitStatus::Usage) } else { Err(failure) };
+                };
+                go_to(&mut settings, choice, persist);
+                continue;
+            }
+        };
+        let next =
+            session(environment, &mut settings, held, typed.as_deref_mut(), assembled, failed.take()).await?;
+        match next {
+            Next::Quit => return Ok(ExitStatus::Ok),
+            Next::Terminated => return Ok(ExitStatus::Terminated),
+            Next::Switch { to, from } => {
+                left = Some(from);
+                go_to(&mut settings, to, persist);
+            }
+        }
+    }
+}
+
+fn go_to(settings: &mut RunSettings, to: SessionChoice, persist: bool) {
+    settings.prompt = None;
+    settings.title = None;
+    settings.session = to;
+    settings.take_over = false;
+    settings.persist = persist;
+}
+
+/// Returns the session to open in place of one that failed, and records the reason: the one that the user left, or a
+/// new one if that cannot be opened either. `None`: nothing was left, or a new session fails as well.
+fn back(
+    left: &mut Option<SessionId>,
+    failed: &mut Option<String>,
+    settings: &RunSettings,
+    failure: &Failure,
+) -> Option<SessionChoice> {
+    if let Some(session) = left.take() {
+        *failed = Some(said(failure));
+        return Some(SessionChoice::Resume { query: session.to_string(), fork: None });
+    }
+    let why = failed.as_mut().filter(|_| settings.goes_on())?;
+    why.push_str(" The session before was not kept, so this is a new one.");
+    Some(SessionChoice::New { id: None })
+}
+
+/// Describes the failure in one line of a session.
+fn said(failure: &Failure) -> String {
+    let hint = failure.hint.as_deref().map(|hint| format!(" {}.", hint.trim_end_matches('.')));
+    format!(
+        "The other session was not opened: {}.{}",
+        failure.message.trim_end_matches('.'),
+        hint.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Run;
+    use clap::Parser as _;
+    use std::path::Path;
+
+    #[test]
+    fn a_change_that_fails_goes_back_to_the_session_before() {
+        let environment = Environment::below(Path::new("/nowhere"));
+        let run = Run::try_parse_from(["becket", "-p", "x"]).unwrap();
+        let mut settings = RunSettings::new(run, &environment).unwrap();
+        let failure = Failure::usage("There is no key for the OpenAI API.").hint("Set OPENAI_API_KEY.");
+        let session = SessionId::new();
+        let (mut left, mut failed) = (Some(session), None);
+        settings.session = SessionChoice::Resume { query: "other".to_owned(), fork: None };
+        let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
+        assert_eq!(to, SessionChoice::Resume { query: session.to_string(), fork: None });
+        let said =
+            "The other session was not opened: There is no key for the OpenAI API. Set OPENAI_API_KEY.";
+        assert_eq!(failed.as_deref(), Some(said));
+        // The session before cannot be opened either.
+        settings.session = to;
+        let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
+        assert_eq!(to, SessionChoice::New { id: None });
+        assert!(failed.as_deref().unwrap().starts_with(said));
+        settings.session = to;
+        assert_eq!(back(&mut left, &mut failed, &settings, &failure), None);
+        // The first session of all.
+        settings.session = SessionChoice::Continue { fork: None };
+        assert_eq!(back(&mut None, &mut None, &settings, &failure), None);
+    }
+}
