@@ -36,9 +36,9 @@ pub struct Menu {
 const INDENT: usize = 6;
 
 impl Menu {
-    /// Creates a menu whose descriptions wrap.
-    pub fn wrapping() -> Self {
-        Self { wraps: true, ..Self::default() }
+    /// Lets long descriptions wrap, or cuts them.
+    pub fn set_wrapping(&mut self, wraps: bool) {
+        self.wraps = wraps;
     }
 
     /// True if there are entries.
@@ -105,13 +105,13 @@ impl Menu {
         if !self.wraps {
             return self.height();
         }
-        let rows = self.items.iter().enumerate().map(|(at, _)| self.rows(at, width).len()).take(ROWS);
+        let rows = self.items.iter().enumerate().map(|(at, _)| self.rows(at, width, ROWS).len()).take(ROWS);
         rows.sum::<usize>() as u16
     }
 
-    /// Returns the rows of one entry. The descriptions begin in one column.
-    fn rows(&self, at: usize, width: usize) -> Vec<String> {
-        let shown = self.items.iter().skip(self.top).take(ROWS);
+    /// Returns the rows of one entry. The descriptions of the `shown` entries begin in one column.
+    fn rows(&self, at: usize, width: usize, shown: usize) -> Vec<String> {
+        let shown = self.items.iter().skip(self.top).take(shown);
         let column = shown.map(|i| text::width(&i.name)).max().unwrap_or(0).min(width / 2);
         let Some(item) = self.items.get(at) else { return Vec::new() };
         let mark = if at == self.chosen { "❯ " } else { "  " };
@@ -134,10 +134,11 @@ impl Menu {
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         let width = usize::from(area.width);
         let height = self.height_in(width).min(area.height);
+        let shown = if self.wraps { ROWS } else { usize::from(height) };
         // Wrapped entries above the chosen one leave it less room.
         self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
         let needs =
-            |menu: &Self| (menu.top..=menu.chosen).map(|at| menu.rows(at, width).len()).sum::<usize>();
+            |menu: &Self| (menu.top..=menu.chosen).map(|at| menu.rows(at, width, shown).len()).sum::<usize>();
         while self.top < self.chosen && needs(self) > usize::from(height) {
             self.top += 1;
         }
@@ -145,7 +146,7 @@ impl Menu {
         let mut y = bottom - height;
         for at in self.top..self.items.len() {
             let style = if at == self.chosen { theme.selected } else { theme.dim };
-            for row in self.rows(at, width) {
+            for row in self.rows(at, width, shown) {
                 if y >= bottom {
                     return;
                 }

@@ -125,7 +125,7 @@ impl Welcome {
             title: title.to_owned(),
             text,
             entries,
-            menu: Menu::wrapping(),
+            menu: Menu::default(),
             note: String::new(),
             judge: |_| Ok(String::new()),
             judge_address: |_| Ok(String::new()),
@@ -336,13 +336,17 @@ impl Welcome {
         let width = usize::from(area.width);
         let foot = self.foot(width, theme);
         // The list and the keys stay. If there is too little room, the text above scrolls.
+        let lines = self.head(width, theme);
+        // Descriptions wrap only if nothing else has to scroll for that.
+        self.menu.set_wrapping(true);
+        let needs = lines.len() + usize::from(self.menu.height_in(width)) + foot.len() + 2;
+        self.menu.set_wrapping(needs <= usize::from(area.height));
         let rows = self.menu.height_in(width) + 1;
         let [head, list, note] = [
             area.height.saturating_sub(rows + foot.len() as u16).min(area.height),
             rows.saturating_sub(1).min(area.height.saturating_sub(1)).max(1),
             foot.len() as u16,
         ];
-        let lines = self.head(width, theme);
         let head = head.min(lines.len() as u16 + 1);
         let room = usize::from(head).saturating_sub(1);
         self.top = self.top.min(lines.len().saturating_sub(room));
@@ -413,13 +417,14 @@ impl Welcome {
                 Ok(what) if !line.is_empty() => lines.extend(wrapped(&what, theme.ok)),
                 _ => {}
             }
-            lines.extend(wrapped(keys, theme.dim));
+            lines.push(Line::styled(fit(keys), theme.dim));
             return lines;
         }
         if !self.note.is_empty() {
             lines.extend(wrapped(&self.note, theme.dim));
         }
-        lines.extend(wrapped(&format!("↑ ↓, then Enter or a number · Esc {}", self.leaves), theme.dim));
+        let keys = format!("↑ ↓, then Enter or a number · Esc {}", self.leaves);
+        lines.push(Line::styled(fit(&keys), theme.dim));
         lines
     }
 }
