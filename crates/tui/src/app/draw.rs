@@ -145,10 +145,12 @@ impl App {
         ])
         .areas(area);
         let bottom = if edges > 0 { self.edged(frame, bottom) } else { bottom };
-        // In the terminal's scrollback the rest of the area stays blank: rows that may change take only the room that they have after a wrap.
+        // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
+        // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
         let most = if self.screen.is_some() { self.live } else { u16::MAX };
         let height = transcript.height.min(most);
-        self.transcript.draw(frame, Rect { height, ..transcript }, &self.theme);
+        let y = transcript.bottom().saturating_sub(height);
+        self.transcript.draw(frame, Rect { y, height, ..transcript }, &self.theme);
         if self.transcript.is_empty() && self.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.theme));
         }

@@ -7,8 +7,8 @@
 //!
 //! Invariant: once the terminal has reported its cursor, the region reaches down to the last row of the screen. A terminal
 //! that becomes narrower pushes as many rows into its scrollback as it wraps, even while rows below the region are blank.
-//! With no blank rows there, these are printed rows, never rows of the region. So the region never shrinks: it keeps blank
-//! rows above the composer, and the next printed lines take their room.
+//! With no blank rows there, these are printed rows or blank rows at the region's top, never rows that may change. So the
+//! region never shrinks: it keeps blank rows at its top, and the next printed lines take their room.
 
 use super::pen::Pen;
 use super::write_line;
