@@ -100,7 +100,7 @@ pub(crate) async fn run(
         return Ok(status);
     }
     let mut typed = if settings.ax { Some(Typed::listen()?) } else { None };
-    switch::until_quit(environment, settings, &held, typed.as_mut()).await
+    Box::pin(switch::until_quit(environment, settings, &held, typed.as_mut())).await
 }
 
 /// Process-wide state for handing over the terminal.

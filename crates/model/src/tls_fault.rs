@@ -44,24 +44,21 @@ pub(crate) fn tls_fault(why: &str, variables: &[(&'static str, String)]) -> (Str
 /// The fault of the variables that name the trusted issuers, in plain words; `None` without such a variable. Only called
 /// when no issuer could be loaded, so a file with a certificate in it has one that cannot be read.
 pub(crate) fn issuers_fault(variables: &[(&'static str, String)]) -> Option<String> {
-    variables.iter().find_map(|(name, value)| {
-        let path = std::path::Path::new(value);
-        let fault = match path.metadata() {
+    let (name, value) = variables.first()?;
+    let path = std::path::Path::new(value);
+    let fault = match path.metadata() {
+        Err(error) => error.to_string(),
+        Ok(meta) if meta.is_dir() && name.ends_with("FILE") => "it is a folder".to_owned(),
+        Ok(meta) if meta.is_dir() => "it has no file with a certificate (PEM) that can be read".to_owned(),
+        Ok(_) => match std::fs::read(path) {
             Err(error) => error.to_string(),
-            Ok(meta) if meta.is_dir() && name.ends_with("FILE") => "it is a folder".to_owned(),
-            Ok(meta) if meta.is_dir() => {
-                "it has no file with a certificate (PEM) that can be read".to_owned()
+            Ok(bytes) if bytes.windows(16).any(|some| some == b"BEGIN CERTIFICAT") => {
+                "none of its certificates can be read".to_owned()
             }
-            Ok(_) => match std::fs::read(path) {
-                Err(error) => error.to_string(),
-                Ok(bytes) if bytes.windows(16).any(|some| some == b"BEGIN CERTIFICAT") => {
-                    "none of its certificates can be read".to_owned()
-                }
-                Ok(_) => "it holds no certificate (PEM)".to_owned(),
-            },
-        };
-        Some(format!("{name} names {value}: {fault}"))
-    })
+            Ok(_) => "it holds no certificate (PEM)".to_owned(),
+        },
+    };
+    Some(format!("{name} names {value}: {fault}"))
 }
 
 #[cfg(test)]

@@ -64,9 +64,13 @@ impl Ask for AskProgram {
         });
         match &question.form {
             Form::Fields(schema) => {
-                (body["mode"], body["requested_schema"]) = (json!("form"), schema.clone())
+                body["mode"] = json!("form");
+                body["requested_schema"] = schema.clone();
             }
-            Form::Url(url) => (body["mode"], body["url"]) = (json!("url"), json!(url)),
+            Form::Url(url) => {
+                body["mode"] = json!("url");
+                body["url"] = json!(url);
+            }
         }
         Box::pin(async move { answer(&question, link.request(body).await) })
     }

@@ -72,8 +72,15 @@ pub(super) async fn until_quit(
                 continue;
             }
         };
-        let next =
-            session(environment, &mut settings, held, typed.as_deref_mut(), assembled, failed.take()).await?;
+        let next = Box::pin(session(
+            environment,
+            &mut settings,
+            held,
+            typed.as_deref_mut(),
+            assembled,
+            failed.take(),
+        ))
+        .await?;
         match next {
             Next::Quit => return Ok(ExitStatus::Ok),
             Next::Terminated => return Ok(ExitStatus::Terminated),

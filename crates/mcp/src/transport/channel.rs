@@ -23,12 +23,15 @@ pub trait Channel: Send + Sync {
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 }
 
+/// Gives the channel to the server of a name.
+type ToServer = dyn Fn(&str) -> Arc<dyn Channel> + Send + Sync;
+
 /// The program that drives becket, as MCP servers meet it: it has servers in its own process, and it can be asked.
 #[derive(Clone)]
 pub struct HostServers {
     /// Servers that the program named itself, beside those of a configuration.
     pub names: Vec<String>,
-    channel: Arc<dyn Fn(&str) -> Arc<dyn Channel> + Send + Sync>,
+    channel: Arc<ToServer>,
     /// Passes questions of servers to the program.
     pub ask: Arc<dyn Ask>,
 }
