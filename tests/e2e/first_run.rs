@@ -169,7 +169,6 @@ fn a_session_that_cannot_be_opened_leaves_the_other_one_open() {
     run(bench.print(Api::Chat, &server).args(["--name", "of another server", "go"])).expect(0);
     let mut command = becket(&bench);
     command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
-    command.args(["--model", "anthropic/claude-sonnet-4-5"]);
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
     terminal.send("first words\r");

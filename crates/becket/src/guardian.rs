@@ -31,13 +31,21 @@ impl Guardian {
             Command::new(std::env::current_exe().ok()?)
                 .args([WORD, &written(&modes)])
                 .stdin(Stdio::piped())
-                .stderr(Stdio::null())
+                .stderr(Stdio::piped())
                 .spawn()
                 .ok()
         });
         let mut guardian = Self(child);
         guardian.taken(true);
         guardian
+    }
+
+    /// Waits until no signal to becket's process group and no hangup of its terminal reaches the guardian: some
+    /// milliseconds from its start, which is over when the first screen is ready.
+    pub(crate) fn ready(&mut self) {
+        if let Some(mut pipe) = self.0.as_mut().and_then(|child| child.stderr.take()) {
+            let _ = pipe.read(&mut [0]);
+        }
     }
 
     /// Reports to the guardian that becket has taken the terminal or restored it.
@@ -64,6 +72,7 @@ impl Drop for Guardian {
 /// Runs the guardian until the pipe closes. `modes`: the terminal's original modes.
 pub(crate) fn watch(modes: &str) {
     let _ = rustix::process::setsid();
+    let _ = io::stderr().write_all(b".");
     let (mut last, mut byte) = (FREE, [0]);
     let mut pipe = io::stdin().lock();
     while let Ok(1) = pipe.read(&mut byte) {

@@ -209,6 +209,7 @@ async fn session(
         host: Box::new(host),
     };
     let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
+    held.guardian.lock().unwrap_or_else(PoisonError::into_inner).ready();
     let ended = match typed {
         Some(Typed { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
         None => becket_tui::run(out, options).await,
