@@ -170,7 +170,8 @@ fn a_session_that_cannot_be_opened_leaves_the_other_one_open() {
     let mut command = becket(&bench);
     command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
     let mut terminal = Terminal::start(command);
-    terminal.shows("Describe a task");
+    // The first screen names the model that the key picks.
+    terminal.press_until("\r", "Describe a task");
     terminal.send("first words\r");
     terminal.shows("Done.");
     terminal.send("/resume of another server\r");
