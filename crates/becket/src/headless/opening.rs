@@ -1,8 +1,8 @@
 //! `initialize`: the settings that a program sends before the first turn, and the answer.
 //!
 //! Its fields become settings of the run before the agent is built, so that the system prompt and the tools are right
-//! from the first request on. An unsupported field is refused with a reason, because a host that sends a hook relies on
-//! it.
+//! from the first request on. Hooks that cannot be used and fields of a wrong form are refused with a reason, because a
+//! host relies on them. Unknown fields are ignored.
 
 use crate::agents;
 use crate::assemble::Assembled;
