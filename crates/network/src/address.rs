@@ -1,14 +1,14 @@
-//! Addresses: what is on the internet, and what is this machine, its network, or its cloud.
+//! Classifies IP addresses: on the internet, on this machine, on its network, or of its cloud.
 //!
-//! Pure. Source: the IANA special-purpose address registries for IPv4 and IPv6. An IPv6 address that carries an IPv4 address
-//! is what that one is.
+//! Pure. Source: the IANA special-purpose address registries for IPv4 and IPv6. An IPv6 address that contains an IPv4
+//! address is classified like that IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Azure's platform address, public by its number and local by what answers.
+/// Azure's platform address. Its number is public, but a service of the local host answers there.
 const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
-/// Why nothing is fetched from an address; `None` when it is on the internet.
+/// Returns the reason to refuse an address; `None` if it is on the internet.
 pub fn refusal(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => v4(ip),

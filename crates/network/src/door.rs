@@ -1,7 +1,8 @@
-//! A port inside the network of a confined command, handed to the proxy outside.
+//! Opens a port inside the network of a confined command and hands it to the proxy outside.
 //!
-//! The network of a confined command has no way out. A socket belongs to the network in which it was made, whoever holds it:
-//! the helper opens a port inside, sends it through a socket in the file system to the proxy, and the proxy answers there.
+//! The network of a confined command has no route out. A socket belongs to the network namespace in which it was made,
+//! even if another process owns it. So the helper opens a port inside and sends it to the proxy through a Unix socket
+//! in the file system. The proxy then accepts the connections to this port.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -15,17 +16,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The proxy's answer to a port that it serves from now on.
+/// The proxy's answer once it serves the port.
 pub(crate) const SERVED: u8 = b'k';
 
-/// For the other side to answer.
+/// Time limit for an answer of the other side.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Opens a port in the network of this process that the proxy behind `socket` serves under the pass `number`. Gives the port;
-/// it is on 127.0.0.1.
+/// Opens a port in the network of this process. The proxy behind `socket` serves it under the pass `number`. Returns
+/// the port; its address is 127.0.0.1.
 ///
 /// # Errors
-/// The proxy is gone, or does not know the pass.
+///
+/// Fails if the proxy has exited or does not know the pass.
 pub fn enter(socket: &Path, number: u64) -> io::Result<u16> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -42,7 +44,7 @@ pub fn enter(socket: &Path, number: u64) -> io::Result<u16> {
     if answer == [SERVED] { Ok(port) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// The other side: the pass and the port that a helper sent. `None` if it sent something else.
+/// The proxy's side: receives the pass and the port that a helper sent. `None` if it sent anything else.
 pub(crate) fn receive(stream: &impl std::os::fd::AsFd) -> io::Result<Option<(u64, TcpListener)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut attached = RecvAncillaryBuffer::new(&mut space);

@@ -1,13 +1,13 @@
-//! Lists of hosts: names, `*.suffix`, `*`, addresses and ranges of addresses, each with a port or without. Pure.
+//! Lists of hosts: names, `*.suffix`, `*`, addresses and address ranges, each with an optional port. Pure.
 
 use crate::address::refusal;
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// Ports of an entry that names none: the web's.
+/// Ports of an entry without a port: those of the web.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
-/// An entry of a list that is not understood.
+/// An entry of a list that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is neither a host (`docs.rs`, `*.docs.rs`, `docs.rs:8443`) nor an address or a range (`10.0.0.0/8`)"
@@ -19,21 +19,21 @@ enum Kind {
     /// Every host on the internet.
     All,
     Name(String),
-    /// Names with something before this suffix.
+    /// Names that end in this suffix, without the suffix itself.
     Below(String),
     Range(AddressRange),
 }
 
-/// An address, or a range of them such as `10.0.0.0/8`.
+/// An address or a range of addresses, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     first: IpAddr,
-    /// Leading bits that are the same in all of them.
+    /// Number of leading bits that all addresses of the range share.
     bits: u32,
 }
 
 impl AddressRange {
-    /// `None` for text that is neither.
+    /// Parses an address or a range. `None` for any other text.
     pub fn read(text: &str) -> Option<Self> {
         let (first, bits) = match text.split_once('/') {
             Some((first, bits)) => (first, Some(bits.parse::<u32>().ok()?)),
@@ -66,28 +66,28 @@ struct Entry {
 pub struct HostRules {
     allow: Vec<Entry>,
     deny: Vec<Entry>,
-    /// The reason if no host may be reached at all.
+    /// Set if no host may be reached at all: the reason.
     unreadable: Option<String>,
 }
 
 impl HostRules {
-    /// Reads the lists of allowed and denied hosts.
+    /// Parses the lists of allowed and denied hosts.
     ///
     /// # Errors
     ///
-    /// The first entry that is not understood.
+    /// Returns the first entry that cannot be parsed.
     pub fn new(allow: &[String], deny: &[String]) -> Result<Self, BadHost> {
         let read = |list: &[String]| list.iter().map(|text| Entry::read(text)).collect::<Result<Vec<_>, _>>();
         Ok(Self { allow: read(allow)?, deny: read(deny)?, unreadable: None })
     }
 
-    /// Rules that allow no host, because an entry of the configuration is not understood.
+    /// Returns rules that allow no host, because an entry of the configuration cannot be parsed.
     pub fn unreadable(entry: &BadHost) -> Self {
         let why = format!("nothing is reached, because in sandbox.allow_hosts or sandbox.deny_hosts {entry}");
         Self { unreadable: Some(why), ..Self::default() }
     }
 
-    /// Judges a host before its name is looked up. `Err` says why it is not reached.
+    /// Judges a host before its name is resolved. `Err` is the reason for the refusal.
     pub(crate) fn judge(&self, host: &Host<String>, port: u16) -> Result<(), String> {
         if let Some(why) = &self.unreadable {
             return Err(why.clone());
@@ -107,7 +107,7 @@ impl HostRules {
         }
     }
 
-    /// Judges an address that a name, which was judged before, leads to.
+    /// Judges an address to which an allowed name resolves.
     pub(crate) fn judge_address(&self, ip: IpAddr, port: u16) -> Result<(), String> {
         let host = match ip {
             IpAddr::V4(ip) => Host::Ipv4(ip),
@@ -124,7 +124,7 @@ impl HostRules {
         Err(format!("{ip} is {why}, and sandbox.allow_hosts does not name that address with port {port}"))
     }
 
-    /// True if an address of this machine is allowed. Clients are then not told to leave it out.
+    /// True if an address of this machine is allowed. Clients then use the proxy for this machine's addresses too.
     pub(crate) fn allows_this_machine(&self) -> bool {
         self.allow.iter().any(|entry| matches!(entry.kind, Kind::Range(range) if range.first.is_loopback()))
     }
@@ -142,7 +142,7 @@ impl Entry {
             return Ok(Self { kind: Kind::Range(range), port });
         }
         let (suffix, below) = host.strip_prefix("*.").map_or((host, false), |suffix| (suffix, true));
-        // Only hosts of pages, in the form that they have there: international names in ASCII.
+        // Accepts only hosts as they appear in URLs: international names in ASCII.
         let url = Url::parse(&format!("http://{suffix}/")).map_err(|_| bad())?;
         let plain =
             url.path() == "/" && url.username().is_empty() && url.port().is_none() && url.query().is_none();
@@ -156,12 +156,12 @@ impl Entry {
     }
 
     fn has_port(&self, port: u16) -> bool {
-        // A user who allows a range of addresses in the own network means all services there, not only web pages.
+        // A range of private addresses means all services there, not only web pages.
         let any = matches!(self.kind, Kind::Range(..));
         self.port.map_or(any || USUAL_PORTS.contains(&port), |own| own == port)
     }
 
-    /// As `names`, for lists that forbid: there, an entry without a port means every port.
+    /// Like `names`, for deny lists: an entry without a port means every port.
     fn covers_any_port(&self, host: &Host<String>, port: u16) -> bool {
         self.names(host) && self.port.is_none_or(|own| own == port)
     }
@@ -177,7 +177,7 @@ impl Entry {
     }
 }
 
-/// True if `entry`, a host or `*.suffix`, names `host`; both in lower case.
+/// True if `entry` (a host or `*.suffix`) matches `host`. Both must be in lower case.
 pub fn names_host(entry: &str, host: &str) -> bool {
     entry.strip_prefix("*.").map_or(entry == host, |suffix| is_below(host, suffix))
 }
@@ -194,7 +194,8 @@ fn address(host: &Host<String>) -> Option<IpAddr> {
     }
 }
 
-/// `host`, `host:80`, `[::1]:80`, `::1` as the host, without brackets, and the port; `None` for a port that is none.
+/// Splits `host`, `host:80`, `[::1]:80` or `::1` into the host without brackets and the port. `None` if the port is
+/// invalid.
 pub fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, after) = rest.split_once(']')?;
@@ -204,7 +205,7 @@ pub fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
         };
     }
     match text.split_once(':') {
-        // An address of IPv6 without brackets has more than one.
+        // More than one colon: an IPv6 address without brackets.
         Some((host, port)) if !port.contains(':') => Some((host, Some(port_number(port)?))),
         _ => Some((text, None)),
     }

@@ -1,20 +1,22 @@
-//! The network: which addresses are on the internet, which hosts the user allows, and the proxy of confined commands.
+//! The network: decides which addresses are on the internet and which hosts the user allows, and contains the proxy of
+//! confined commands.
 //!
-//! Owns the judgement of addresses and hosts, and the proxy that enforces it for confined commands. Does not confine anything:
-//! the sandbox ensures that a command reaches nothing but the proxy. Reads neither the environment nor the configuration.
+//! Does not confine anything: the sandbox ensures that a command reaches only the proxy. Reads neither the environment
+//! nor the configuration.
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
-//! | [`refusal`] | an address that is not on the internet, and what it is instead: pure |
-//! | [`HostRules`] | lists of hosts, with ports and ranges of addresses: pure |
-//! | `request` | the first bytes of a client as the host and port that it wants: pure |
+//! | [`refusal`] | the reason to refuse an address that is not on the internet: pure |
+//! | [`HostRules`] | lists of hosts, with ports and address ranges: pure |
+//! | `request` | parses the first bytes of a client to the requested host and port: pure |
 //! | [`Proxy`] | the proxy of a session: HTTP, CONNECT and SOCKS5 on one port |
-//! | [`enter`] | the side of the command: a port inside its network that the proxy serves |
+//! | [`enter`] | the command's side: opens a port inside its network that the proxy serves |
 //!
 //! Invariants:
-//! - A name is looked up only if the rules allow it, once, and a connection is made to exactly the addresses that were judged.
-//! - An address that is not on the internet is reached only if the user names it as an address or a range.
-//! - A request, host or rule that is not understood is refused.
+//! - A name is resolved only if the rules allow it, and only once. A connection is made to exactly the judged
+//!   addresses.
+//! - An address that is not on the internet is reached only if the user lists it as an address or a range.
+//! - A request, host or rule that cannot be parsed is refused.
 
 mod address;
 mod door;
@@ -27,7 +29,7 @@ pub use door::enter;
 pub use hosts::{AddressRange, BadHost, HostRules, names_host, split_port};
 pub use proxy::{Lookup, Pass, Proxy, system_lookup};
 
-/// For fuzzing: reads the first bytes of a client.
+/// Parses the first bytes of a client, for fuzzing.
 #[doc(hidden)]
 pub fn read_request(bytes: &[u8]) {
     let _ = request::read(bytes);

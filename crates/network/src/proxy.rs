@@ -1,11 +1,12 @@
-//! The proxy of a session: it connects confined commands with the hosts that the user allows.
+//! The proxy of a session: connects confined commands with the hosts that the user allows.
 //!
-//! Model: a thread of its own, so that a large download costs the interface nothing; it starts with the first command that
-//! needs it and ends with the session. Each command has a [`Pass`]: the port inside its network is served as long as the pass
-//! is held, and what was refused is noted there, to be told with the result of the command.
+//! It runs in a separate thread, so that a large download does not slow down the interface. The thread starts with the
+//! first command that needs it and ends with the session. Each command has a [`Pass`]. The proxy serves the port inside
+//! the command's network as long as the pass exists, and records refusals in it. The result of the command reports
+//! them.
 //!
-//! Invariants: the rules are asked before a name is looked up; a name is looked up once; every address that it leads to is
-//! judged, and one that is refused refuses the name; connections are made to the judged addresses and to no others.
+//! Invariants: the rules are checked before a name is resolved. A name is resolved once. Every address of a name is
+//! judged; if one is refused, the name is refused. Connections are made only to judged addresses.
 
 use crate::door;
 use crate::hosts::HostRules;
@@ -25,12 +26,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Host;
 
-/// For a client to say what it wants.
+/// Time limit for a client to send its request.
 const FIRST_WORDS: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
-/// Connections of one command at a time; more wait.
+/// Maximum number of simultaneous connections of one command. Further connections wait.
 const MOST_CONNECTIONS: usize = 256;
-/// Refusals that are noted for one command.
+/// Maximum number of refusals that are recorded for one command.
 const MOST_NOTED: usize = 20;
 
 /// Resolves names to addresses.
@@ -55,11 +56,11 @@ struct Passes {
 /// The proxy's side of a pass.
 struct Holder {
     refusals: Arc<Mutex<BTreeSet<String>>>,
-    /// Ends when the pass is given up.
+    /// Ends when the pass is dropped.
     held: watch::Receiver<()>,
 }
 
-/// The permission of one command to use the proxy. Its connections end when it is dropped.
+/// The permission of one command to use the proxy. When it is dropped, the connections of the command end.
 #[derive(Debug)]
 pub struct Pass {
     socket: PathBuf,
@@ -69,12 +70,12 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// The socket of the proxy and the number of this pass, for [`door::enter`].
+    /// Returns the socket of the proxy and the number of this pass, for [`door::enter`].
     pub fn socket(&self) -> (&Path, u64) {
         (&self.socket, self.number)
     }
 
-    /// The refusals so far: a line for each host, of the form `HOST:PORT: REASON`.
+    /// Returns the refusals so far: a line for each host, of the form `HOST:PORT: REASON`.
     pub fn refusals(&self) -> Vec<String> {
         locked(&self.refusals).iter().cloned().collect()
     }
@@ -95,10 +96,11 @@ impl std::fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// Starts the proxy. Its socket lies in a new private folder below `temp`.
+    /// Starts the proxy. Its socket is in a new private folder below `temp`.
     ///
     /// # Errors
-    /// The folder or the socket cannot be made.
+    ///
+    /// Fails if the folder or the socket cannot be made.
     pub fn start(rules: HostRules, lookup: Lookup, temp: &Path) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("becket-proxy-").tempdir_in(temp.canonicalize()?)?;
         let listener = std::os::unix::net::UnixListener::bind(folder.path().join("socket"))?;
@@ -121,20 +123,20 @@ impl Proxy {
         Ok(Self { folder, allows_this_machine, passes, _running: running })
     }
 
-    /// A pass for one command.
+    /// Makes a pass for one command.
     pub fn pass(&self) -> Pass {
         let (held, receiver) = watch::channel(());
         let refusals = Arc::default();
         let mut passes = locked(&self.passes);
         passes.last += 1;
         let number = passes.last;
-        // Those that were never used are forgotten here.
+        // Removes passes that were dropped before they were used.
         passes.open.retain(|_, holder| holder.held.has_changed().is_ok());
         passes.open.insert(number, Holder { refusals: Arc::clone(&refusals), held: receiver });
         Pass { socket: self.folder.path().join("socket"), number, refusals, _held: held }
     }
 
-    /// The hosts that clients reach without the proxy: a command's own servers, in its own network.
+    /// Returns the hosts that clients reach without the proxy: the command's own servers, in its own network.
     pub fn left_out(&self) -> &'static str {
         if self.allows_this_machine { "" } else { "localhost,127.0.0.1,::1" }
     }
@@ -144,12 +146,12 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes ports from helpers and serves them.
+/// Receives ports from helpers and serves them.
 async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Judge>) {
     let mut served = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // A reason is too many open files. Waiting connections are served when files are free again.
+            // Too many files may be open. The waiting connections are accepted when files are free again.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -159,7 +161,7 @@ async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Ju
             let Ok(Ok(Some((number, port)))) = timeout(door::PATIENCE, received(&stream)).await else {
                 return;
             };
-            // Each pass opens one door.
+            // A pass can be used for one port only.
             let Some(Holder { refusals, mut held }) = locked(&passes).open.remove(&number) else { return };
             let ready = port.set_nonblocking(true).and_then(|()| TcpListener::from_std(port));
             let Ok(port) = ready else { return };
@@ -169,7 +171,7 @@ async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Ju
             }
             drop(stream);
             tokio::select! {
-                // Nothing is ever sent: this ends with the pass.
+                // Nothing is sent through this channel; it ends when the pass is dropped.
                 _ = held.changed() => {}
                 () = serve(port, judge, refusals) => {}
             }
@@ -199,7 +201,7 @@ async fn serve(port: TcpListener, judge: Arc<Judge>, refusals: Arc<Mutex<BTreeSe
     }
 }
 
-/// One connection of a client, from its wish to its end.
+/// Serves one connection of a client, from its request to its end.
 async fn client_served(
     mut client: TcpStream,
     judge: &Judge,
@@ -229,13 +231,13 @@ async fn client_served(
         Kind::Socks => client.write_all(&[request::SOCKS, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?,
         Kind::Http(head) => host.write_all(&head).await?,
     }
-    // Sent ahead of the answer, for instance the content of a request.
+    // Bytes that the client sent before it had an answer, for instance the body of a request.
     host.write_all(&bytes[wanted.used..]).await?;
     tokio::io::copy_bidirectional(&mut client, &mut host).await?;
     Ok(())
 }
 
-/// Reads until the client's wish is known. `Err` inside: what is wrong with it.
+/// Reads until the client's request is complete. The inner `Err` says why the request is invalid.
 async fn wanted(client: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Result<Wanted, &'static str>> {
     let mut greeted = false;
     loop {
@@ -269,7 +271,7 @@ async fn answer_failure(
     failure: &Failure,
     text: &str,
 ) -> io::Result<()> {
-    // The codes of RFC 1928: not allowed by the rules, and unreachable.
+    // Reply codes of RFC 1928: not allowed by the rules, and host unreachable.
     let (status, code, text) = match failure {
         Failure::Refused(_) => ("403 Forbidden", 2, format!("The sandbox refused {text}.")),
         Failure::Unreachable(_) => ("502 Bad Gateway", 4, format!("Not reached: {text}.")),
@@ -280,7 +282,7 @@ async fn answer_failure(
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 enum Failure {
     /// The rules forbid it.
     Refused(String),

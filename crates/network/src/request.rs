@@ -1,20 +1,20 @@
-//! The first bytes of a client, read as the host and the port that it wants: HTTP with a whole address, CONNECT, SOCKS5.
+//! Parses the first bytes of a client to the requested host and port: HTTP with an absolute URL, CONNECT, SOCKS5.
 //!
-//! Pure. Hosts are read as addresses of pages are, so that every way to write an address is the same address.
+//! Pure. Hosts are parsed like hosts of URLs, so that all notations of an address give the same address.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
-/// Most bytes before the content of a request.
+/// Maximum number of bytes before the body of a request.
 pub(crate) const LONGEST_HEAD: usize = 32 << 10;
 
-/// The wish of a client.
+/// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub host: Host<String>,
     pub port: u16,
     pub kind: Kind,
-    /// The number of bytes that were read for it; what follows belongs to the host.
+    /// Number of bytes that belong to the request; the following bytes are for the host.
     pub used: usize,
 }
 
@@ -22,16 +22,16 @@ pub(crate) struct Wanted {
 pub(crate) enum Kind {
     Connect,
     Socks,
-    /// HTTP without encryption: these bytes go to the host first, in place of what was read.
+    /// HTTP without encryption: these bytes are sent to the host first, in place of the bytes that were read.
     Http(Vec<u8>),
 }
 
-/// The state of what has been read.
+/// The result of parsing the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// More bytes are needed.
     More,
-    /// SOCKS5's greeting, of so many bytes: it is to be answered, then the wish follows.
+    /// A SOCKS5 greeting of this many bytes. After the answer to it, the request follows.
     Greeting(usize),
     Wanted(Wanted),
     Bad(&'static str),
@@ -59,7 +59,7 @@ fn greeting(bytes: &[u8]) -> Read {
     }
 }
 
-/// SOCKS5's wish, which follows its greeting.
+/// Parses the SOCKS5 request, which follows the greeting.
 pub(crate) fn read_socks(bytes: &[u8]) -> Read {
     let [version, command, _, kind, rest @ ..] = bytes else { return Read::More };
     if *version != SOCKS {
@@ -108,7 +108,7 @@ fn http(bytes: &[u8]) -> Read {
         return if bytes.len() >= LONGEST_HEAD { Read::Bad("the head is too long") } else { Read::More };
     };
     let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return Read::Bad("the head is not text") };
-    // A line feed or a carriage return alone would be a line for one reader and none for another.
+    // Some servers take a single line feed or carriage return for the end of a line, others do not.
     if head.replace("\r\n", "").contains(['\r', '\n', '\0']) {
         return Read::Bad("a line does not end as lines do");
     }
@@ -136,7 +136,7 @@ fn http(bytes: &[u8]) -> Read {
     Read::Wanted(Wanted { kind: Kind::Http(direct(method, &url, version, lines)), host, port, used })
 }
 
-/// `HOST:PORT`. The port must be there.
+/// Parses `HOST:PORT`. The port is required.
 fn connect(target: &str) -> Option<(Host<String>, u16)> {
     let (host, port) = target.rsplit_once(':')?;
     let port = port.parse().ok().filter(|_| port.bytes().all(|b| b.is_ascii_digit()))?;
@@ -147,8 +147,8 @@ fn connect(target: &str) -> Option<(Host<String>, u16)> {
     Some((host, port))
 }
 
-/// The request as the host expects it: the path alone, the host as it was judged, nothing that was meant for the proxy. The
-/// connection ends with the answer, so that a second request, which may want another host, comes to be judged as well.
+/// Makes the request that the host gets: only the path, the host as it was judged, and no headers for the proxy. The
+/// connection ends after the answer, so that a second request, perhaps for another host, is judged as well.
 fn direct<'a>(method: &str, url: &Url, version: &str, lines: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let host = &url[url::Position::BeforeHost..url::Position::BeforePath];
