@@ -1,8 +1,7 @@
-//! A policy as arguments of bubblewrap: what the command sees of the file system is put together mount by mount, parents
-//! first.
+//! Converts a policy to arguments of bubblewrap. The file system of the command is built mount by mount, parents first.
 //!
-//! Names in the workspace that do not exist yet cannot be made read-only here without creating them; they are looked at
-//! after the command.
+//! A name in the workspace that does not exist yet cannot be made read-only here without creating it. Such names are
+//! checked after the command.
 
 use crate::policy::{Network, Policy};
 use becket_types::SandboxLevel;
@@ -11,24 +10,24 @@ use std::ffi::OsString;
 use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
-/// The treatment of one place. A later one is stronger than an earlier one.
+/// The mount for one path. Of several for the same path, the later variant wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mount {
-    /// As outside, read-only.
+    /// The same content as outside, read-only.
     Read,
-    /// As outside, writable. Being a mount, it can be neither renamed nor removed.
+    /// The same content as outside, writable. Because it is a mount, it can be neither renamed nor removed.
     Write,
-    /// Inside something writable, but read-only.
+    /// Inside a writable folder, but read-only.
     Protect,
-    /// Empty.
+    /// An empty file or folder in place of the content.
     Hide,
 }
 
-/// Looks at a place without following a link; `None` if nothing is there.
+/// Returns the type of a path without following a link; `None` if the path does not exist.
 pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<FileType>;
 
-/// The arguments up to the command. `filter`: the number of an open file with the seccomp filter; without it, the command is a
-/// helper that applies the filter itself.
+/// Returns the arguments before the command. `filter`: the number of an open file with the seccomp filter. Without it,
+/// the command is a helper that applies the filter itself.
 pub(crate) fn arguments(policy: &Policy, filter: Option<i32>, look: Look<'_>) -> Vec<OsString> {
     let mut out: Vec<OsString> = Vec::new();
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
@@ -97,8 +96,8 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
     out
 }
 
-/// Makes a place read-only, and holds the folders on the way to it where they are: else a folder could be renamed, and
-/// another one put in its place. A link on the way ends it: what the link leads to is another place.
+/// Makes a path read-only, and keeps the folders above it from being renamed. Otherwise another folder could be put in
+/// their place. Stops at a link, because the target of a link is another path.
 fn pin(policy: &Policy, path: &Path, look: Look<'_>, put: &mut dyn FnMut(&Path, Mount)) {
     let Some(root) =
         policy.write.iter().filter(|root| path.starts_with(root)).max_by_key(|r| r.as_os_str().len())

@@ -1,17 +1,17 @@
-//! A policy as Landlock grants. Landlock has no rule that forbids: what is not granted is denied. "All of a tree but one
-//! place" therefore becomes grants for everything beside that place, along the way from the tree's top down to it.
+//! Converts a policy to Landlock grants. Landlock has no deny rules: everything that is not granted is denied. "A tree
+//! without one place" therefore becomes grants for all siblings of that place and of its parent folders.
 //!
 //! Limits that follow from this:
-//! - Names: the right to list folders is granted for a readable tree as a whole, so the names in a hidden folder can be
-//!   listed there, though nothing in it can be opened.
-//! - New files: in the folders on the way to an excluded place, a file that is created later is granted nothing.
-//! - A folder on the way with more than [`MAX_ENTRIES`] entries is left out.
+//! - Names: the right to list folders is granted for a whole readable tree. So the names in a hidden folder can be
+//!   listed there, but nothing in it can be opened.
+//! - New files: a file that is created later in a parent folder of an excluded place gets no grant.
+//! - A parent folder with more than [`MAX_ENTRIES`] entries is left out.
 
 use crate::policy::Policy;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// More entries than this in a folder on the way to an excluded place: nothing in the folder is granted.
+/// If a parent folder of an excluded place has more entries than this, nothing in the folder is granted.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
 /// Rights on a tree, or on a single file.

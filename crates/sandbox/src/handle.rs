@@ -1,6 +1,7 @@
-//! The sandbox of a session: chooses the backend that works on this system, and makes the words that go before a command.
+//! The sandbox of a session: chooses a backend that works on this system, and makes the arguments that confine a
+//! command.
 //!
-//! Backends are searched for at the first confined command, not before, so they cost nothing when becket starts.
+//! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
 use crate::helper::{Request, WORD, WayOut};
 use crate::obeyed::Obeyed;
@@ -84,7 +85,7 @@ pub struct SandboxSettings {
     pub hosts: HostRules,
 }
 
-/// A way to confine, whether it works here or not.
+/// A method of confinement, which may or may not work on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
     Bubblewrap,
@@ -104,12 +105,12 @@ impl Backends {
     }
 }
 
-/// The words that go before a command to confine it, and the temporary folder for its `TMPDIR`.
+/// The arguments to put before a command to confine it, and the folder for its `TMPDIR`.
 #[derive(Clone, Debug)]
 pub struct Confined {
     pub words: Vec<OsString>,
     pub temp: PathBuf,
-    /// The permission to use the proxy. Keep it as long as the command runs.
+    /// The permission to use the proxy. It must exist as long as the command runs.
     pub pass: Option<Arc<Pass>>,
 }
 

@@ -1,7 +1,8 @@
-//! The helper: becket, started again with [`WORD`] as its first argument. It confines itself and becomes the command.
+//! The helper: becket, started again with [`WORD`] as its first argument. It confines itself and then executes the
+//! command in its own process.
 //!
 //! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
-//! fails, it ends with a message and the command does not run.
+//! fails, it exits with a message and the command does not run.
 
 use crate::bwrap;
 use crate::handle::Backend;
@@ -13,16 +14,16 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The first argument of a becket that is a helper.
+/// The first argument that makes becket a helper.
 pub const WORD: &str = "__sandbox";
 
-/// In place of a request: the self-test that runs inside a confinement.
+/// Replaces the request for the self-test, which runs inside a confinement.
 pub(crate) const PROBE: &str = "probe";
 
-/// Before a request: the second step of a command with the proxy, which runs inside its mounts and namespaces.
+/// Precedes the request in the second step of a command with the proxy, inside its mounts and namespaces.
 const INSIDE: &str = "inside";
 
-/// The exit code of a helper that could not confine itself, as shells use it for what cannot be executed.
+/// The exit code of a helper that could not confine itself: the code of shells for a command that cannot be executed.
 pub const FAILED: u8 = 126;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,14 +32,14 @@ pub(crate) struct Request {
     pub policy: Policy,
     /// The file `cgroup.procs` of a control group that the process enters before it is confined.
     pub group: Option<PathBuf>,
-    /// The way to the proxy, with [`Network::Proxy`].
+    /// The connection to the proxy, with [`Network::Proxy`].
     pub proxy: Option<WayOut>,
 }
 
-/// The way of a confined command to the proxy.
+/// The connection of a confined command to the proxy.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WayOut {
-    /// This program, which starts once more inside.
+    /// The path of becket, which is started once more inside the confinement.
     pub program: PathBuf,
     pub socket: PathBuf,
     pub number: u64,
@@ -46,8 +47,8 @@ pub(crate) struct WayOut {
     pub left_out: String,
 }
 
-/// Runs a helper with the arguments after [`WORD`]. Returns only if it did not become the command: the exit code, and
-/// what to tell people.
+/// Runs a helper with the arguments after [`WORD`]. Returns only if the command could not be executed: the exit code
+/// and a message for people.
 pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     let request = words.next().unwrap_or_default();
     if request == PROBE {
@@ -67,18 +68,19 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     (FAILED, why)
 }
 
-/// Confines this process as far as the backend does that from here; gives the program to become.
+/// Confines this process as far as the backend can do that from here. Returns the program to execute.
 fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     let text = request;
     let request = read(text)?;
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     if let Some(group) = &request.group {
-        // The group limits what the command may use. Where it cannot be entered, the limits are held by watching.
+        // The group limits the resources of the command. If the group cannot be entered, the caller enforces the limits
+        // by polling.
         let _ = std::fs::write(group, std::process::id().to_string());
     }
     let policy = &request.policy;
     match &request.backend {
-        // It cannot tell the proxy from any other host.
+        // Landlock cannot distinguish the proxy from any other host.
         Backend::Landlock { .. } if policy.network == Network::Proxy => {
             Err("Landlock cannot keep a command to the proxy".to_owned())
         }
@@ -110,8 +112,8 @@ fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     }
 }
 
-/// The second step of a command with the proxy: opens its port, applies the filter of system calls, which until here would
-/// have forbidden the way to the proxy, and gives the program to become.
+/// The second step of a command with the proxy: opens its port, applies the filter of system calls, and returns the
+/// program to execute. The filter is applied only now, because it forbids the connection to the proxy.
 fn connected(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     let request = read(request)?;
     let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
@@ -124,10 +126,10 @@ fn connected(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     for (name, value) in
         [("HTTP_PROXY", &http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &socks), ("NO_PROXY", &way.left_out)]
     {
-        // Some programs know the one spelling, some the other.
+        // Some programs read the upper-case name, others the lower-case name.
         prepared.env(name, value).env(name.to_lowercase(), value);
     }
-    // Node uses the variables above only with this one.
+    // Node uses the variables above only if this one is set.
     prepared.env("NODE_USE_ENV_PROXY", "1");
     Ok(prepared)
 }

@@ -1,13 +1,13 @@
-//! Files that other programs obey later (hooks, settings of editors and agents), looked at before and after a command at the
-//! workspace level.
+//! Protects files that other programs obey later (hooks, settings of editors and agents): compares them before and
+//! after a command at the workspace level.
 //!
-//! Neither backend can forbid everything here. bubblewrap makes what exists read-only, but a name that does not exist yet can
-//! only be blocked by creating it. Landlock cannot take back a right inside a folder that may be written. So what a command
-//! changed all the same is undone when it ends: a new file or folder gets another name, beside its place, and a changed or
-//! removed file gets its content back. Nothing that anybody wrote is deleted.
+//! Neither backend can prevent every change. bubblewrap makes existing files read-only, but a name that does not exist
+//! yet can only be blocked by creating it. Landlock cannot deny anything inside a writable folder. So changes that
+//! happened anyway are undone when the command ends: a new file or folder is renamed, and a changed or removed file
+//! gets its content back. Nothing that anybody wrote is deleted.
 //!
-//! Limits: folders with more than [`MOST_FILES`] files, and files over [`MOST_BYTES`], are compared by name alone. A command
-//! that goes on in the background is not looked at again.
+//! Limits: folders with more than [`MOST_FILES`] files, and files over [`MOST_BYTES`], are compared only by name. A
+//! command that continues in the background is not checked again.
 
 use crate::policy::Policy;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const MOST_FILES: usize = 64;
 const MOST_BYTES: u64 = 256 << 10;
 
-/// One place as it was.
+/// The content of one path before the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Folder,
@@ -27,20 +27,20 @@ enum Kind {
     Other,
 }
 
-/// The protected places of a policy as they were.
+/// The protected paths of a policy before the command.
 #[derive(Debug)]
 pub struct Obeyed {
     places: Vec<(PathBuf, BTreeMap<PathBuf, Kind>)>,
 }
 
 impl Obeyed {
-    /// Looks at the protected places now.
+    /// Records the protected paths now.
     pub fn before(policy: &Policy) -> Self {
         let look = |place: &PathBuf| (place.clone(), state(place));
         Self { places: policy.protected.iter().map(look).collect() }
     }
 
-    /// Undoes what was changed since; one line about each place.
+    /// Undoes the changes since then. Returns one line for each path.
     pub fn restore(self) -> Vec<String> {
         let mut out = Vec::new();
         for (place, before) in self.places {
@@ -97,7 +97,7 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
             None => out.push(format!("{} was {why}, and could not be moved aside", path.display())),
         }
     }
-    // Parents first, by the order of paths.
+    // The order of paths puts parents first.
     for (path, kind) in before {
         if path.symlink_metadata().is_ok() {
             continue;
@@ -119,7 +119,7 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
     }
 }
 
-/// Gives a file or folder a name beside its place that nothing obeys.
+/// Renames a file or folder to a name in the same folder that no program obeys.
 fn put_aside(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let free = (0..100).map(|n| match n {

@@ -1,6 +1,6 @@
-//! The grants of a level. Pure: folders and lists in, a [`Policy`] out; nothing is looked up on disk.
+//! The grants of a level. Pure: makes a [`Policy`] from lists of paths, without access to the disk.
 //!
-//! All paths of the inputs are absolute and free of symbolic links: whoever makes the inputs resolves them.
+//! All input paths must be absolute and free of symbolic links; the caller resolves them.
 
 use crate::programs::ProgramKind;
 use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
@@ -26,7 +26,7 @@ const PROGRAMS: &[&str] = &[
 /// Further folders of the system that can be read at the read-only level.
 const SYSTEM_DATA: &[&str] = &["/etc", "/sys", "/nix/var/nix/profiles", "/var/lib/dpkg", "/var/lib/rpm"];
 
-/// Facts of the kernel that programs look up when they start. None of them says anything about other processes.
+/// Kernel files that programs read when they start. None of them reveals anything about other processes.
 const KERNEL_FACTS: &[&str] = &[
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -38,7 +38,7 @@ const KERNEL_FACTS: &[&str] = &[
     "/proc/sys",
 ];
 
-/// Devices that hold nothing. They can be read and written at every level.
+/// Devices that store nothing. They can be read and written at every level.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Devices for programs that make terminals of their own.
@@ -65,7 +65,7 @@ impl Network {
     }
 }
 
-/// Everything a policy is made of.
+/// The inputs of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyInputs {
     /// The workspace: the project's folder and every further folder that the user added.
@@ -85,7 +85,7 @@ pub struct PolicyInputs {
     pub network: Network,
 }
 
-/// Everything that one command may reach.
+/// The access of one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub level: SandboxLevel,
@@ -110,7 +110,7 @@ pub struct Policy {
     /// Inside `write`, but read-only: places that other programs obey later, whether they exist or not.
     #[serde(with = "lossless")]
     pub protected: Vec<PathBuf>,
-    /// Inside `execute`, but nothing is started from there.
+    /// Inside `execute`, but no program may be started from there.
     #[serde(with = "lossless")]
     pub deny_execute: Vec<PathBuf>,
     pub network: Network,
@@ -142,7 +142,8 @@ impl Policy {
             deny_read,
             deny_write: Vec::new(),
             protected: Vec::new(),
-            // A workspace below a folder of the system, such as /opt/app or /usr/src/app, is still no place for programs.
+            // Programs of the workspace may not be started, even if the workspace is below a folder of the system, such
+            // as /opt/app or /usr/src/app.
             deny_execute: inputs.roots.iter().chain([&temp.to_path_buf()]).cloned().collect(),
             network: Network::Off,
         }
@@ -178,9 +179,9 @@ impl Policy {
             ProgramKind::LanguageServer | ProgramKind::Hook if inputs.network == Network::Full => {
                 Network::Full
             }
-            // Most servers stand for something in the network.
+            // Most servers give access to a service on the network.
             ProgramKind::McpServer => Network::Full,
-            // The proxy is for commands: its port is served as long as one of them runs.
+            // The proxy is only for commands: it serves a port as long as a command runs.
             ProgramKind::LanguageServer | ProgramKind::Hook => Network::Off,
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
         };
@@ -216,9 +217,10 @@ impl Policy {
     }
 }
 
-/// The places that no command reads. A place around the temporary folder is left out, because it would hide that as well.
+/// Returns the paths that no command may read. A path that contains the temporary folder is left out, because hiding it
+/// would hide the temporary folder too.
 fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
-    // The user names the workspace: one inside a hidden folder is not hidden.
+    // The user chose the workspace, so a workspace inside a hidden folder stays visible.
     let around =
         |place: &PathBuf| temp.starts_with(place) || inputs.roots.iter().any(|r| r.starts_with(place));
     let secrets = inputs.secrets.iter().chain(&inputs.own).filter(|place| !around(place));
@@ -226,7 +228,7 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
         secrets.chain(inputs.deny_read.iter().filter(|p| !temp.starts_with(p))).cloned().collect();
     all.sort();
     all.dedup();
-    // A place below one that is hidden already needs no entry of its own.
+    // A path below a hidden one needs no entry.
     let mut kept: Vec<PathBuf> = Vec::new();
     for path in all {
         if kept.last().is_none_or(|last| !path.starts_with(last)) {
@@ -240,7 +242,7 @@ fn paths(list: &[&str]) -> Vec<PathBuf> {
     list.iter().map(PathBuf::from).collect()
 }
 
-/// Paths as JSON, whatever bytes they hold: text where it is text, else the bytes.
+/// Paths as JSON without loss: as text if they are UTF-8, otherwise as bytes.
 mod lossless {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::ffi::OsString;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A backend that takes longer is not usable.
+/// A backend whose self-test takes longer is not used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const WROTE_OUTSIDE: u8 = 1;
@@ -23,7 +23,7 @@ fn places(dir: &Path) -> (PathBuf, PathBuf, PathBuf) {
     (dir.join("outside/file"), dir.join("hidden/secret"), dir.join("work/file"))
 }
 
-/// Inside the confinement: tries everything, and answers with an exit code that says what did not go as it must.
+/// Runs inside the confinement: tries all forbidden actions. The exit code says which of them were not prevented.
 pub(crate) fn inside(mut words: impl Iterator<Item = OsString>) -> u8 {
     let dir = PathBuf::from(words.next().unwrap_or_default());
     let port = words.next().and_then(|port| port.to_str()?.parse().ok()).unwrap_or(0);

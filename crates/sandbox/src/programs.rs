@@ -31,17 +31,17 @@ pub enum ProgramKind {
     LanguageServer,
     StatusLine,
     Hook,
-    /// The user names it for what it reaches: it is kept from secrets and from what is outside of the workspace.
+    /// An MCP server. It has full access to the network, but cannot read secrets or write outside the workspace.
     McpServer,
 }
 
-/// The rule for programs where no sandbox works.
+/// The rule for such programs if no sandbox works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confine {
-    /// They start unconfined, also where a sandbox works.
+    /// They start unconfined, even if a sandbox works.
     #[default]
     Never,
-    /// They start confined where a sandbox works, else unconfined.
+    /// They start confined if a sandbox works, otherwise unconfined.
     IfPossible,
     /// They start confined or not at all.
     Always,
@@ -50,9 +50,9 @@ pub enum Confine {
 /// A program that is ready to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// Words that go before the program; none for a program that is not confined.
+    /// Arguments before the program; empty if it is not confined.
     pub words: Vec<OsString>,
-    /// Variables that the program gets in addition, in place of others with the same names.
+    /// Additional variables for the program. They replace variables with the same names.
     pub variables: Vec<(OsString, OsString)>,
 }
 
@@ -67,19 +67,19 @@ impl Prepared {
 pub struct Programs {
     confine: Confine,
     sandbox: Option<Arc<Sandbox>>,
-    /// Folder for the caches of language servers; it is made when the first one starts. The folders beside it are those of
-    /// other workspaces.
+    /// Folder for the caches of language servers, made when the first one starts. Its sibling folders belong to other
+    /// workspaces.
     caches: Option<PathBuf>,
-    /// True once a program has started unconfined for want of a sandbox and this was not told yet.
+    /// Set when a program has started unconfined because no sandbox works, until the user is informed.
     untold: Arc<AtomicBool>,
     told: Arc<AtomicBool>,
-    /// Done once unused caches were looked for.
+    /// Set once unused caches were searched for.
     swept: Arc<OnceLock<()>>,
 }
 
 impl Programs {
-    /// `caches`: a folder for the caches of language servers, kept between sessions. Without one, or where it cannot be
-    /// made, they are in the private temporary folder and last as long as the session.
+    /// `caches`: a folder for the caches of language servers, kept between sessions. Without one, or if it cannot be
+    /// made, the caches are in the private temporary folder and last as long as the session.
     pub fn new(confine: Confine, sandbox: Option<Arc<Sandbox>>, caches: Option<PathBuf>) -> Self {
         Self { confine, sandbox, caches, ..Self::default() }
     }
@@ -114,7 +114,7 @@ impl Programs {
         self.sandbox.as_deref()
     }
 
-    /// One line for people, once in a session: programs run unconfined because no sandbox works.
+    /// Returns a notice for people, once in a session: programs run unconfined because no sandbox works.
     pub fn notice(&self) -> Option<String> {
         if !self.untold.swap(false, Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {
             return None;
@@ -151,7 +151,7 @@ impl Programs {
     }
 }
 
-/// Variables that lead the caches of the usual servers, and of the build tools that they run, into one folder.
+/// Returns variables that put the caches of known servers, and of the build tools that they run, into one folder.
 fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
     let below = |name: &str| caches.join(name).into_os_string();
     vec![
@@ -159,13 +159,13 @@ fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
         // rust-analyzer runs `cargo check`, which would write into the workspace.
         ("CARGO_TARGET_DIR".into(), below("cargo-target")),
         ("GOCACHE".into(), below("go-build")),
-        // Servers that are run with npx or uvx are loaded into these.
+        // npx and uvx download servers into these folders.
         ("npm_config_cache".into(), below("npm")),
         ("UV_CACHE_DIR".into(), below("uv")),
     ]
 }
 
-/// Makes a folder that its owner alone can use; gives it without symbolic links.
+/// Makes a folder that only its owner can use. Returns its path without symbolic links.
 fn private_folder(dir: &Path) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

@@ -1,19 +1,20 @@
-//! Cache folders of language servers that no workspace uses any more: found and removed.
+//! Removes cache folders of language servers that no workspace uses any more.
 //!
-//! Owns when such a folder is old, and what may be removed. Each folder notes its last use in a file of its own, so that a
-//! server which only reads its caches keeps them. Removes nothing but folders with names as becket gives them, follows no
-//! links, and tells nobody: a folder that cannot be removed stays.
+//! Owns the age limit, and the rule for folders that may be removed. Each folder records its last use in a separate
+//! file, so that a server which only reads its caches keeps them. Removes only folders whose names becket makes, and
+//! follows no links. Errors are ignored: a folder that cannot be removed stays.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The file whose time is that of the last use.
+/// The modification time of this file is the last use of the folder.
 const USED: &str = ".used";
-/// Caches are made again when they are needed; a month is longer than most breaks.
+/// Age limit. A month is longer than most breaks, and caches can be made again.
 const KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// Notes that `folder` is used now, and removes old ones beside it in a thread of its own: build caches may be large.
+/// Records that `folder` is used now, and removes old sibling folders in a separate thread, because build caches may be
+/// large.
 pub(crate) fn start(folder: &Path) {
     let _ = fs::write(folder.join(USED), "");
     let folder = folder.to_path_buf();
@@ -22,7 +23,7 @@ pub(crate) fn start(folder: &Path) {
     });
 }
 
-/// Removes what stands beside `own` and was last used too long before `now`.
+/// Removes siblings of `own` that were last used too long before `now`.
 fn remove_old(own: &Path, now: SystemTime) {
     let Some(entries) = own.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
     for entry in entries.flatten() {
@@ -30,7 +31,7 @@ fn remove_old(own: &Path, now: SystemTime) {
         let name = entry.file_name();
         let ours =
             name.to_str().is_some_and(|name| name.len() == 16 && name.chars().all(|c| c.is_ascii_hexdigit()));
-        // Not a link: the type of the entry itself.
+        // The type of the entry itself, so a link does not count.
         let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if ours && folder && path != own && is_old(&path, now) {
             let _ = fs::remove_dir_all(&path);
@@ -38,7 +39,7 @@ fn remove_old(own: &Path, now: SystemTime) {
     }
 }
 
-/// True if the folder was last used too long before `now`. One without a note is as old as its last change.
+/// True if the folder was last used too long before `now`. Without a record, the folder's own modification time counts.
 fn is_old(folder: &Path, now: SystemTime) -> bool {
     let changed = |path: &Path| path.symlink_metadata().and_then(|meta| meta.modified()).ok();
     let used = changed(&folder.join(USED)).or_else(|| changed(folder));

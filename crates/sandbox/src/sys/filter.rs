@@ -1,8 +1,9 @@
-//! The seccomp filter: system calls that a confined command has no need for, and that lead around its confinement.
+//! The seccomp filter: forbids system calls that a confined command does not need and that could circumvent its
+//! confinement.
 //!
-//! Everything else is allowed: what a command may touch is the business of Landlock or of its mounts. Calls that programs
-//! try first and can do without (`clone3`, `io_uring_setup`) are answered with "not implemented", so that they fall back;
-//! all others with "not permitted".
+//! All other calls are allowed: Landlock or the mounts limit their effects. Calls that programs try first and can do
+//! without (`clone3`, `io_uring_setup`) fail with "not implemented", so that programs fall back to others. Other
+//! forbidden calls fail with "not permitted".
 
 use crate::policy::{Network, Policy};
 use becket_types::SandboxLevel;
@@ -13,7 +14,8 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// Never: other processes' memory, keys, the kernel itself, mounts, and asynchronous calls that no filter sees.
+/// Forbidden at every level: access to other processes' memory, keys, the kernel itself, mounts, and asynchronous calls
+/// that no filter sees.
 const FORBIDDEN: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -70,7 +72,8 @@ const KEXEC_FILE_LOAD: i64 = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: i64 = 294;
 
-/// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and what only reads needs none.
+/// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and commands that only read
+/// do not need them.
 const METADATA: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -109,7 +112,7 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 
-/// Answered with "not implemented". The arguments of `clone3` lie in memory, where no filter can look at them.
+/// Calls that fail with "not implemented". The arguments of `clone3` are in memory, where no filter can read them.
 const NOT_IMPLEMENTED: &[i64] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
@@ -124,11 +127,12 @@ const NAMESPACES: &[i32] = &[
     libc::CLONE_NEWCGROUP,
 ];
 
-/// Typing into a terminal as if its user did (`TIOCSTI`, `TIOCLINUX`), and attributes of files such as "immutable", which
-/// can be set on a file that is open for reading only (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
+/// Requests of `ioctl`: typing into a terminal in place of its user (`TIOCSTI`, `TIOCLINUX`), and file attributes such
+/// as "immutable", which can be set through a file that is open only for reading (`FS_IOC_SETFLAGS`,
+/// `FS_IOC_FSSETXATTR`).
 const REQUESTS: &[u32] = &[0x5412, 0x541C, 0x4008_6602, 0x401C_5820];
 
-/// System call numbers from here on belong to the x32 way of calling, which the rules by number do not cover.
+/// Higher system call numbers belong to the x32 ABI, which the rules by number do not cover.
 const X32: u32 = 0x4000_0000;
 
 // `struct seccomp_data`: the number of the call is its first field.
@@ -138,7 +142,7 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const ANSWER_ERROR: u32 = 0x0005_0000;
 
-/// The filter as the kernel takes it.
+/// Returns the filter in the kernel's format.
 pub(crate) fn program(policy: &Policy) -> io::Result<BpfProgram> {
     let wrong = |e: seccompiler::BackendError| io::Error::other(e.to_string());
     let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
@@ -155,7 +159,7 @@ pub(crate) fn program(policy: &Policy) -> io::Result<BpfProgram> {
     Ok(out)
 }
 
-/// The beginning of the filter: calls that are answered as if the kernel did not know them.
+/// Returns the first part of the filter: calls that fail with "not implemented".
 fn not_implemented() -> BpfProgram {
     let answer = sock_filter { code: RETURN, jt: 0, jf: 0, k: ANSWER_ERROR | libc::ENOSYS.cast_unsigned() };
     let mut out = vec![sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 }];
@@ -180,7 +184,7 @@ fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
         SeccompRule::new(vec![SeccompCondition::new(arg, SeccompCmpArgLen::Qword, masked, flag)?])
     };
     let is = |arg: u8, op: SeccompCmpOp, value: u64| {
-        // The kernel itself takes these arguments as 32 bits.
+        // The kernel takes these arguments as 32 bits too.
         SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)
     };
     let namespaces = || {
@@ -196,7 +200,7 @@ fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
         .map(|request| SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, u64::from(*request))?]))
         .collect::<Result<Vec<_>, _>>()?;
     out.insert(libc::SYS_ioctl, requests);
-    // New limits for another process: with none on its processor time left, it would end. A process names itself as 0.
+    // Limits of another process: without any processor time left, it would be ended. A process names itself as 0.
     let other = SeccompRule::new(vec![
         is(0, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
@@ -204,13 +208,14 @@ fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
     out.insert(libc::SYS_prlimit64, vec![other]);
     let family = |op: SeccompCmpOp, family: i32| is(0, op, u64::from(family.cast_unsigned()));
     match policy.network {
-        // A pair of connected sockets reaches nobody else, and many programs use one.
+        // A pair of connected sockets reaches no other process, and many programs use one.
         Network::Off => {
             out.insert(libc::SYS_socket, Vec::new());
             let others = SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
             out.insert(libc::SYS_socketpair, vec![others]);
         }
-        // The internet (or, with the proxy, a network without a way out), and the list of network interfaces; no sockets of local services such as Docker's.
+        // The internet (or, with the proxy, a network without a route out) and the list of network interfaces. Sockets
+        // of local services such as Docker's stay forbidden.
         Network::Full | Network::Proxy => {
             let others = SeccompRule::new(vec![
                 family(SeccompCmpOp::Ne, libc::AF_INET)?,

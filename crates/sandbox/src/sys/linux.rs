@@ -1,4 +1,4 @@
-//! Landlock and seccomp, applied to this process: it keeps them for the rest of its life, and so does all it starts.
+//! Landlock and seccomp, applied to this process. They stay in force for the rest of its life and for all its children.
 
 use super::filter;
 use crate::grants::{Rights, grants};
@@ -15,10 +15,10 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The newest version that this code has names for.
+/// The newest version for which this code has names.
 const NEWEST: ABI = ABI::V7;
 
-/// The version of Landlock that the kernel offers, as far as this code makes use of it: 0 without any, at most 6.
+/// Returns the version of Landlock that the kernel supports, as far as this code uses it: 0 for none, at most 6.
 pub(crate) fn landlock_abi() -> u32 {
     let offers = |abi: ABI| {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
@@ -74,7 +74,8 @@ pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a place to name it in a grant. No part of the path may be a link: a link could lead to what is excluded.
+/// Opens a path to name it in a grant. No part of the path may be a link, because a link could lead to an excluded
+/// path.
 fn open_place(path: &Path) -> Option<(OwnedFd, FileType)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let exact = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -99,7 +100,7 @@ fn access(rights: Rights, kind: FileType) -> BitFlags<AccessFs> {
         out |= AccessFs::Execute | AccessFs::ReadFile;
     }
     if rights.write {
-        // Device files come from the system alone, never from a command.
+        // Only the system makes device files, never a command.
         out |= AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     }
     if rights.device {
@@ -114,8 +115,8 @@ fn access(rights: Rights, kind: FileType) -> BitFlags<AccessFs> {
     if kind == FileType::Directory { out } else { out & AccessFs::from_file(NEWEST) }
 }
 
-/// Gives up every capability but those by which root reaches the files of others. The program that follows cannot get them
-/// back, because this process cannot gain privileges any more.
+/// Drops every capability except those by which root accesses files of other users. The following program cannot regain
+/// them, because this process can no longer gain privileges.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     let kept =
         CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
@@ -137,7 +138,7 @@ pub(crate) fn seccomp(policy: &Policy) -> io::Result<()> {
     seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// The filter as a file to read from, for a program that applies it itself.
+/// Returns the filter as a file, for a program that applies it itself.
 pub(crate) fn seccomp_file(policy: &Policy) -> io::Result<File> {
     let program = filter::program(policy)?;
     let mut bytes = Vec::with_capacity(program.len() * 8);
@@ -146,13 +147,13 @@ pub(crate) fn seccomp_file(policy: &Policy) -> io::Result<File> {
         bytes.extend([one.jt, one.jf]);
         bytes.extend(one.k.to_ne_bytes());
     }
-    // Smaller than what a pipe holds, so nobody needs to read while this writes.
+    // The filter is smaller than a pipe's buffer, so the write does not block.
     let (reader, mut writer) = io::pipe()?;
     writer.write_all(&bytes)?;
     Ok(File::from(OwnedFd::from(reader)))
 }
 
-/// Lets the program that follows have the file too. Its number there.
+/// Lets the following program inherit the file. Returns the file's number there.
 pub(crate) fn keep_open(file: &File) -> io::Result<i32> {
     rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
     Ok(file.as_raw_fd())

@@ -1,4 +1,4 @@
-//! Enforcement by the kernel. Linux has Landlock and seccomp; other systems have nothing that becket uses yet, and say so.
+//! Enforcement by the kernel. On Linux these are Landlock and seccomp. For other systems becket has no sandbox yet.
 
 #[cfg(target_os = "linux")]
 mod filter;
