@@ -1,7 +1,7 @@
 //! One call of a tool: sent, timed, cancelled, and continued while the server asks for input.
 //!
-//! A call may take `timeout` without a sign of progress. Each progress notification begins that time again; the agent's own
-//! limit for a call bounds the whole. A call that ends early is cancelled at the server.
+//! A call may take `timeout` without progress. Each progress notification restarts that time; the agent's own limit
+//! applies to the whole call. A call that is given up is cancelled at the server.
 
 use crate::handler::{Handler, Progress};
 use rmcp::model::{
@@ -19,24 +19,24 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A server may ask for input this often in one call.
+/// Maximum number of times that a server may ask for input in one call.
 const MOST_ROUNDS: usize = 10;
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The server's own error.
+    /// The server answered with an error.
     Refused(ErrorData),
-    /// The connection broke: the call may have had its effect.
+    /// The connection broke. The call may have had its effect.
     Closed(String),
     TimedOut(Duration),
     Cancelled,
-    /// The server wants another authorization; its own words about which.
+    /// The server requires another authorization; the text is its own description of it.
     NeedsAuth(Option<String>),
     Odd(String),
 }
 
-/// The surroundings of a call.
+/// The environment of a call.
 pub(crate) struct CallContext<'a> {
     pub peer: &'a Peer<RoleClient>,
     pub handler: &'a Handler,
@@ -60,7 +60,7 @@ pub(crate) async fn call(
                 params.request_state.clone_from(&result.request_state);
                 params.input_responses = inputs(context.handler, result).await?;
             }
-            // Some servers answer with less than a result.
+            // Some servers answer with an incomplete result.
             other => return lenient(other),
         }
     }
@@ -73,7 +73,7 @@ fn lenient(result: ServerResult) -> Result<CallToolResult, CallError> {
         .map_err(|_| CallError::Odd("the server answered with something else than a result".to_owned()))
 }
 
-/// Answers to everything that an unfinished result asks for.
+/// Answers all questions of an unfinished result.
 pub(crate) async fn inputs(
     handler: &Handler,
     result: InputRequiredResult,
@@ -91,7 +91,7 @@ pub(crate) async fn inputs(
     Ok((!responses.is_empty()).then_some(responses))
 }
 
-/// Registration of a call for its progress; ends with the call.
+/// The registration of a call for progress notifications. It ends with the call.
 struct Heard<'a> {
     handler: &'a Handler,
     token: ProgressToken,
@@ -134,7 +134,7 @@ pub(crate) async fn send(
                 (context.progress)(&shown(&step));
             }
             () = tokio::time::sleep_until(deadline) => {
-                // A person who reads a question takes the time that it takes.
+                // Time that a person needs for a question does not count.
                 if context.handler.marks.questions.load(Ordering::Relaxed) > 0 {
                     deadline = Instant::now() + context.timeout;
                     continue;
@@ -146,7 +146,7 @@ pub(crate) async fn send(
     }
 }
 
-/// The server may be the reason that nothing can be sent, so this waits for a second at most.
+/// Cancels a call at the server. Waits for a second at most, because the server may block the connection.
 async fn cancel(handle: RequestHandle<RoleClient>, why: &str) {
     let _ = tokio::time::timeout(Duration::from_secs(1), handle.cancel(Some(why.to_owned()))).await;
 }
@@ -165,7 +165,7 @@ fn shown(progress: &Progress) -> String {
     out
 }
 
-/// Returns the call's failure if the reason of the error is that the server wants an authorization.
+/// Returns the call's failure if the error was caused by a missing authorization.
 fn needs_authorization(error: &(dyn std::error::Error + 'static)) -> Option<CallError> {
     let mut current = Some(error);
     while let Some(error) = current {

@@ -1,14 +1,14 @@
-//! Servers as data: what `.mcp.json`, the user's files and `--mcp-config` say.
+//! Server configurations as data: from `.mcp.json`, the user's files and `--mcp-config`.
 //!
-//! Owns the keys of a server and the replacement of `${VAR}` in them. Reads no file and no environment: text and variables are
-//! handed in. A server that cannot be read is one line for people, and the others stand.
+//! Owns the keys of a server and the replacement of `${VAR}` in them. Reads neither files nor the environment; the
+//! caller passes text and variables. An invalid server gives one line for people and does not affect the others.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A server's tools are in every request, or found by a search.
+/// The way in which the model gets a server's tools: in every request, or by a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exposure {
@@ -16,7 +16,7 @@ pub enum Exposure {
     Deferred,
 }
 
-/// The fixed parts of an authorization, where the user knows them.
+/// Fixed parts of an authorization, if the user knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuthConfig {
@@ -30,7 +30,7 @@ pub struct OAuthConfig {
     pub callback_port: Option<u16>,
 }
 
-/// The way to a server.
+/// The connection to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     Stdio {
@@ -48,7 +48,7 @@ pub enum Reach {
         oauth: OAuthConfig,
         legacy: bool,
     },
-    /// Messages go through functions of the host: see [`crate::Channel`].
+    /// Messages are passed to functions of the host: see [`crate::Channel`].
     Host,
 }
 
@@ -57,13 +57,13 @@ pub enum Reach {
 pub struct ServerConfig {
     pub name: String,
     pub reach: Reach,
-    /// Longest time for a call without a sign of progress.
+    /// Maximum time of a call without progress.
     pub timeout: Option<Duration>,
     pub enabled: bool,
     /// The first prompt waits for this server, and a run without it fails.
     pub required: bool,
     pub exposure: Option<Exposure>,
-    /// The user's own words for the model; in place of the server's.
+    /// The user's description of the server for the model. It replaces the server's own.
     pub description: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl ServerConfig {
         }
     }
 
-    /// One line for people: the command or the address, without secrets.
+    /// Returns one line for people: the command or the address, without secrets.
     pub fn shown(&self) -> String {
         match &self.reach {
             Reach::Stdio { command, args, .. } => {
@@ -97,7 +97,7 @@ impl ServerConfig {
     }
 }
 
-/// The address without user, password and query, which may be keys.
+/// Returns the address without user, password and query, which may contain keys.
 fn without_secrets(url: &str) -> String {
     let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
     let _ = parsed.set_username("");
@@ -155,14 +155,14 @@ const KEYS: &[&str] = &[
     "description",
 ];
 
-/// Servers that were read, and lines about what could not be.
+/// The parsed servers, and messages about entries that could not be parsed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     pub servers: Vec<ServerConfig>,
     pub problems: Vec<String>,
 }
 
-/// Reads `{"mcpServers": {NAME: {…}}}`, or the inner object alone. `vars` gives the value of a variable.
+/// Parses `{"mcpServers": {NAME: {…}}}`, or the inner object alone. `vars` returns the value of a variable.
 pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
     let mut out = Parsed::default();
     match entries(value) {

@@ -1,8 +1,8 @@
-//! Tools that are not in every request: a search finds them, and one tool calls them.
+//! Tools that are not in every request: the model finds them by a search and calls them through one tool.
 //!
-//! Definitions of tools stand at the beginning of every request, and the provider bills that beginning as cached only while it
-//! stays as it is. So a found tool is never added there: its definition comes as the result of `mcp_search`, at the end of the
-//! conversation, and `mcp_call` calls it. The guard judges such a call as one of the tool itself.
+//! Definitions of tools are at the beginning of every request, and the provider bills that beginning as cached only
+//! while it does not change. So a found tool is never added there. Its definition is the result of `mcp_search`, at the
+//! end of the conversation, and `mcp_call` calls it. The guard judges such a call like a call of the tool itself.
 
 use crate::hub::{Hub, Named, spec};
 use crate::naming;
@@ -19,9 +19,9 @@ use std::time::Duration;
 pub(crate) const SEARCH: &str = "mcp_search";
 pub(crate) const CALL: &str = "mcp_call";
 
-/// Definitions in one answer.
+/// Maximum number of definitions in one answer.
 const MOST_FOUND: usize = 8;
-/// A search waits this long for servers that are being started.
+/// Time for which a search waits for servers that are being started.
 const WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn tools(hub: &Arc<Hub>) -> Vec<Arc<dyn Tool>> {
@@ -117,7 +117,7 @@ fn words(query: &str) -> Vec<String> {
     query.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1).map(str::to_owned).collect()
 }
 
-/// Words in the name count most, then those in the description.
+/// Returns the score of a tool. Words in the name count most, then words in the description.
 fn score(tool: &Named, words: &[String]) -> u32 {
     let name = tool.name.to_lowercase();
     let about = tool.listed().map(|listed| listed.tool.description.to_lowercase()).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Call {
     fn meant(input: &Value) -> Option<(String, Value)> {
         let tool = input.get("tool").and_then(Value::as_str)?;
         let arguments = match input.get("arguments") {
-            // Some models write objects as text.
+            // Some models send an object as a string of JSON.
             Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| json!({})),
             Some(arguments) => arguments.clone(),
             None => json!({}),
@@ -161,7 +161,7 @@ impl Tool for Call {
     }
 
     fn stands_for(&self, input: &Value) -> Option<(String, Value)> {
-        // Only tools of servers: the way to all others is their own name.
+        // Only tools of servers can be called in this way; other tools have to be called by their own names.
         Self::meant(input).filter(|(tool, _)| tool.to_ascii_lowercase().starts_with("mcp__"))
     }
 
@@ -180,7 +180,7 @@ impl Tool for Call {
     }
 }
 
-/// A tool of a server that has not listed its tools yet: the call waits for it.
+/// A tool of a server that has not listed its tools yet. A call waits for the server.
 pub(crate) struct Late {
     spec: ToolSpec,
     server: Arc<Server>,

@@ -1,7 +1,7 @@
 //! Questions of a server to the user: a form, or an address to visit.
 //!
-//! Owns the answers that need no person: defaults and cancelling. The host passes a function that asks the user. No answer
-//! contains more than the form asks for.
+//! Owns the answers that need no person: defaults and cancelling. The host passes a function that asks the user. An
+//! answer contains only fields of the form.
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -13,13 +13,13 @@ pub enum Elicitation {
     /// Every question is cancelled.
     #[default]
     Cancel,
-    /// Forms are accepted with the defaults that they name; addresses are cancelled.
+    /// Forms are accepted with their own default values; addresses are cancelled.
     Defaults,
-    /// The host asks somebody.
+    /// The host asks the user.
     Ask(Arc<dyn Ask>),
 }
 
-/// The host's way to ask somebody.
+/// The host's function that asks the user.
 pub trait Ask: Send + Sync {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
 }
@@ -56,7 +56,7 @@ impl Elicitation {
     }
 }
 
-/// The form with its defaults; cancelled where a required field has none.
+/// Returns the form with its defaults; cancels if a required field has none.
 pub fn defaults(schema: &Value) -> Answer {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -72,7 +72,7 @@ pub fn defaults(schema: &Value) -> Answer {
     if missing { Answer::Cancel } else { Answer::Accept(content) }
 }
 
-/// A line about the first field that does not fit the form.
+/// Returns a message about the first field that does not match the form.
 pub fn misfit(schema: &Value, content: &Map<String, Value>) -> Option<String> {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);

@@ -1,6 +1,7 @@
-//! Requests and notifications of a server: questions for the user, progress, changed lists. Nothing else is answered.
+//! Handles requests and notifications of a server: questions for the user, progress, changed lists. Nothing else is
+//! answered.
 //!
-//! Notifications only mark what is to be done, so a storm of them costs no more than one.
+//! Notifications only set marks for later work, so many of them cost no more than one.
 
 use crate::elicitation::{Answer, Elicitation, Form, Question};
 use rmcp::ClientHandler;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
 
-/// A sign of life of a running call.
+/// A progress notification of a running call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
     pub done: f64,
@@ -24,14 +25,14 @@ pub(crate) struct Progress {
     pub message: Option<String>,
 }
 
-/// Marks that notifications leave for the task of the server.
+/// Marks that notifications set for the server's task.
 #[derive(Default)]
 pub(crate) struct Marks {
     pub lists: Notify,
     pub notified: AtomicU64,
-    /// Calls under way; each hears of its own progress.
+    /// Running calls, each with the channel for its progress.
     pub calls: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
-    /// Questions that wait for a person: calls are not timed meanwhile.
+    /// Number of questions that wait for a person. While there are any, calls do not time out.
     pub questions: AtomicU64,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// The answer to a question, also to one inside a result.
+    /// Answers a question, also one inside a result.
     pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
         let (message, form) = match params {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -97,7 +98,7 @@ impl ClientHandler for Handler {
         let progress = Progress { done: params.progress, total: params.total, message: params.message };
         let calls = self.marks.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = calls.get(&params.progress_token) {
-            // A full queue means that progress is being shown: one more adds nothing.
+            // A full queue means that progress is being displayed already.
             let _ = call.try_send(progress);
         }
     }

@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Everything that servers are started with.
+/// The inputs for starting servers.
 #[derive(Clone, Default)]
 pub struct HubSettings {
     /// becket's version, which is sent to servers.
     pub version: String,
     pub cwd: PathBuf,
-    /// Variables of the programs; nothing is inherited.
+    /// Variables of the programs. They inherit no others.
     pub variables: Vec<(OsString, OsString)>,
     pub programs: Programs,
     pub proxies: Proxies,
@@ -37,7 +37,7 @@ pub struct HubSettings {
     /// Servers in the program that drives becket, by name.
     pub channels: BTreeMap<String, Arc<dyn Channel>>,
     pub tokens: Option<TokenStore>,
-    /// Bytes of definitions above which tools are found by a search.
+    /// If the definitions take more bytes than this, tools are found by a search.
     pub most_definitions: usize,
 }
 
@@ -60,17 +60,17 @@ impl Shared {
     }
 }
 
-/// See the head of this file.
+/// All servers of a session; see the module.
 pub struct Hub {
     servers: BTreeMap<String, Arc<Server>>,
     shared: Arc<Shared>,
-    /// Servers whose tools were in a request: they stay there, because the cached beginning of requests depends on it.
+    /// Servers whose tools were in a request. They stay there, because the cached beginning of requests contains them.
     direct: Mutex<BTreeSet<String>>,
     deferring: Mutex<bool>,
 }
 
 impl Hub {
-    /// Starts all servers that are not switched off. Needs a runtime; waits for nothing.
+    /// Starts all servers that are not switched off. Needs a runtime. Does not wait.
     pub fn start(configs: Vec<ServerConfig>, settings: HubSettings) -> Arc<Self> {
         let shared = Arc::new(Shared {
             version: settings.version,
@@ -89,10 +89,11 @@ impl Hub {
         Arc::new(Self { servers, shared, direct: Mutex::default(), deferring: Mutex::new(false) })
     }
 
-    /// Waits for the servers that are required. `Err`: one of them is not there, and why.
+    /// Waits for the required servers.
     ///
     /// # Errors
-    /// A line about the first required server that cannot be used.
+    ///
+    /// Returns a message about the first required server that cannot be used.
     pub async fn required(&self) -> Result<(), String> {
         for server in self.servers.values().filter(|server| server.config.required) {
             server
@@ -124,7 +125,7 @@ impl Hub {
         })
     }
 
-    /// States and tools, by name.
+    /// Returns states and tools, by name.
     pub fn statuses(&self) -> Vec<Status> {
         let named = self.named();
         let status = |server: &Arc<Server>| {
@@ -145,7 +146,7 @@ impl Hub {
         self.servers.values().map(status).collect()
     }
 
-    /// Opens the connection of a server again. False: there is none of this name.
+    /// Opens the connection of a server again. Returns false if no server has this name.
     pub fn reconnect(&self, name: &str) -> bool {
         let server = self.servers.get(name);
         if let Some(server) = server {
@@ -154,7 +155,7 @@ impl Hub {
         server.is_some()
     }
 
-    /// Ends all servers, side by side, within about a second.
+    /// Stops all servers in parallel, within about a second.
     pub async fn stop(&self) {
         futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
     }
@@ -167,13 +168,13 @@ impl Hub {
         self.servers.values()
     }
 
-    /// All tools of servers that are or were connected, with their names.
+    /// Returns all tools of servers that are or were connected, with their names.
     pub(crate) fn named(&self) -> Vec<Named> {
         let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
         for server in self.servers.values().filter(|server| server.state() != State::Disabled) {
             for (index, tool) in server.listing().tools.iter().enumerate() {
                 let name = naming::tool_name(&server.config.name, &tool.tool.name, &taken);
-                // The same tool listed twice is one tool.
+                // A tool that is listed twice counts once.
                 if taken.insert(name.to_ascii_lowercase()) {
                     out.push(Named { name, server: Arc::clone(server), index });
                 }
@@ -182,7 +183,7 @@ impl Hub {
         out
     }
 
-    /// Servers whose tools are found by a search.
+    /// Returns the servers whose tools are found by a search.
     fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = self.shared.most_definitions;
@@ -231,7 +232,7 @@ impl Named {
         self.server.listing().tools.get(self.index).cloned()
     }
 
-    /// Bytes of its definition.
+    /// Returns the size of the definition in bytes.
     fn size(&self) -> usize {
         let Some(listed) = self.listed() else { return 0 };
         let schema = serde_json::to_string(&listed.schema).map_or(0, |text| text.len());
@@ -270,7 +271,8 @@ impl ToolSource for HubTools {
             }
         }
         let mut deferring = self.0.deferring.lock().unwrap_or_else(PoisonError::into_inner);
-        // Servers that are still being started are reached through the search in the meantime. Once offered, it stays offered.
+        // Tools of servers that are still being started are found by the search in the meantime. Once offered, the
+        // search stays.
         *deferring |= !deferred.is_empty() || self.0.servers().any(|server| server.state() == State::Pending);
         if *deferring {
             out.extend(deferred::tools(&self.0).into_iter().map(OfferedTool::offered));

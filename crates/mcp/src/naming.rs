@@ -1,24 +1,24 @@
-//! Names of tools: `mcp__SERVER__TOOL`, at most 64 of the characters that every provider takes.
+//! Names of tools: `mcp__SERVER__TOOL`, at most 64 characters that every provider accepts.
 //!
-//! Pure. A name that is too long, or that two tools would share, ends in eight digits of a hash of what it stands for, so it is
-//! the same in every session.
+//! Pure. If a name is too long, or two tools would share it, it ends in eight digits of a hash of the full name. So it
+//! is the same in every session.
 
 use std::collections::BTreeSet;
 
-/// The longest name that every provider takes.
+/// Maximum length of a name that every provider accepts.
 pub const LONGEST: usize = 64;
 
-/// The name of a server inside the names of its tools.
+/// Returns the part of tool names that stands for the server.
 pub fn server_part(server: &str) -> String {
     plain(server)
 }
 
-/// Letters, digits, `_` and `-`; everything else becomes `_`.
+/// Keeps letters, digits, `_` and `-`; replaces everything else by `_`.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
-/// The name of a tool. `taken` holds the names that are given already, in lower case.
+/// Returns the name of a tool. `taken`: names that are already used, in lower case.
 pub fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let name = format!("mcp__{}__{}", plain(server), plain(tool));
     if name.len() <= LONGEST && !tool.is_empty() && !taken.contains(&name.to_ascii_lowercase()) {

@@ -1,7 +1,7 @@
-//! The answer of a server as an output of a tool: text, images, and blobs for the rest.
+//! Converts the answer of a server to the output of a tool: text, images, and blobs for everything else.
 //!
-//! Nothing is dropped in silence. Text beyond the limits is kept whole and read with `recall`; bytes that a model cannot see are
-//! kept in the session and named.
+//! Nothing is dropped silently. Text beyond the limits is stored whole for `recall`. Bytes that a model cannot read are
+//! stored in the session and mentioned.
 
 use base64::Engine as _;
 use becket_tool::{Keep, ToolEnv, finish};
@@ -9,9 +9,9 @@ use becket_types::{ImageSource, Part, ToolOutput};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Map, Value, json};
 
-/// More images of one result are named only.
+/// Maximum number of images of one result. Further images are only mentioned.
 const MOST_IMAGES: usize = 20;
-/// Larger images are named only.
+/// Maximum size of an image in bytes. Larger images are only mentioned.
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
 
 /// Collects the parts of a result.
@@ -61,7 +61,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// An image for the model, or bytes that are kept and named.
+    /// Adds an image for the model, or stores the bytes and mentions them.
     fn bytes(&mut self, data: &str, kind: &str, what: &str) {
         let decoded = base64::engine::general_purpose::STANDARD.decode(data.trim());
         let Ok(bytes) = decoded else {
@@ -101,7 +101,7 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The result of a call.
+/// Returns the output for the result of a call.
 pub(crate) fn output(result: CallToolResult, server: &str, tool: &str, env: &ToolEnv) -> ToolOutput {
     let mut gathered = Gathered::new(env);
     for block in result.content {
@@ -109,7 +109,7 @@ pub(crate) fn output(result: CallToolResult, server: &str, tool: &str, env: &Too
     }
     let mut details = json!({"mcp": {"server": server, "tool": tool}});
     if let Some(structured) = result.structured_content {
-        // Servers are asked to write the same as text; twice would cost twice.
+        // Servers should repeat structured content as text. Sending both would cost twice.
         let said = gathered
             .texts
             .iter()
@@ -126,7 +126,8 @@ pub(crate) fn output(result: CallToolResult, server: &str, tool: &str, env: &Too
     ToolOutput { is_error: result.is_error.unwrap_or(false), ..output }
 }
 
-/// The kinds of images that providers take, by their first bytes: a server's word for it is not enough.
+/// Returns the format of an image that providers accept, by its first bytes, because the server's own statement may be
+/// wrong.
 fn image_kind(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -1,7 +1,7 @@
-//! The program of a stdio server: started, heard, and ended with everything it started.
+//! The program of a stdio server: starts it, owns its streams, and ends it with everything that it started.
 //!
-//! The program leads a process group of its own. Dropping a [`Process`] ends the whole group. If becket itself is killed, a
-//! watcher ends the group: a shell that reads from a pipe whose other end only becket holds.
+//! The program leads a separate process group. Dropping a [`Process`] ends the whole group. If becket itself is killed,
+//! a watcher ends the group: a shell that reads from a pipe whose other end only becket holds.
 
 use becket_sandbox::Prepared;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// `$1` is the group. End of file: becket has ended.
+/// The watcher's script. `$1` is the group. End of file means that becket has ended.
 const WATCH: &str =
     "trap '' INT TERM HUP QUIT; read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
 
@@ -59,7 +59,7 @@ impl Process {
         Ok((process, Streams { stdin, stdout, stderr }))
     }
 
-    /// Waits for the program's own end. Its standard input is closed by then.
+    /// Waits until the program exits. Its standard input is already closed.
     pub(crate) async fn ended(&mut self) {
         let _ = self.child.wait().await;
     }

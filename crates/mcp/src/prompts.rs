@@ -8,9 +8,9 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Longest time for the text of a prompt.
+/// Maximum time for the text of a prompt.
 const LIMIT: Duration = Duration::from_mins(1);
-/// A longer text is cut.
+/// Maximum length in bytes. A longer text is cut.
 const LONGEST: usize = 200 * 1024;
 
 /// A prompt as a command.
@@ -21,7 +21,7 @@ pub struct PromptInfo {
     pub server: String,
     pub name: String,
     pub description: String,
-    /// Names of arguments, and true for those that are required.
+    /// Names of the arguments, and true for required ones.
     pub arguments: Vec<(String, bool)>,
 }
 
@@ -30,7 +30,7 @@ pub struct PromptInfo {
 pub struct PromptText(pub String);
 
 impl Hub {
-    /// All prompts under the names of their commands.
+    /// Returns all prompts with the names of their commands.
     pub fn prompts(&self) -> Vec<PromptInfo> {
         let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
         for server in self.servers() {
@@ -53,10 +53,11 @@ impl Hub {
         out
     }
 
-    /// The text of the prompt behind a command, with words in the order of its arguments, or as `name=value`.
+    /// Returns the text of the prompt for a command. `words`: arguments in order, or as `name=value`.
     ///
     /// # Errors
-    /// A line for people: no such prompt, a missing argument, or the server's own error.
+    ///
+    /// Returns a message for people: no such prompt, a missing argument, or the server's own error.
     pub async fn prompt(&self, command: &str, words: &[String]) -> Result<PromptText, String> {
         let wanted = command.trim_start_matches('/');
         let prompts = self.prompts();
@@ -112,7 +113,7 @@ fn arguments(prompt: &PromptInfo, words: &[String]) -> Result<rmcp::model::JsonO
     let mut plain = plain.into_iter().peekable();
     for (index, name) in open.iter().enumerate() {
         let Some(word) = plain.next() else { break };
-        // The last argument takes all the words that are left.
+        // The last argument takes all remaining words.
         let value = if index + 1 == open.len() {
             std::iter::once(word).chain(plain.by_ref()).collect::<Vec<_>>().join(" ")
         } else {

@@ -1,4 +1,4 @@
-//! Resources of servers: a list, reading one, and what people attach as `@server:uri`.
+//! Resources of servers: the list, the content, and resources that people attach as `@server:uri`.
 
 use crate::call::{self, CallContext, CallError};
 use crate::hub::{Hub, spec};
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Lines of one list.
+/// Maximum number of lines of one list.
 const MOST_LINES: usize = 500;
 const MOST_ROUNDS: usize = 10;
 
@@ -29,7 +29,7 @@ pub struct ResourceInfo {
 }
 
 impl Hub {
-    /// All resources, by server and in the order of the server.
+    /// Returns all resources, by server and in the order of the server.
     pub fn resources(&self) -> Vec<ResourceInfo> {
         let mut out = Vec::new();
         for server in self.servers() {
@@ -44,10 +44,11 @@ impl Hub {
         out
     }
 
-    /// The text of a resource for a message of the user. Bytes are named only.
+    /// Returns the text of a resource for a message of the user. Binary content is only mentioned.
     ///
     /// # Errors
-    /// A line for people: there is no such server, or it does not give the resource.
+    ///
+    /// Returns a message for people if there is no such server, or if the server does not return the resource.
     pub async fn resource_text(&self, server: &str, uri: &str) -> Result<String, String> {
         let server = self.server(server).ok_or_else(|| format!("there is no MCP server {server}"))?;
         let cancel = CancellationToken::new();
@@ -68,7 +69,7 @@ impl Hub {
     }
 }
 
-/// The tools with which the model lists and reads resources.
+/// Returns the tools with which the model lists and reads resources.
 pub(crate) fn tools(hub: &Arc<Hub>) -> Vec<Arc<dyn Tool>> {
     let server = json!({"type": "string", "description": "Name of the server."});
     let list = spec(
@@ -102,7 +103,7 @@ impl Tool for ListResources {
     }
 
     fn access(&self, _: &Value, _: &ToolEnv) -> Result<Access, String> {
-        // The lists are here already.
+        // The lists are in memory, so the call accesses nothing outside.
         Ok(Access::session())
     }
 

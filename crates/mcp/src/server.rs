@@ -1,7 +1,8 @@
-//! One server of a session: started, listed, watched, connected again.
+//! One server of a session: starts it, reads its lists, handles changes, and connects it again.
 //!
-//! A task of its own does all of it; everybody else reads the state. A connection that ends is opened again after 1, 2, 4 … 30
-//! seconds, at most [`MOST_ATTEMPTS`] times in a row; then the server is left alone until somebody asks for it.
+//! A separate task does all of it; other code only reads the state. If the connection ends, it is opened again after 1,
+//! 2, 4 … 30 seconds, at most [`MOST_ATTEMPTS`] times in a row. After that the server is connected only when somebody
+//! needs it.
 
 use crate::config::{Reach, ServerConfig};
 use crate::handler::{Handler, Marks};
@@ -21,18 +22,18 @@ use tokio::time::Instant;
 
 mod connect;
 
-/// Longest time for a start, up to the list of tools.
+/// Maximum time for a start, including the list of tools.
 const START: Duration = Duration::from_secs(30);
-/// Time of a call without a sign of progress, where the configuration names none.
+/// Maximum time of a call without progress, if the configuration sets none.
 const CALL: Duration = Duration::from_mins(2);
-/// A call waits this long for a server that is being started.
+/// Time for which a call waits for a server that is being started.
 const WAIT: Duration = Duration::from_mins(1);
-/// Starts in a row that fail before the server is left alone.
+/// Number of consecutive failed starts after which the server is left alone.
 const MOST_ATTEMPTS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A connection that holds this long was a good one.
+/// A connection that lasted this long resets the count of attempts.
 const STABLE: Duration = Duration::from_secs(30);
-/// Lists are read at most once in this time, however often the server says that they changed.
+/// Minimum time between two reads of the lists, however often the server reports changes.
 const BETWEEN_LISTS: Duration = Duration::from_secs(2);
 const MOST_PAGES: usize = 50;
 const MOST_TOOLS: usize = 512;
@@ -52,7 +53,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word for it that programs know.
+    /// Returns the state's name in the interface for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -64,7 +65,7 @@ impl State {
     }
 }
 
-/// Everything that people are shown of a server.
+/// The state of a server for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub name: String,
@@ -74,9 +75,9 @@ pub struct Status {
     pub tools: Vec<String>,
     pub resources: usize,
     pub prompts: usize,
-    /// Things that were left out or repaired.
+    /// Messages about parts that were left out or repaired.
     pub notes: Vec<String>,
-    /// The end of what the server wrote to its standard error.
+    /// The end of the server's standard error.
     pub stderr: String,
     pub instructions: Option<String>,
 }
@@ -135,7 +136,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server that is being started, if it is not switched off.
+    /// Makes a server and starts it, unless it is switched off.
     pub(crate) fn start(config: ServerConfig, shared: Arc<Shared>) -> Arc<Self> {
         let (orders, received) = mpsc::unbounded_channel();
         let state = if config.enabled { State::Pending } else { State::Disabled };
@@ -184,7 +185,7 @@ impl Server {
         self.words.last_line()
     }
 
-    /// Keeps what the server wants of the next authorization.
+    /// Stores the server's requirements for the next authorization.
     pub(crate) fn note_challenge(&self, challenge: Option<&str>) {
         if let (Some(challenge), Some(tokens), Reach::Http { url, .. }) =
             (challenge, &self.shared.tokens, &self.config.reach)
@@ -219,10 +220,10 @@ impl Server {
         }
     }
 
-    /// The open connection; waits while it is being opened. `Err` is the end of a sentence about the server.
+    /// Returns the open connection. Waits while it is being opened. `Err` is the end of a sentence about the server.
     pub(crate) async fn ready(&self) -> Result<Live, String> {
         if matches!(self.state(), State::Failed(_) | State::NeedsAuth) {
-            // Somebody needs it now: one more try.
+            // A call needs the server now, so try once more.
             self.set(|inner| inner.state = State::Pending);
             self.reconnect();
         }
@@ -242,7 +243,7 @@ impl Server {
         }
     }
 
-    /// The life of the server.
+    /// Runs the server's task until it is stopped.
     async fn serve(self: Arc<Self>, mut orders: mpsc::UnboundedReceiver<Order>, enabled: bool) {
         let (mut attempts, mut wait) = (0, !enabled);
         loop {
@@ -301,7 +302,7 @@ impl Server {
         }
     }
 
-    /// A program that never ran will not run the next time either.
+    /// False for a program that never started: it would not start the next time either.
     fn worth_another_try(&self) -> bool {
         self.was_connected() || matches!(self.config.reach, Reach::Http { .. })
     }
@@ -340,7 +341,7 @@ impl Server {
         Ok(service)
     }
 
-    /// Until the connection ends: lists that change are read again.
+    /// Serves an open connection until it ends: lists that changed are read again.
     async fn hold(
         &self,
         service: RunningService<RoleClient, Handler>,
@@ -363,7 +364,7 @@ impl Server {
                     if let Ok(listing) = list(&self.config.name, &peer).await {
                         self.relisted(listing, marks.notified.swap(0, Ordering::Relaxed));
                     }
-                    // A storm of notifications leaves one mark.
+                    // Many notifications set only one mark.
                     tokio::select! {
                         _ = &mut closed => return End::Closed,
                         () = tokio::time::sleep(BETWEEN_LISTS) => {}
@@ -397,14 +398,15 @@ enum End {
 async fn stopped(orders: &mut mpsc::UnboundedReceiver<Order>) {
     loop {
         match orders.recv().await {
-            // It is being started.
+            // The server is being started already.
             Some(Order::Reconnect) => {}
             Some(Order::Stop) | None => return,
         }
     }
 }
 
-/// Servers of 2026-07-28 tell of changes only whoever subscribes. Never returns while there may be news.
+/// Subscribes to changes, which servers of 2026-07-28 report only to subscribers. Never returns while changes may be
+/// reported.
 async fn subscribe(peer: Peer<RoleClient>, marks: &Marks) {
     let is_new = peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::NO_INITIALIZE);
     if is_new {
@@ -434,13 +436,13 @@ async fn subscribe(peer: Peer<RoleClient>, marks: &Marks) {
     std::future::pending::<()>().await;
 }
 
-/// Reads all lists that the server says it has.
+/// Reads all lists that the server announces.
 async fn list(server: &str, peer: &Peer<RoleClient>) -> Result<Listing, ServiceError> {
     let info = peer.peer_info();
     let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
     let mut out =
         Listing { instructions: info.and_then(|info| info.instructions.clone()), ..Listing::default() };
-    // A server without capabilities may still have tools; an error is then its answer.
+    // A server that announces no capabilities may still have tools, so it is asked; it may answer with an error.
     let nothing =
         capabilities.tools.is_none() && capabilities.resources.is_none() && capabilities.prompts.is_none();
     if capabilities.tools.is_some() || nothing {
@@ -450,7 +452,7 @@ async fn list(server: &str, peer: &Peer<RoleClient>) -> Result<Listing, ServiceE
         }
     }
     if capabilities.resources.is_some() {
-        // These are extras: a server that fails here still has its tools.
+        // These lists are optional: a server that fails here still has its tools.
         out.resources = peer.list_all_resources().await.unwrap_or_default();
         out.templates = peer.list_all_resource_templates().await.unwrap_or_default();
     }

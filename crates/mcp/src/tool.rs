@@ -1,7 +1,7 @@
 //! One tool of a server, as the model sees and calls it.
 //!
-//! Every call is judged by the guard under the tool's own name, as one that talks to the outside: hints of the server about
-//! itself ("read only") decide nothing.
+//! The guard judges every call under the tool's own name, as a call to the outside. Hints of the server about itself
+//! ("read only") have no effect.
 
 use crate::call::{self, CallContext, CallError};
 use crate::output;
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Longer descriptions are cut.
+/// Maximum length of a description in bytes. Longer ones are cut.
 const LONGEST_DESCRIPTION: usize = 2_048;
 
 pub(crate) struct McpTool {
@@ -33,7 +33,7 @@ impl McpTool {
     }
 }
 
-/// The server's words, marked as such: they describe a tool and are no instructions of becket or the user.
+/// Marks the server's description, so that the model does not take it for instructions of becket or the user.
 pub(crate) fn description(server: &str, text: &str) -> String {
     let text = becket_tool::text::clean(text.trim());
     let cut = cut_end(&text, LONGEST_DESCRIPTION);
@@ -49,7 +49,7 @@ pub(crate) fn access(name: &str) -> Access {
     Access { effect: Effect::Network, subject: Some(name.to_owned()), ..Access::session() }
 }
 
-/// The arguments of a call; models write nothing for no arguments.
+/// Returns the arguments of a call. Models that pass no arguments may send nothing.
 pub(crate) fn arguments(input: &Value) -> Result<Map<String, Value>, String> {
     match input {
         Value::Object(map) => Ok(map.clone()),
@@ -108,7 +108,7 @@ fn interrupted(server: &str, what: &str) -> ToolOutput {
     }
 }
 
-/// One clear line about a call without a result.
+/// Returns a message about a call without a result.
 pub(crate) fn failed(server: &Arc<Server>, error: &CallError) -> ToolOutput {
     let name = &server.config.name;
     match error {

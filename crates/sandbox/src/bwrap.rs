@@ -23,7 +23,7 @@ enum Mount {
     Hide,
 }
 
-/// Returns the type of a path without following a link; `None` if the path does not exist.
+/// A function that returns the type of a path without following a link; `None` if the path does not exist.
 pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<FileType>;
 
 /// Returns the arguments before the command. `filter`: the number of an open file with the seccomp filter. Without it,

@@ -1,7 +1,7 @@
-//! `becket mcp login`: an address for the browser, and the answer from it, by a port of this machine or pasted.
+//! `becket mcp login`: prints an address for the browser, and receives the answer at a local port or by pasting.
 //!
-//! The browser may run on another machine: then the address that it ends at is pasted. Either way the answer must carry the
-//! state of this login, and `iss` where the authorization server says that it sends it.
+//! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
+//! contain the state of this login, and `iss` if the authorization server announces it.
 
 use super::{TokenStore, new_manager};
 use crate::config::{Reach, ServerConfig};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// Bytes of a request of the browser that are read.
+/// Maximum number of bytes that are read of the browser's request.
 const MOST_REQUEST: usize = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,10 +40,11 @@ pub struct Login {
 }
 
 impl Login {
-    /// Finds out who gives authorizations for the server, registers, and prepares the address for the browser.
+    /// Finds the authorization server, registers, and prepares the address for the browser.
     ///
     /// # Errors
-    /// Nobody does, or does not for us: a sentence for people.
+    ///
+    /// Returns a message for people if there is no authorization server, or if it refuses becket.
     pub async fn begin(
         config: &ServerConfig,
         store: &TokenStore,
@@ -73,7 +74,7 @@ impl Login {
             request = request.with_scopes(oauth.scopes.clone());
         }
         match &oauth.client_id {
-            // A client that is described by a document has its address as its id.
+            // The id of a client that is described by a document is the document's address.
             Some(id) if id.starts_with("https://") => request = request.with_client_metadata_url(id.clone()),
             Some(id) => {
                 request = request.with_preregistered_client(id.clone());
@@ -96,10 +97,11 @@ impl Login {
         self.session.get_authorization_url()
     }
 
-    /// Waits for the browser, or for an address that is pasted, and keeps the tokens.
+    /// Waits for the browser or for a pasted address, and stores the tokens.
     ///
     /// # Errors
-    /// The answer is no authorization: a sentence for people.
+    ///
+    /// Returns a message for people if the answer is not an authorization.
     pub async fn finish(self, pasted: impl Future<Output = Option<String>>) -> Result<(), LoginError> {
         let mut pasted = std::pin::pin!(pasted);
         let mut silent = false;
@@ -125,7 +127,7 @@ impl Login {
     }
 }
 
-/// The server's answer to somebody without a token.
+/// Returns the server's answer to a request without a token.
 async fn challenge(
     client: &reqwest::Client,
     url: &Url,
@@ -144,7 +146,7 @@ async fn challenge(
     header.to_str().ok().map(str::to_owned)
 }
 
-/// The path of the browser's request, if it is the one that is waited for. The person reads that they can close the page.
+/// Returns the path of the browser's request if it is the expected one. The page tells the user to close it.
 async fn answered(mut stream: TcpStream) -> Option<String> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST_REQUEST {

@@ -1,8 +1,8 @@
-//! Authorization of HTTP servers: tokens in a store, refreshed by one process at a time, and the way to get them.
+//! Authorization of HTTP servers: obtains tokens, stores them, and refreshes them in one process at a time.
 //!
-//! `rmcp` does the protocol (metadata of the resource, PKCE, `iss`, registration, refresh). This module owns the store: one file
-//! for each server and address, readable by its owner alone, and a lock beside it that is held while a token is refreshed, so
-//! that two processes never spend the same refresh token.
+//! `rmcp` implements the protocol (metadata of the resource, PKCE, `iss`, registration, refresh). This module owns the
+//! store: one file for each server and address, readable only by its owner, and a lock that is held while a token is
+//! refreshed, so that two processes never use the same refresh token.
 
 use crate::config::OAuthConfig;
 use crate::hub::Shared;
@@ -20,14 +20,14 @@ mod login;
 
 pub use login::{Login, LoginError};
 
-/// The place of tokens: a folder that its owner alone can read.
+/// The folder with the tokens, readable only by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenStore {
     pub dir: PathBuf,
 }
 
 impl TokenStore {
-    /// The file of a server: a token for one address is never sent to another.
+    /// Returns the file of a server. A token for one address is never sent to another.
     fn file(&self, server: &str, url: &Url) -> PathBuf {
         let key = becket_tool::sha256(format!("{server}\0{url}").as_bytes());
         self.dir.join(format!("{}.json", &key[..32]))
@@ -37,10 +37,11 @@ impl TokenStore {
         self.file(server, url).exists()
     }
 
-    /// Forgets the tokens of a server. False: there were none.
+    /// Removes the tokens of a server. Returns false if there were none.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    ///
+    /// Fails if the file cannot be removed.
     pub fn forget(&self, server: &str, url: &Url) -> io::Result<bool> {
         let _ = std::fs::remove_file(self.challenge_file(server, url));
         match std::fs::remove_file(self.file(server, url)) {
@@ -54,7 +55,7 @@ impl TokenStore {
         self.file(server, url).with_extension("challenge")
     }
 
-    /// Keeps what the server wants of the next authorization.
+    /// Stores the server's requirements for the next authorization.
     pub(crate) fn keep_challenge(&self, server: &str, url: &Url, challenge: &str) {
         let _ = write_private(&self.challenge_file(server, url), challenge.as_bytes());
     }
@@ -68,7 +69,7 @@ impl TokenStore {
     }
 }
 
-/// Writes a file for its owner alone, whole or not at all.
+/// Writes a file that only its owner can read, completely or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -131,7 +132,7 @@ impl CredentialStore for FileStore {
     }
 }
 
-/// A manager for an address. Addresses inside the user's network are reached only where the server's own is one.
+/// Makes a manager for an address. Addresses inside the user's network are reached only if the server's own is one.
 async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     let is_private = match url.host() {
         Some(url::Host::Ipv4(ip)) => ip.is_private() || ip.is_loopback(),
@@ -146,7 +147,7 @@ async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     }
 }
 
-/// The manager with the tokens of a server, where there are some.
+/// Returns the manager with the tokens of a server, if there are any.
 pub(crate) async fn manager(
     server: &str,
     url: &Url,

@@ -1,7 +1,8 @@
-//! Opens a connection: the program, the address or the host's functions, and the handshake of either era.
+//! Opens a connection: the program, the address or the host's functions, and the handshake of both protocol
+//! generations.
 //!
-//! Programs are spoken to as before 2026-07-28 first, because some start what they stand for at the first message that they do
-//! not know; HTTP servers are asked what they speak.
+//! Programs get the older handshake (before 2026-07-28) first, because some crash or act on a first message that they
+//! do not know. HTTP servers are asked for their versions.
 
 use crate::config::{Reach, ServerConfig};
 use crate::handler::Handler;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
-/// Longest time for a program that prints headers.
+/// Maximum time for a program that prints headers.
 const HELPER: Duration = Duration::from_secs(10);
 
 pub(crate) enum Failure {
@@ -81,7 +82,7 @@ pub(crate) async fn connect(
                 handler.clone().serve_with_lifecycle(program.start(shared, words)?, initialize()).await;
             match service {
                 Ok(service) => Ok(service),
-                // It may know the newer protocol alone.
+                // It may support only the newer protocol.
                 Err(ClientInitializeError::JsonRpcError(_)) => {
                     let mode = ClientLifecycleMode::Discover { preferred_versions: newest() };
                     let service = handler.serve_with_lifecycle(program.start(shared, words)?, mode).await;
@@ -117,7 +118,7 @@ pub(crate) async fn connect(
             let way = Http { config, url: &url, oauth, headers: &headers, shared };
             let service = way.open(client.clone(), handler.clone(), mode).await;
             let service = match service {
-                // Some older servers answer the question for their versions with anything but an error.
+                // Some older servers answer the question for their versions with something other than an error.
                 Err(error) if !error.is_authorization_required() => {
                     way.open(client, handler, initialize()).await.map_err(|_| error)
                 }
@@ -128,7 +129,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// An HTTP server to be connected.
+/// An HTTP server, before the connection is opened.
 struct Http<'a> {
     config: &'a ServerConfig,
     url: &'a Url,
@@ -204,7 +205,7 @@ impl Program<'_> {
     }
 }
 
-/// The program that is meant: a path as it is, a name by `PATH`.
+/// Resolves the program: a path is used unchanged, a name is searched in `PATH`.
 fn found(command: &str, variables: &[(OsString, OsString)], dir: &std::path::Path) -> Option<String> {
     let runs = |path: PathBuf| {
         let path = if path.is_absolute() { path } else { dir.join(path) };
@@ -219,7 +220,7 @@ fn found(command: &str, variables: &[(OsString, OsString)], dir: &std::path::Pat
         .find_map(|place| runs(place.join(command)))
 }
 
-/// Headers that a program prints as a JSON object.
+/// Returns the headers that a program prints as a JSON object.
 async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String>, Failure> {
     let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
     let args = ["-c".to_owned(), helper.to_owned()];

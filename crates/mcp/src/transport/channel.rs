@@ -1,7 +1,7 @@
-//! A server behind functions of the host: messages go out and come back as JSON values.
+//! A server behind functions of the host: messages are passed in both directions as JSON values.
 //!
-//! For servers that live in the process of a program that drives becket. Each message that is sent gives the server's answer,
-//! or nothing for a notification.
+//! For servers in the process of a program that drives becket. Each message returns the server's answer, or nothing for
+//! a notification.
 
 use super::message;
 use crate::elicitation::Ask;
@@ -16,20 +16,22 @@ use tokio::sync::mpsc;
 
 /// The host's side of a server.
 pub trait Channel: Send + Sync {
-    /// Gives one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a notification.
+    /// Passes one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a
+    /// notification.
     ///
     /// # Errors
-    /// A line for people: the message did not reach the server.
+    ///
+    /// Returns a message for people if the message did not reach the server.
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>>;
 }
 
-/// Gives the channel to the server of a name.
+/// A function that returns the channel to the server with this name.
 type ToServer = dyn Fn(&str) -> Arc<dyn Channel> + Send + Sync;
 
-/// The program that drives becket, as MCP servers meet it: it has servers in its own process, and it can be asked.
+/// The program that drives becket, for MCP servers: it has servers in its own process, and it can be asked questions.
 #[derive(Clone)]
 pub struct HostServers {
-    /// Servers that the program named itself, beside those of a configuration.
+    /// Servers that the program named itself, in addition to those of a configuration.
     pub names: Vec<String>,
     channel: Arc<ToServer>,
     /// Passes questions of servers to the program.
@@ -37,7 +39,7 @@ pub struct HostServers {
 }
 
 impl HostServers {
-    /// `channel` gives the channel to the server of a name.
+    /// `channel` returns the channel to the server with this name.
     pub fn new(
         channel: impl Fn(&str) -> Arc<dyn Channel> + Send + Sync + 'static,
         ask: Arc<dyn Ask>,
@@ -45,7 +47,7 @@ impl HostServers {
         Self { names: Vec::new(), channel: Arc::new(channel), ask }
     }
 
-    /// Returns the channel to a server, whether the program has such a server or not.
+    /// Returns the channel to a server, even if the program has no such server.
     pub fn channel(&self, name: &str) -> Arc<dyn Channel> {
         (self.channel)(name)
     }
@@ -81,7 +83,7 @@ impl Transport<RoleClient> for HostTransport {
         async move {
             let message = serde_json::to_value(&item).map_err(io::Error::other)?;
             let id = message.get("id").filter(|_| message.get("method").is_some()).cloned();
-            // The answer may take as long as the call: the sender does not wait for it.
+            // The answer may take as long as the call, so the sender does not wait for it.
             tokio::spawn(async move {
                 let answer = match (channel.send(message).await, id) {
                     (Ok(answer), _) => answer,

@@ -1,7 +1,7 @@
-//! The HTTP client of one server: redirects stay on its own host, proxies are those of the user.
+//! The HTTP client of one server. Redirects may not leave the server's host; proxies are those of the user.
 //!
-//! A redirect to another host is refused: it could lead requests and keys to an address inside the user's network. A redirect
-//! from http to https of the same host is followed.
+//! A redirect to another host is refused, because it could send requests and keys to an address inside the user's
+//! network. A redirect from http to https on the same host is followed.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -57,13 +57,13 @@ pub(crate) fn client(url: &Url, proxies: &Proxies) -> Result<reqwest::Client, St
     builder.build().map_err(|e| e.to_string())
 }
 
-/// True for the same host, port and scheme, and for the step from http to https.
+/// True if host, port and scheme are the same, or if the redirect leads from http to https.
 fn may_follow(home: &Url, to: &Url) -> bool {
     let upgrade = home.scheme() == "http" && to.scheme() == "https" && home.host() == to.host();
     home.origin() == to.origin() || upgrade
 }
 
-/// Headers of the configuration as those of a request.
+/// Converts the headers of the configuration to headers of a request.
 pub(crate) fn headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut out = HeaderMap::new();
     for (name, value) in given {
@@ -76,7 +76,8 @@ pub(crate) fn headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, Str
     Ok(out)
 }
 
-/// A failure of the transport in words for the user. The library's own texts name types of Rust and its inner stages.
+/// Describes a failure of the transport in words for the user. The library's own texts name Rust types and internal
+/// steps.
 pub(crate) fn transport_failure(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     type Http = StreamableHttpError<reqwest::Error>;
     let inner = match error.downcast_ref::<WorkerQuitReason<Http>>() {
@@ -107,7 +108,7 @@ fn request_failure(error: &reqwest::Error) -> String {
     if error.is_connect() { format!("it cannot be reached: {why}") } else { why }
 }
 
-/// All messages of an error and its sources, in one line.
+/// Returns all messages of an error and its sources in one line.
 pub(crate) fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
     let mut out = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,5 @@
-//! Messages of a server from bytes: bounded, and repaired where a small fault would cost a whole list.
+//! Parses messages of a server from bytes. Sizes are limited, and small faults that would cost a whole list are
+//! repaired.
 //!
 //! Pure.
 
@@ -6,27 +7,28 @@ use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Value, json};
 
-/// The longest message that is read. `recall` reads what is not shown of it.
+/// Maximum length of a message. `recall` reads the parts that are not shown.
 pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
-/// More tools, prompts or resources in one page are left out.
+/// Maximum number of tools, prompts or resources in one page. The rest is left out.
 const MOST_LISTED: usize = 1_000;
 
-/// Values nested more deeply than this are left out of a message. The JSON reader itself gives up at 128.
+/// Values that are nested more deeply are left out of a message. The JSON parser itself fails at 128.
 const DEEPEST: usize = 100;
-/// Stands in a message for a value that was nested too deeply.
+/// Replaces a value that was nested too deeply.
 const TOO_DEEP: &str = "\"[left out: nested more than 100 levels deep]\"";
 
-/// A message, or `None` for what is none (a program that prints to standard output).
+/// Parses a message. `None` if the bytes are not a message (a program that prints to standard output).
 pub(crate) fn read(bytes: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
     let value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
-        // One schema that is nested without end must not cost the other tools of the list.
+        // One endlessly nested schema must not cost the other tools of the list.
         Err(_) => serde_json::from_slice(&shallow(bytes)?).ok()?,
     };
     from_value(value)
 }
 
-/// The same JSON text with a note in place of each object or list deeper than [`DEEPEST`]; `None` if there is none.
+/// Returns the same JSON text with a note in place of each object or list deeper than [`DEEPEST`]; `None` if there is
+/// none.
 fn shallow(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len());
     let (mut depth, mut in_string, mut escaped, mut cut) = (0_usize, false, false, false);
@@ -69,7 +71,7 @@ pub(crate) fn from_value(mut value: Value) -> Option<RxJsonRpcMessage<RoleClient
     serde_json::from_value(value).ok()
 }
 
-/// Drops the entries of a list that cannot be used, so that the others can.
+/// Removes unusable entries of a list, so that the others can be used.
 fn repair(result: &mut Value) {
     if let Some(Value::Array(tools)) = result.get_mut("tools") {
         tools.retain(|tool| tool.get("name").is_some_and(Value::is_string));
@@ -94,7 +96,7 @@ fn repair(result: &mut Value) {
     }
 }
 
-/// An error in place of an answer that was too long to be read. The id is near the beginning or the end of the answer.
+/// Makes an error response for an answer that was too long. The id is near the beginning or the end of the answer.
 pub(crate) fn too_long(head: &[u8], tail: &[u8], length: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
     let id = id_of(head, true).or_else(|| id_of(tail, false))?;
     let message = format!(
@@ -106,12 +108,12 @@ pub(crate) fn too_long(head: &[u8], tail: &[u8], length: usize) -> Option<RxJson
     serde_json::from_value(error).ok()
 }
 
-/// A number or text after the first, or the last, `"id":`.
+/// Returns the number or text after the first, or the last, `"id":`.
 fn id_of(bytes: &[u8], first: bool) -> Option<Value> {
     let text = String::from_utf8_lossy(bytes);
     let key = "\"id\":";
     let at = if first {
-        // In the head the id stands before the result, or it is some other id.
+        // At the start of the message, an id after the result is a different id.
         let at = text.find(key)?;
         if text[..at].contains("\"result\"") {
             return None;

@@ -1,4 +1,4 @@
-//! The ways to a server. Each is a transport of `rmcp`; each bounds what it reads.
+//! The connections to a server. Each is a transport of `rmcp` and limits the size of what it reads.
 
 pub(crate) mod channel;
 pub(crate) mod http;

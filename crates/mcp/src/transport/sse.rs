@@ -1,7 +1,8 @@
-//! HTTP with server-sent events, as protocol 2024-11-05 had it: one stream for everything that comes, one address for what goes.
+//! HTTP with server-sent events, as in protocol 2024-11-05: one stream for incoming messages, one address for outgoing
+//! ones.
 //!
-//! The stream names that address in its first event; it must be on the server's own host. A stream that ends is the end of the
-//! connection; the server is then connected again like any other.
+//! The stream names that address in its first event; it must be on the server's own host. When the stream ends, the
+//! connection ends, and the server is connected again like any other.
 
 use super::message::{self, LONGEST};
 use futures::StreamExt as _;
@@ -14,7 +15,7 @@ use std::io;
 use std::time::Duration;
 use url::Url;
 
-/// Longest wait for the first event.
+/// Maximum wait for the first event.
 const FIRST: Duration = Duration::from_secs(20);
 
 /// One server-sent event.
@@ -24,7 +25,7 @@ pub(crate) struct SseEvent {
     pub data: String,
 }
 
-/// Puts events together from pieces of the stream.
+/// Assembles events from pieces of the stream.
 #[derive(Default)]
 pub(crate) struct Events {
     bytes: Vec<u8>,

@@ -1,7 +1,8 @@
-//! Talks to a server that is a program: one JSON message per line on standard input and output, its log on standard error.
+//! Talks to a server that is a program: one JSON message per line on standard input and output, its log on standard
+//! error.
 //!
-//! A line that is longer than [`LONGEST`] is dropped, and the call that it answers fails with a clear message. A line that is
-//! no message is kept in the server's log, of which the last [`MOST_WORDS`] bytes are kept.
+//! A line that is longer than [`LONGEST`] is dropped, and the call that it answers fails with a clear message. A line
+//! that is not a message is stored in the server's log, of which the last [`MOST_WORDS`] bytes are kept.
 
 use super::message::{self, LONGEST};
 use crate::process::{Process, Streams};
@@ -14,14 +15,14 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-/// Bytes of a server's own words that are kept.
+/// Maximum number of bytes of a server's log that are kept.
 const MOST_WORDS: usize = 32 * 1024;
-/// Bytes at both ends of a long line, to find the call that it answers.
+/// Number of bytes kept of both ends of a long line, to find the call that it answers.
 const ENDS: usize = 4 * 1024;
-/// A server may take this long to end after its input is closed.
+/// Time for a server to exit after its input is closed.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// The last words of a server.
+/// The end of a server's log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words(Arc<Mutex<String>>);
 
@@ -39,7 +40,7 @@ impl Words {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last line that says something.
+    /// Returns the last line that is not blank.
     pub(crate) fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
@@ -51,7 +52,7 @@ pub(crate) struct Stdio {
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
-    /// Bytes of the line so far, also those that are not kept.
+    /// Number of bytes of the line so far, including dropped ones.
     length: usize,
     tail: Vec<u8>,
     words: Words,
@@ -97,7 +98,7 @@ impl Stdio {
         }
     }
 
-    /// The message of the line that has ended.
+    /// Parses the line that has ended.
     fn end_line(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let (line, tail) = (std::mem::take(&mut self.line), std::mem::take(&mut self.tail));
         let length = std::mem::take(&mut self.length);
@@ -139,7 +140,7 @@ impl Transport<RoleClient> for Stdio {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            // Everything that was read is in `self`: this future may be dropped at the await.
+            // All bytes that were read are in `self`, so this future may be dropped at the await.
             let (consumed, ended) = {
                 let buffer = self.output.fill_buf().await.ok()?.to_vec();
                 if buffer.is_empty() {
