@@ -1,14 +1,14 @@
-//! The meaning of an answer: exit codes and Claude's JSON into a decision.
+//! Converts the answer of a hook, exit codes and Claude's JSON, to a decision.
 //!
-//! Pure. An answer that cannot be understood is an error with the reason; what that does is decided in [`crate::engine`].
+//! Pure. An answer that cannot be parsed is an error with the reason; [`crate::engine`] decides about its effect.
 
 use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission, HookText, cut_end};
 use serde_json::Value;
 
-/// Bytes of a hook's text that reach the model.
+/// Maximum size in bytes of a hook's text for the model.
 pub const MAX_CONTEXT: usize = 10_000;
 
-/// Refusal by a hook, as it takes effect at this event.
+/// Makes the refusal by a hook, with its effect at this event.
 pub fn refusal(event: HookEvent, from: &str, reason: &str) -> HookOutcome {
     let reason = if reason.trim().is_empty() {
         format!("the hook {from} gave no reason")
@@ -35,13 +35,13 @@ pub fn refusal(event: HookEvent, from: &str, reason: &str) -> HookOutcome {
         | HookEvent::TeammateIdle
         | HookEvent::Elicitation
         | HookEvent::ElicitationResult => out.block = Some(text(from, &reason)),
-        // Nothing waits for an answer at these: people read the reason.
+        // At these events nothing can be refused, so people get the reason.
         _ => out.messages.push(HookMessage { warning: true, text: format!("{event} hook {from}: {reason}") }),
     }
     out
 }
 
-/// Plain text on standard output: context at events where people want to add some.
+/// Converts plain text on standard output: at some events it is context for the model.
 pub fn plain(event: HookEvent, from: &str, stdout: &str) -> HookOutcome {
     let mut out = HookOutcome::default();
     let adds = matches!(
@@ -58,11 +58,11 @@ pub fn plain(event: HookEvent, from: &str, stdout: &str) -> HookOutcome {
     out
 }
 
-/// Reads the JSON answer of a hook.
+/// Parses the JSON answer of a hook.
 ///
 /// # Errors
 ///
-/// A message if the answer is no JSON object or its decision is unknown.
+/// Returns a message if the answer is not a JSON object or its decision is unknown.
 pub fn json(event: HookEvent, from: &str, answer: &Value) -> Result<HookOutcome, String> {
     let Value::Object(keys) = answer else { return Err("its answer is no JSON object".to_owned()) };
     let word = |key: &str| keys.get(key).and_then(Value::as_str);
@@ -93,7 +93,7 @@ pub fn json(event: HookEvent, from: &str, answer: &Value) -> Result<HookOutcome,
         }
         Some(_) => return Err("hookSpecificOutput is no object".to_owned()),
     }
-    // Claude also takes it at the top.
+    // Claude also accepts this key at the top level.
     if let Some(context) = word("additionalContext").filter(|text| !text.trim().is_empty()) {
         out.context.push(text(from, context));
     }
@@ -166,7 +166,7 @@ fn limited(text: &str) -> String {
     format!("{start}\n[cut: the hook gave {} bytes, {MAX_CONTEXT} are used]", text.len())
 }
 
-/// Joins answers: the strictest permission wins, reasons and texts add up, of changed inputs the last one counts.
+/// Joins answers: the strictest permission wins, reasons and texts are concatenated, the last changed input counts.
 pub fn joined(outcomes: impl IntoIterator<Item = HookOutcome>) -> HookOutcome {
     let mut all = HookOutcome::default();
     for one in outcomes {

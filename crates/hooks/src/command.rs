@@ -12,20 +12,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-/// Bytes of each output stream; a program that prints more is killed.
+/// Maximum number of bytes of each output stream; a program that prints more is killed.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Time that outputs have to end after the program has: a process in the background may hold them open.
+/// Time for the outputs to end after the program has exited, because a process in the background may hold them open.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// A program to run.
 #[derive(Debug)]
 pub struct Program<'a> {
     pub command: &'a str,
-    /// Arguments of a program that is started as it is; `None`: the command is for `sh`.
+    /// Arguments of a program that is started without a shell; `None`: the command is for `sh`.
     pub args: Option<&'a [String]>,
     pub input: String,
     pub dir: &'a Path,
-    /// In place of the whole environment.
+    /// The whole environment of the program.
     pub variables: Vec<(OsString, OsString)>,
     pub confined: bool,
     pub limit: Duration,
@@ -39,7 +39,7 @@ pub enum Ran {
         stdout: String,
         stderr: String,
     },
-    /// By a signal that becket did not send.
+    /// Killed by a signal that becket did not send.
     Killed {
         signal: i32,
         stderr: String,
@@ -49,7 +49,7 @@ pub enum Ran {
     NotStarted(String),
 }
 
-/// Runs it to its end, or to the end of its time.
+/// Runs the program until it exits or its time is over.
 pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     let mut words: Vec<OsString> = Vec::new();
     let mut variables = program.variables;
@@ -90,7 +90,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     let input = program.input;
     let feed = async move {
         if let Some(mut stdin) = stdin {
-            // A program that does not read its input is none the worse for it.
+            // A program need not read its input.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -142,7 +142,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     }
 }
 
-/// Reads a stream to its end. False: it holds more than is read.
+/// Reads a stream to its end. Returns false if it is longer than the limit.
 async fn read(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> bool {
     let Some(mut stream) = stream else { return true };
     let mut buffer = vec![0; 16 * 1024];

@@ -1,6 +1,6 @@
-//! The configuration of hooks: Claude's JSON into groups, with a line for each thing that is wrong with it.
+//! Parses the configuration of hooks: Claude's JSON becomes groups, with a message for each error.
 //!
-//! One wrong hook never takes the others with it: it is left out and said.
+//! An invalid hook does not affect the others: it is left out and reported.
 
 use crate::matcher::Matcher;
 use becket_types::HookEvent;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The kind of place that hooks come from.
+/// The kind of source of hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Managed,
@@ -38,18 +38,19 @@ impl Origin {
     }
 }
 
-/// The place that hooks come from.
+/// The source of hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     pub origin: Origin,
     /// The file, or the name of a skill or an agent.
     pub place: String,
-    /// Command hooks run in the sandbox unless they say otherwise: what they start lies in the workspace.
+    /// Command hooks run in the sandbox unless they say otherwise, because the programs that they start are in the
+    /// workspace.
     pub confined: bool,
 }
 
 impl Source {
-    /// For people: `project: .claude/settings.json`.
+    /// Returns the source for people: `project: .claude/settings.json`.
     pub fn label(&self) -> String {
         if self.place.is_empty() {
             return self.origin.as_str().to_owned();
@@ -63,7 +64,7 @@ impl Source {
 pub struct Group {
     pub event: HookEvent,
     pub matcher: Matcher,
-    /// As it was written.
+    /// The matcher as written.
     pub matcher_text: String,
     pub handlers: Vec<Handler>,
     pub source: Source,
@@ -76,21 +77,21 @@ pub struct Handler {
     pub timeout: Option<Duration>,
     /// A permission rule that the call must match, such as `Bash(git *)`.
     pub condition: Option<String>,
-    /// If it cannot answer, what it would have judged is refused.
+    /// If the hook fails, the action that it would have judged is refused.
     pub fails_closed: bool,
-    /// Nobody waits for it.
+    /// becket does not wait for this hook.
     pub beside: bool,
-    /// Once in a session.
+    /// The hook runs once in a session.
     pub once: bool,
     pub status: Option<String>,
-    /// Command hooks: confined or not, in place of what the source says.
+    /// Set if the hook itself says whether its command is confined. Overrides the source.
     pub sandbox: Option<bool>,
 }
 
-/// The way a hook is asked.
+/// The way to call a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `args`: the program is started as it is, without a shell.
+    /// With `args`, the program is started without a shell.
     Command {
         command: String,
         args: Option<Vec<String>>,
@@ -131,7 +132,7 @@ impl Kind {
         }
     }
 
-    /// In one line, for people.
+    /// Returns one line for people.
     pub fn label(&self) -> String {
         let text = match self {
             Self::Command { command, args } => {
@@ -150,7 +151,7 @@ impl Kind {
         becket_types::cut_end(line, 200).to_owned()
     }
 
-    /// Time limit if nothing is configured.
+    /// Returns the time limit if none is configured.
     pub fn default_timeout(&self, event: HookEvent) -> Duration {
         Duration::from_secs(match (self, event) {
             (_, HookEvent::SessionEnd) => 5,
@@ -162,14 +163,14 @@ impl Kind {
     }
 }
 
-/// Result of reading a configuration.
+/// The result of parsing a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
     pub groups: Vec<Group>,
     pub warnings: Vec<String>,
 }
 
-/// Reads the value of a `hooks` key.
+/// Parses the value of a `hooks` key.
 pub fn parse(value: &Value, source: &Source) -> Parsed {
     let mut out = Parsed::default();
     let Value::Object(events) = value else {
@@ -212,7 +213,7 @@ impl Parsed {
             Ok(matcher) => matcher,
             Err(why) => return self.warn(source, &format!("hooks.{event} is not used: {why}")),
         };
-        // A hook that stands alone, without the list around it, is what people write by mistake; its meaning is clear.
+        // Accepts a hook without the list around it: this is a common mistake, and its meaning is clear.
         let list = match table.get("hooks") {
             Some(Value::Array(list)) => list.clone(),
             Some(_) => return self.warn(source, &format!("hooks.{event}: `hooks` is no list")),

@@ -1,8 +1,8 @@
-//! Finds the hooks of a call, runs them beside one another, and joins their answers.
+//! Finds the hooks of an event, runs them in parallel, and joins their answers.
 //!
-//! Model: the engine holds groups of hooks, to which more can be added while a session runs (an SDK brings its own after the
-//! start). A call runs every hook that matches once, however often it is configured. Hooks that nobody waits for answer at
-//! the next call.
+//! The engine holds groups of hooks. Groups can be added while a session runs (an SDK adds its own after the start). A
+//! call runs every matching hook once, even if it is configured several times. Answers of hooks for which nobody waits
+//! are returned with the next call.
 
 use crate::answer;
 use crate::command::{self, Program, Ran};
@@ -20,36 +20,37 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Hooks of one call that run at the same time.
+/// Maximum number of hooks of one call that run at the same time.
 const SIDE_BY_SIDE: usize = 32;
-/// Bytes of a run's detail in the ledger.
+/// Maximum size in bytes of a run's detail in the ledger.
 const MAX_DETAIL: usize = 500;
 
-/// Answers a callback: its id, the input, the id of the tool call.
+/// A function that answers a callback: its id, the input, the id of the tool call.
 pub type Callback =
     Arc<dyn Fn(String, Value, Option<String>) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
-/// Answers a question to a model, as text.
+/// A function that asks a model and returns its answer as text.
 pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
-/// Calls a tool of a server: server, tool, input.
+/// A function that calls a tool of a server: server, tool, input.
 pub type CallTool =
     Arc<dyn Fn(String, String, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
-/// True if a permission rule matches a call: the rule, the SDK's name of the tool, its input. `Err`: the rule is wrong.
+/// A function that returns true if a permission rule matches a call: the rule, the SDK's name of the tool, its input.
+/// `Err`: the rule is invalid.
 pub type Fits = Arc<dyn Fn(&str, &str, &Value) -> Result<bool, String> + Send + Sync>;
 
 /// A question of a hook to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// An agent may use tools that read.
+    /// True if the hook is an agent, which may use tools that only read.
     pub agent: bool,
     pub prompt: String,
     pub model: Option<String>,
 }
 
-/// Surroundings of an engine.
+/// The environment of an engine.
 #[derive(Clone, Default)]
 pub struct EngineSettings {
     pub programs: Programs,
-    /// The whole environment of command hooks.
+    /// All variables of command hooks.
     pub variables: Vec<(OsString, OsString)>,
     pub project: PathBuf,
     pub call_tool: Option<CallTool>,
@@ -65,9 +66,9 @@ struct Inner {
     settings: EngineSettings,
     callback: RwLock<Option<Callback>>,
     ask: RwLock<Option<Ask>>,
-    /// Hooks that run once in a session and have.
+    /// Hooks that run once in a session and have run.
     done: Mutex<HashSet<String>>,
-    /// Answers of hooks that nobody waited for.
+    /// Answers of hooks for which nobody waited.
     late: Mutex<Vec<HookOutcome>>,
 }
 
@@ -77,7 +78,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// A hook that is to run.
+/// A hook that will run.
 #[derive(Clone)]
 struct Job {
     handler: Handler,
@@ -106,7 +107,7 @@ impl Engine {
         all.extend(groups.into_iter().map(Arc::new));
     }
 
-    /// Removes the hooks that came from this place.
+    /// Removes the hooks of this source.
     pub fn remove(&self, origin: Origin, place: &str) {
         let mut all = self.0.groups.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|group| group.source.origin != origin || group.source.place != place);
@@ -130,13 +131,13 @@ impl Engine {
         self.0.groups.read().unwrap_or_else(PoisonError::into_inner).iter().any(|group| group.event == event)
     }
 
-    /// The words to show while the hooks of this call run; `None` if none of them matches.
+    /// Returns the message to show while the hooks of this call run; `None` if no hook matches.
     pub fn status(&self, call: &HookCall) -> Option<Option<String>> {
         let (jobs, _) = self.0.jobs(call);
         (!jobs.is_empty()).then(|| jobs.into_iter().find_map(|job| job.handler.status))
     }
 
-    /// Runs the hooks that match.
+    /// Runs the matching hooks.
     pub fn run(&self, call: HookCall) -> BoxFuture<'static, HookOutcome> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.run(call).await })
@@ -144,7 +145,7 @@ impl Engine {
 }
 
 impl Inner {
-    /// The hooks for a call, each once, and what is wrong with their conditions.
+    /// Returns the hooks for a call, each once, and messages about invalid conditions.
     fn jobs(&self, call: &HookCall) -> (Vec<Job>, Vec<HookMessage>) {
         let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut jobs: Vec<Job> = Vec::new();
@@ -164,7 +165,7 @@ impl Inner {
                     match self.fits(rule, call) {
                         Ok(true) => {}
                         Ok(false) => continue,
-                        // A condition that cannot be read does not keep a hook from its work.
+                        // A hook with an invalid condition runs anyway.
                         Err(why) => messages.push(HookMessage {
                             warning: true,
                             text: format!(
@@ -197,7 +198,7 @@ impl Inner {
             let (inner, call) = (Arc::clone(&self), Arc::clone(&call));
             tokio::spawn(async move {
                 let outcome = inner.one(&call, job).await;
-                // Nobody waited for it: it can tell something, and decides nothing.
+                // The answer comes too late for a decision, so only its messages count.
                 let told = HookOutcome {
                     context: outcome.context,
                     messages: outcome.messages,
@@ -223,7 +224,7 @@ impl Inner {
         }
     }
 
-    /// Runs one hook and says what its answer means.
+    /// Runs one hook and interprets its answer.
     async fn one(&self, call: &HookCall, job: Job) -> HookOutcome {
         let began = Instant::now();
         let label = job.handler.kind.label();
@@ -330,7 +331,7 @@ impl Inner {
         }
     }
 
-    /// `$NAME` and `${NAME}` for the variables that the hook may use.
+    /// Replaces `$NAME` and `${NAME}` by variables that the hook may use.
     fn filled(&self, text: &str, allowed: &[String]) -> String {
         let mut out = text.to_owned();
         for name in allowed {
@@ -350,7 +351,7 @@ async fn timed(limit: Duration, answer: impl Future<Output = Result<String, Stri
     }
 }
 
-/// The question of a prompt hook, with what it is about.
+/// Makes the question of a prompt hook, with the hook's input.
 fn asked(prompt: &str, input: &Value) -> String {
     let about = serde_json::to_string_pretty(input).unwrap_or_default();
     let question = if prompt.contains("$ARGUMENTS") {
@@ -364,7 +365,7 @@ fn asked(prompt: &str, input: &Value) -> String {
     )
 }
 
-/// A model's answer as an exit code: the JSON object in it decides.
+/// Converts a model's answer to an exit code, by the JSON object in it.
 fn verdict(event: HookEvent, text: &str) -> Ran {
     let object = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
     let parsed = object.and_then(|(from, to)| serde_json::from_str::<Value>(&text[from..=to]).ok());
@@ -376,7 +377,7 @@ fn verdict(event: HookEvent, text: &str) -> Ran {
     }
 }
 
-/// `${key.key}` in the texts of an MCP input, from the hook's input.
+/// Replaces `${key.key}` in the texts of an MCP input by values of the hook's input.
 fn substituted(value: &Value, input: &Value) -> Value {
     match value {
         Value::String(text) => {
@@ -403,7 +404,7 @@ fn substituted(value: &Value, input: &Value) -> Value {
     }
 }
 
-/// The decision in an answer; `Err` says why there is none.
+/// Returns the decision in an answer; `Err` is the reason why there is none.
 fn understood(event: HookEvent, label: &str, ran: Ran, limit: Duration) -> Result<HookOutcome, String> {
     match ran {
         Ran::TimedOut => Err(format!("it had not answered after {} s and was ended", limit.as_secs_f64())),
@@ -434,7 +435,7 @@ fn with_stderr(what: String, stderr: &str) -> String {
     }
 }
 
-/// The result of a run that answered, in words.
+/// Describes the result of a run that answered.
 fn told(outcome: &HookOutcome) -> (HookResult, String) {
     use becket_types::HookPermission::{Allow, Ask, Deny};
     if let Some(stop) = &outcome.stop {

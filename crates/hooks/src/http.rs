@@ -1,7 +1,7 @@
-//! Asking an address: the input as a POST of JSON, the answer as the body.
+//! HTTP hooks: sends the input as a POST of JSON; the body is the answer.
 //!
-//! Redirects are not followed: the input of a hook goes where the configuration says and nowhere else. An address that a
-//! project brings may not lie on this machine or its network.
+//! Redirects are not followed, so the input of a hook is sent only to the configured address. An address that a project
+//! configures may not be on this machine or its network.
 
 use crate::command::Ran;
 use reqwest::redirect::Policy;
@@ -9,7 +9,7 @@ use reqwest::{Client, Url};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Bytes of an answer.
+/// Maximum number of bytes of an answer.
 const MAX_BODY: usize = 1 << 20;
 
 /// A request of a hook.
@@ -19,11 +19,12 @@ pub struct Post<'a> {
     pub headers: Vec<(String, String)>,
     pub body: String,
     pub limit: Duration,
-    /// The user configured it: it may lie on this machine.
+    /// True if the user configured the address, so it may be on this machine.
     pub own: bool,
 }
 
-/// Sends it. A status of success is exit code 0 with the body on standard output; every other one is an error.
+/// Sends the request. A status of success counts as exit code 0 with the body on standard output; any other is an
+/// error.
 pub async fn post(request: Post<'_>) -> Ran {
     match tokio::time::timeout(request.limit, send(&request)).await {
         Err(_) => Ran::TimedOut,
@@ -68,7 +69,7 @@ async fn send(request: &Post<'_>) -> Result<Ran, String> {
     Ok(Ran::Exited { code: 0, stdout: body, stderr: String::new() })
 }
 
-/// The addresses of a host on the public network. All of them must be.
+/// Resolves a host. Fails unless all its addresses are on the public network.
 async fn public(url: &Url) -> Result<(String, Vec<SocketAddr>), String> {
     let host = url.host_str().ok_or_else(|| format!("{url} names no host"))?;
     let plain = host.trim_matches(['[', ']']);
@@ -83,7 +84,7 @@ async fn public(url: &Url) -> Result<(String, Vec<SocketAddr>), String> {
     Ok((host.to_owned(), found))
 }
 
-/// The innermost cause says what is wrong.
+/// Returns the message of the innermost cause.
 fn said(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

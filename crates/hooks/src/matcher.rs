@@ -1,12 +1,12 @@
 //! Matchers: exact names, or a regular expression.
 //!
-//! Names are the SDK's. A tool that does what another one does has that one's name too, so that a hook written for `Edit`
-//! also sees edits that becket makes with another tool.
+//! Names are those of the SDK. A tool also matches the name of a tool that does the same, so that a hook written for
+//! `Edit` also sees edits by becket's other tools.
 
 use becket_types::sdk_names::{hook_names, own_name};
 use regex::Regex;
 
-/// The subjects that a group of hooks is for.
+/// The subjects to which a group of hooks applies.
 #[derive(Clone, Debug)]
 pub enum Matcher {
     All,
@@ -15,12 +15,12 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// Reads a matcher. `""` and `*` match everything; words joined by `|` or `,` are exact names; any other text is a regular
-    /// expression that may match anywhere in the subject.
+    /// Parses a matcher. `""` and `*` match everything; words joined by `|` or `,` are exact names; any other text is a
+    /// regular expression that may match anywhere in the subject.
     ///
     /// # Errors
     ///
-    /// A message if the text is no valid regular expression.
+    /// Returns a message if the text is not a valid regular expression.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() || text == "*" {
@@ -36,7 +36,7 @@ impl Matcher {
             .map_err(|_| format!("the matcher {text:?} is not a regular expression"))
     }
 
-    /// True for a subject of this kind; a call without a subject is matched by every matcher.
+    /// True if the matcher matches the subject. A call without a subject matches every matcher.
     pub fn fits(&self, subject: Option<&str>) -> bool {
         let Some(subject) = subject else { return true };
         let one = |name: &str| match self {
@@ -44,7 +44,7 @@ impl Matcher {
             Self::Names(names) => names.iter().any(|wanted| wanted == name),
             Self::Pattern(pattern) => pattern.is_match(name),
         };
-        // A hook that guards edits also guards several at once.
+        // A hook for single edits also gets multiple edits.
         let edits = subject == "MultiEdit" && one("Edit");
         one(subject) || edits || hook_names(&own_name(subject)).into_iter().any(one)
     }

@@ -6,20 +6,20 @@ use becket_types::{TurnEnd, TurnResult};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     Ok,
-    /// Something failed that has no code of its own.
+    /// A failure without a separate code.
     Error,
-    /// Flags, files or input that make no sense; nothing was run.
+    /// Invalid flags, files or input; nothing was run.
     Usage,
     MaxTurns,
-    /// Money or tokens.
+    /// The limit of money or tokens is used up.
     Budget,
     /// A call was denied, and nothing that ran afterwards succeeded.
     PermissionDenied,
     /// The answer does not fit `--json-schema`, also after re-asking.
     SchemaNotMet,
-    /// The model cannot be reached or refuses for good.
+    /// The model cannot be reached or refuses the request permanently.
     ModelUnreachable,
-    /// The same calls again and again.
+    /// The model repeated the same calls.
     Repetition,
     /// The context is full and cannot be compacted.
     ContextFull,
@@ -27,7 +27,7 @@ pub enum ExitStatus {
     NoRoom,
     /// The code of a command that was run for the user.
     Command(u8),
-    /// The model gave no last message, also when asked once more.
+    /// The model gave no final message, even after it was asked once more.
     NoAnswer,
     /// The model wrote tool calls into its text instead of making them.
     CallsAsText,
@@ -65,7 +65,7 @@ impl ExitStatus {
         }
     }
 
-    /// The code for a finished turn. `denied_last`: a call was denied and no call succeeded after it.
+    /// Returns the code for a finished turn. `denied_last`: a call was denied and no call succeeded after it.
     pub fn of(result: &TurnResult, denied_last: bool) -> Self {
         match &result.end {
             TurnEnd::Completed if denied_last => Self::PermissionDenied,

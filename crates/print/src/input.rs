@@ -5,35 +5,35 @@ use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Request that one input line makes.
+/// The meaning of one input line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputLine {
     Command(Command),
-    /// A control request that the program answers itself: its id, its kind and all of it.
+    /// A control request that the binary answers itself: its id, its kind and the whole request.
     Request {
         request_id: String,
         subtype: String,
         body: Value,
     },
-    /// The answer to a request of ours.
+    /// The answer to a request of becket.
     Response {
         request_id: String,
         outcome: Result<Value, String>,
     },
-    /// A request that needs no answer any more.
+    /// A request that no longer needs an answer.
     Cancel {
         request_id: String,
     },
-    /// A control request the agent carries out, answered at once with success.
+    /// A control request that the agent carries out. It is answered with success at once.
     Control {
         request_id: String,
         command: Command,
     },
-    /// An empty line, or a kind that needs nothing done.
+    /// An empty line, or a kind without any effect.
     Nothing,
 }
 
-/// A line that cannot be used. Says which and why; the run goes on.
+/// An input line that cannot be used, with the reason. The run continues.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     #[error("input line {line} is not JSON: {why}")]
@@ -74,10 +74,11 @@ struct InputMessage {
     content: Value,
 }
 
-/// Reads line number `line` (from 1).
+/// Parses line number `line` (from 1).
 ///
 /// # Errors
-/// When the line is not JSON or not of a known shape.
+///
+/// Fails if the line is not JSON or has no known shape.
 pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
@@ -139,7 +140,7 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         line,
         why: "a control request needs a `request_id`".to_owned(),
     })?;
-    // From here on the host waits for an answer.
+    // From here on, errors must answer the host's request.
     let shape = |why: &str| InputError::Refused { line, why: why.to_owned(), request_id: request_id.clone() };
     let request = request.ok_or_else(|| shape("a control request needs a `request`"))?;
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -149,7 +150,7 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         "set_permission_mode" => {
             Command::SetMode { mode: field("mode").ok_or_else(|| shape("set_permission_mode needs `mode`"))? }
         }
-        // Without a name, the model that the session began with; the program knows which one that is.
+        // Without a name: the first model of the session, which the binary knows.
         "set_model" if field("model").is_some_and(|model| model != "default") => {
             Command::SetModel { model: field("model").unwrap_or_default() }
         }
@@ -164,17 +165,18 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
     Ok(InputLine::Control { request_id, command })
 }
 
-/// The command that a prompt asks for instead of a turn: `/compact [focus]`. `None` for everything else, which goes to the
-/// model as it is, since paths begin with a slash, too.
+/// Returns the command if a prompt is `/compact [focus]`. `None` for everything else, which is sent to the model
+/// unchanged, since paths begin with a slash too.
 ///
 /// # Errors
-/// When it is a form of the command that exists in the terminal only; says what to use instead.
+///
+/// Returns an explanation if this form of the command exists only in the terminal.
 pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
     let [Part::Text { text, .. }] = parts else { return None };
     let rest = text.trim().strip_prefix("/compact")?;
     let focus = rest.trim();
     if focus.len() == rest.len() && !rest.is_empty() {
-        // Another word: `/compactness`.
+        // Another word, such as `/compactness`.
         return None;
     }
     let first = focus.split(char::is_whitespace).next().unwrap_or_default();
@@ -186,7 +188,7 @@ pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
     })
 }
 
-/// Content as a string or as a list of blocks.
+/// Converts content, a string or a list of blocks, to parts.
 fn content_parts(content: &Value) -> Result<Vec<Part>, String> {
     let parts = match content {
         Value::String(text) => vec![Part::text(text.as_str())],

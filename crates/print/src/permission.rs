@@ -1,12 +1,13 @@
-//! `can_use_tool`: a question for permission as a control request, and its answer as commands of the agent.
+//! `can_use_tool`: sends a question for permission as a control request, and converts the answer to commands of the
+//! agent.
 //!
-//! The program that drives becket decides. An unclear answer is a refusal: an answer of another shape never allows a call.
+//! The program that drives becket decides. An answer of an unknown shape is a refusal; it never allows a call.
 
 use becket_types::{CallId, Command, Decision, PermissionRequest, sdk_names};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The request for a question.
+/// Returns the control request for a question.
 pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &Path) -> Value {
     let mut out = json!({
         "subtype": "can_use_tool",
@@ -41,18 +42,18 @@ fn suggestions(request: &PermissionRequest) -> Vec<Value> {
     rule.chain(mode).collect()
 }
 
-/// Meaning of an answer.
+/// The meaning of an answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
-    /// In order; the decision is the last or, with an interrupt, the last but one.
+    /// In order. The decision is the last one; with an interrupt, the last but one.
     pub commands: Vec<Command>,
-    /// Updates that cannot be carried out, in words.
+    /// Messages about updates that cannot be carried out.
     pub notes: Vec<String>,
-    /// The permission mode that it sets.
+    /// The permission mode that the answer sets.
     pub mode: Option<String>,
 }
 
-/// The commands for the answer to the question about `call`, a call of `tool` with the input that was shown.
+/// Returns the commands for an answer about `call`, a call of `tool` with the input that was shown.
 pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value, String>) -> Answer {
     let mut out = Answer::default();
     let decide = |decision| Command::Decide { call_id: call.clone(), decision };
@@ -89,7 +90,7 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
     out
 }
 
-/// The decision when nobody is there any more who could answer.
+/// Returns the refusal for a question that nobody can answer any more.
 pub fn gone(call: &CallId) -> Command {
     let reason = "the program that decides about calls has closed its side";
     Command::Decide { call_id: call.clone(), decision: deny(reason) }
@@ -99,7 +100,7 @@ fn deny(message: &str) -> Decision {
     Decision::Deny { reason: Some(message.to_owned()).filter(|message| !message.is_empty()) }
 }
 
-/// One entry of `updatedPermissions`.
+/// Processes one entry of `updatedPermissions`.
 fn updated(update: &Value, out: &mut Answer) {
     let text = |name: &str| update.get(name).and_then(Value::as_str);
     let rules = || {

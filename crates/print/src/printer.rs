@@ -1,6 +1,7 @@
-//! The printer: a reducer from events to output. One for all formats, since they differ only in what they write.
+//! The printer: converts events to output. The same code serves all formats, because they differ only in what is
+//! written.
 //!
-//! The lines of a subagent go through the same reducer, under the id of the call that it works for (`subagent`).
+//! The lines of a subagent are made in the same way, with the id of the call that it works for (`subagent`).
 
 mod codex;
 mod control;
@@ -43,36 +44,36 @@ pub struct PrintOptions {
     pub verbose: bool,
     /// `--include-partial-messages`: `stream_event` lines.
     pub partial: bool,
-    /// `--replay-user-messages`: user messages come back with `isReplay`.
+    /// `--replay-user-messages`: user messages are printed with `isReplay`.
     pub replay: bool,
-    /// `--forward-subagent-text`: what subagents say, not only what they call and get.
+    /// `--forward-subagent-text`: texts of subagents are printed too, not only their calls and results.
     pub subagent_text: bool,
     pub schema: Option<Arc<Schema>>,
-    /// `--input-format stream-json`: a program reads the results, so calls that were denied are no failure of the run.
+    /// `--input-format stream-json`: a program reads the results, so denied calls are not a failure of the run.
     pub driven: bool,
-    /// The output is a terminal: escapes in untrusted text are shown, not sent.
+    /// The output is a terminal: escape sequences in untrusted text are shown as text.
     pub terminal: bool,
     pub version: String,
-    /// The session's id, which lines before `system/init` carry too.
+    /// The session's id, which is also in lines before `system/init`.
     pub session: String,
     pub facts: SessionFacts,
-    /// Print `system/session_state_changed` lines, as a client asked for in the environment.
+    /// Print `system/session_state_changed` lines, because a client requested them by the environment.
     pub states: bool,
 }
 
-/// Number of times an answer that does not fit `--json-schema` is asked for again.
+/// Maximum number of further requests if an answer does not fit `--json-schema`.
 const SCHEMA_RETRIES: u32 = 3;
 
-/// Different denials with a line of their own.
+/// Maximum number of different denials that get a separate line.
 const MOST_DENIALS: usize = 5;
 
-/// Action that the caller owes after an event.
+/// The action that the caller must take after an event.
 #[derive(Debug, PartialEq)]
 pub enum Reaction {
     Nothing,
-    /// Send this to the agent; the turn is not over for people yet.
+    /// Send this to the agent. For people the turn is not over yet.
     Send(Command),
-    /// A turn is over and its result is written.
+    /// The turn is over and its result is written.
     TurnOver,
 }
 
@@ -84,7 +85,7 @@ impl Blobs for NoBlobs {
     }
 }
 
-/// Writes events in the chosen format.
+/// Writes events in the selected format.
 pub struct Printer {
     options: PrintOptions,
     out: Box<dyn Write + Send>,
@@ -94,25 +95,25 @@ pub struct Printer {
     session: String,
     /// The working directory, from which paths of calls are made absolute.
     cwd: PathBuf,
-    /// The event that `system/init` is made of.
+    /// The event from which `system/init` is made.
     started: Option<Event>,
-    /// Names and inputs of the calls whose results are pending, as they were written.
+    /// Names and inputs, as printed, of the calls whose results are pending.
     calls: HashMap<CallId, (String, Value)>,
-    /// Tasks of subagents that are under way, by the call that they work for.
+    /// Tasks of running subagents, by the call that they work for.
     tasks: HashMap<CallId, subagent::Task>,
-    /// The call that the subagent works for whose event is being written.
+    /// While an event of a subagent is written: the call that the subagent works for.
     parent: Option<CallId>,
     streaming: Option<Streaming>,
     items: codex::Items,
-    /// The value that the model gave to `StructuredOutput` in this turn.
+    /// The value that the model passed to `StructuredOutput` in this turn.
     structured: Option<Value>,
     /// All events so far, for `--output-format json --verbose`.
     collected: Vec<Value>,
-    /// Re-asks for the schema so far, and the sum of the turns they took.
+    /// Number of further requests because of the schema so far, and the sum of their turns.
     asked: u32,
     carried: Option<TurnResult>,
     denied_last: bool,
-    /// Why a compaction failed, until it is known that the end of the turn does not say the same.
+    /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.
     held: Option<String>,
     status: ExitStatus,
 }
@@ -143,13 +144,14 @@ impl Printer {
         }
     }
 
-    /// Images and files are written with their bytes from `blobs`; without it, a line of text stands for each.
+    /// Sets the source of images and files, which are written with their bytes. Without it, each becomes a line of
+    /// text.
     pub fn with_blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
         self.blobs = blobs;
         self
     }
 
-    /// The exit status of the last finished turn.
+    /// Returns the exit status of the last finished turn.
     pub fn status(&self) -> ExitStatus {
         self.status
     }
@@ -159,10 +161,11 @@ impl Printer {
         self.options.schema.is_some()
     }
 
-    /// Writes what the event means in this format.
+    /// Writes an event in this format.
     ///
     /// # Errors
-    /// When the output cannot be written (a closed pipe, a full disk).
+    ///
+    /// Fails if the output cannot be written (a closed pipe, a full disk).
     pub fn event(&mut self, event: &Event) -> io::Result<Reaction> {
         match event {
             Event::ToolFinished { message, .. } => {
@@ -194,10 +197,11 @@ impl Printer {
         Ok(Reaction::Nothing)
     }
 
-    /// A line of input that cannot be used: told, never fatal.
+    /// Reports a line of input that cannot be used. This is never fatal.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn input_error(&mut self, error: &InputError) -> io::Result<()> {
         if let (InputError::Refused { request_id, .. }, Format::StreamJson) = (error, self.options.format) {
             return self.refusal(request_id, &error.to_string());
@@ -211,7 +215,7 @@ impl Printer {
         writeln!(self.notes, "becket: {}", terminal::clean(&error.to_string()))
     }
 
-    /// A line for each reason, so that all of them can be mended at once.
+    /// Prints a line for each reason, so that the user can fix all of them at once.
     fn tell_denials(&mut self, denials: &[PermissionDenial]) -> io::Result<()> {
         let mut reasons: Vec<(&str, &str)> = Vec::new();
         for denial in denials {
@@ -237,11 +241,11 @@ impl Printer {
         let mut result = merge(self.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
-        // The schema is for answers of the model.
+        // The schema applies only to answers of the model.
         let schema = self.options.schema.as_ref().filter(|_| result.compacted.is_none());
         let given = self.structured.take();
         let completed = matches!(result.end, TurnEnd::Completed)
-            // With a value there is an answer, also without a last message.
+            // A value counts as an answer, even without a final message.
             || (given.is_some() && matches!(result.end, TurnEnd::NoAnswer { .. }));
         if let (Some(schema), true) = (schema, completed) {
             let checked = given.map_or_else(|| schema.check(&result.text), Ok);
@@ -270,7 +274,7 @@ impl Printer {
             }
         }
         self.asked = 0;
-        // Nothing said is a failure too: a script must not take silence for success.
+        // A turn without text is a failure too: a script must not take silence for success.
         let denied_last = self.denied_last && !self.options.driven;
         let silent =
             result.end == TurnEnd::Completed && becket_types::is_blank(&result.text) && structured.is_none();
@@ -283,7 +287,7 @@ impl Printer {
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
             None => match ExitStatus::of(&result, denied_last) {
-                // The program that drives us reads it in the result.
+                // The driving program reads it in the result.
                 ExitStatus::NotSaved if self.options.driven => ExitStatus::Ok,
                 status => status,
             },
@@ -346,7 +350,7 @@ impl Printer {
         }
     }
 
-    /// Why the run failed: one line on stderr in every format.
+    /// Prints the reason why the run failed: one line on stderr in every format.
     fn tell_why(&mut self, why: Option<&str>) -> io::Result<()> {
         let Some(why) = why else { return Ok(()) };
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -354,14 +358,14 @@ impl Printer {
         self.notes.flush()
     }
 
-    /// Notes for people, on the notes writer: one line each, in every format.
+    /// Prints notes for people on the notes writer: one line each, in every format.
     fn note(&mut self, event: &Event) -> io::Result<()> {
         self.tell_held(None)?;
         let text = match event {
             Event::Notice { level: NoticeLevel::Info, text } if self.options.verbose => text.clone(),
             Event::SummaryPreparation { state } if self.options.verbose => state.to_string(),
             Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => text.clone(),
-            // The text names the status where there is one to name.
+            // The text includes the HTTP status if there is one.
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0 as f64 / 1000.0;
                 format!("{}; retry {attempt} of {max} in {seconds:.1} s", error.trim_end_matches('.'))
@@ -398,7 +402,7 @@ impl Printer {
         self.notes.flush()
     }
 
-    /// Says why a compaction failed, if the result does not.
+    /// Prints why a compaction failed, unless the result says it.
     fn tell_held(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
         let Some(reason) = self.held.take() else { return Ok(()) };
         let said = result.is_some_and(|result| match &result.end {
@@ -408,7 +412,7 @@ impl Printer {
         if said { Ok(()) } else { self.tell(&format!("compaction failed: {reason}")) }
     }
 
-    /// The event as lines of `stream-json`.
+    /// Prints the event as lines of `stream-json`.
     fn stream(&mut self, event: &Event) -> io::Result<()> {
         if self.delta_event(event)? {
             return Ok(());
@@ -418,14 +422,14 @@ impl Printer {
                 self.session = session.to_string();
                 self.cwd.clone_from(cwd);
                 self.started = Some(event.clone());
-                // A program that sends messages gets the line with each turn.
+                // A program that sends messages gets this line for each turn.
                 if self.options.driven {
                     return Ok(());
                 }
                 let line = self.init();
                 self.emit(line)
             }
-            // As in a ledger that was imported or written by hand.
+            // Such messages occur in ledgers that were imported or written by hand.
             Event::UserMessage { message, .. } if !message.visibility().user => {
                 let line = self.synthetic(message);
                 self.emit(line)
@@ -478,7 +482,7 @@ impl Printer {
                 let line = self.synthetic(message);
                 self.emit(line)
             }
-            // A call may be permitted with another input than the model wrote.
+            // A call may be allowed with another input than the model wrote.
             Event::ToolStarted { call_id, name, input } => {
                 self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
                 Ok(())
@@ -505,7 +509,7 @@ impl Printer {
         }
     }
 
-    /// The result of a call in the shape that SDK users know.
+    /// Returns the result of a call in the SDK's format.
     fn tool_use_result(&mut self, message: &becket_types::Message) -> Option<Value> {
         let part = message.parts.iter().find(|part| matches!(part, Part::ToolResult { .. }))?;
         let Part::ToolResult { call_id, output, is_error, details, .. } = part else { return None };
@@ -533,7 +537,7 @@ impl Printer {
     }
 }
 
-/// The turns that a schema re-ask took, as one.
+/// Combines the turns of repeated requests because of a schema.
 fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult> {
     let Some(before) = carried else { return Cow::Borrowed(result) };
     let mut result = result.clone();
@@ -556,7 +560,7 @@ fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult
     Cow::Owned(result)
 }
 
-/// 148,231 → `148k`.
+/// Shortens a number of tokens: 148,231 becomes `148k`.
 fn short(tokens: u64) -> String {
     if tokens < 1000 { tokens.to_string() } else { format!("{}k", (tokens + 500) / 1000) }
 }

@@ -1,4 +1,4 @@
-//! `--json-schema`: compile the schema once, find the JSON in an answer, say what does not fit.
+//! `--json-schema`: compiles the schema once, finds the JSON in an answer, and describes mismatches.
 
 use serde_json::Value;
 
@@ -40,12 +40,12 @@ impl Schema {
         Ok(Self { validator, text: value.to_string(), value })
     }
 
-    /// The schema itself.
+    /// Returns the schema.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Instruction for the model at the end of the system prompt.
+    /// Returns the instruction for the model at the end of the system prompt.
     pub fn instruction(&self) -> String {
         format!(
             "When the task is done, your last message must be one JSON value that fits this JSON Schema, and nothing \
@@ -54,19 +54,21 @@ impl Schema {
         )
     }
 
-    /// The JSON in the model's last message, checked.
+    /// Returns the JSON in the model's last message, if it fits the schema.
     ///
     /// # Errors
-    /// What does not fit, in words the model can act on.
+    ///
+    /// Describes the mismatch so that the model can correct it.
     pub fn check(&self, answer: &str) -> Result<Value, String> {
         let value = find_json(answer).ok_or_else(|| "the answer is not JSON".to_owned())?;
         self.fits(&value).map(|()| value)
     }
 
-    /// Says what of a value does not fit.
+    /// Checks a value.
     ///
     /// # Errors
-    /// The first faults, in words the model can act on.
+    ///
+    /// Describes the first mismatches so that the model can correct them.
     pub fn fits(&self, value: &Value) -> Result<(), String> {
         let problems: Vec<String> = self
             .validator
@@ -77,7 +79,7 @@ impl Schema {
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
-    /// The message that asks again after a failed check.
+    /// Returns the message that asks again after a failed check.
     pub fn ask_again(&self, problem: &str) -> String {
         format!(
             "Your last message does not fit the required JSON Schema: {problem}. Answer again with one JSON value that \
@@ -87,7 +89,7 @@ impl Schema {
     }
 }
 
-/// The first reference that is not to the schema itself.
+/// Returns the first reference that leads outside of the schema.
 fn elsewhere(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => {
@@ -100,7 +102,7 @@ fn elsewhere(schema: &Value) -> Option<&str> {
     }
 }
 
-/// The whole answer as JSON, or the one fenced block in it, or what stands between the outermost brackets.
+/// Finds JSON in an answer: the whole text, the only fenced block, or the text between the outermost brackets.
 fn find_json(answer: &str) -> Option<Value> {
     let text = answer.trim();
     if let Ok(value) = serde_json::from_str(text) {
@@ -128,10 +130,10 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The types that JSON Schema knows.
+/// The types of JSON Schema.
 const TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
 
-/// A fault of a schema: where it is, what stands there, what could.
+/// Describes an error of a schema: its place, the value there, and the allowed values.
 fn in_words(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
     let key = place.rsplit('/').next().unwrap_or_default();

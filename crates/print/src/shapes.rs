@@ -1,4 +1,4 @@
-//! Event shapes of `stream-json` and `json`: what other programs parse, under the names they know.
+//! JSON shapes of `stream-json` and `json`, with the names that other programs expect.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,13 @@ use becket_types::{
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The name of a model as its provider writes it; a provider that hosts many makers' models stays in it.
+/// Returns a model's name as its provider writes it. The maker's name stays, for providers that host models of many
+/// makers.
 pub(crate) fn model(id: &str) -> &str {
     id.strip_prefix("anthropic/").unwrap_or(id)
 }
 
-/// A denied call under the names that SDK users know.
+/// Converts a denied call, with the names of the SDK.
 pub(crate) fn denial(denial: &PermissionDenial, cwd: &Path) -> Value {
     let mut out = json!({
         "tool_name": sdk_names::sdk_name(&denial.tool),
@@ -27,7 +28,7 @@ pub(crate) fn denial(denial: &PermissionDenial, cwd: &Path) -> Value {
     out
 }
 
-/// The result for a message that could not be used, so that no turn began.
+/// Makes the result for a message that could not be used, so that no turn began.
 pub(crate) fn no_turn(why: &str, session: &str) -> Value {
     json!({
         "type": "result", "subtype": "error_during_execution", "is_error": true, "duration_ms": 0,
@@ -37,7 +38,7 @@ pub(crate) fn no_turn(why: &str, session: &str) -> Value {
     })
 }
 
-/// Usage under Anthropic's names.
+/// Converts usage, with Anthropic's names.
 pub(crate) fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input,
@@ -47,7 +48,7 @@ pub(crate) fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// A content block under Anthropic's names; `None` for parts that have no block.
+/// Converts a part to a content block with Anthropic's names; `None` for parts that have no block.
 fn block(part: &Part, blobs: &dyn Blobs, cwd: &Path) -> Option<Value> {
     Some(match part {
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
@@ -98,7 +99,7 @@ fn missing(what: &str, media_type: &str, id: &BlobId) -> Value {
     json!({ "type": "text", "text": format!("[{what} {media_type}: its bytes are not in this session, blob {id}]") })
 }
 
-/// The blocks of a message. Images and files that came with a tool's result are inside its block.
+/// Converts a message to blocks. Images and files of a tool result are inside its block.
 fn blocks(message: &Message, blobs: &dyn Blobs, cwd: &Path) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in &message.parts {

@@ -1,4 +1,4 @@
-//! `system` and `user` lines of `stream-json`, and `system/init` with what a session offers.
+//! `system` and `user` lines of `stream-json`, and the contents of `system/init`.
 
 use super::Printer;
 use crate::shapes;
@@ -18,19 +18,20 @@ pub struct McpFacts {
     pub tools: Vec<String>,
 }
 
-/// Facts about the session for `system/init` that no event carries.
+/// Facts about the session for `system/init` that are in no event.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
     pub agents: Vec<String>,
     pub slash_commands: Vec<String>,
     pub mcp: McpFacts,
     pub effort: Option<String>,
-    /// The folder of this session, beside which those of its subagents are; `None` if it is not kept.
+    /// The folder of this session. The folders of its subagents are in the same parent. `None` if the session is not
+    /// saved.
     pub folder: Option<PathBuf>,
 }
 
 impl SessionFacts {
-    /// The ledger of a subagent's session: everything that it said and did.
+    /// Returns the path of the ledger of a subagent's session, which contains its whole conversation.
     pub(super) fn ledger_of(&self, session: SessionId) -> Option<String> {
         let folder = self.folder.as_ref()?.parent()?.join(session.to_string());
         Some(folder.join("ledger.jsonl").to_string_lossy().into_owned())
@@ -38,7 +39,7 @@ impl SessionFacts {
 }
 
 impl Printer {
-    /// The `system/init` line for the session that `self.started` describes.
+    /// Makes the `system/init` line for the session of `self.started`.
     pub(super) fn init(&self) -> Value {
         let Some(Event::SessionStarted {
             session,
@@ -71,7 +72,7 @@ impl Printer {
         self.options.facts.mcp = mcp;
     }
 
-    /// The model of the session as it is named on the wire.
+    /// Returns the name of the session's model on the wire.
     pub(super) fn model(&self) -> String {
         match &self.started {
             Some(Event::SessionStarted { model, .. }) => shapes::model(model).to_owned(),
@@ -79,7 +80,7 @@ impl Printer {
         }
     }
 
-    /// Events that are `system` lines.
+    /// Returns the line for an event that is a `system` line.
     pub(super) fn system(&self, event: &Event) -> Option<Value> {
         let (subtype, body) = match event {
             Event::CompactionStarted { .. } => ("status", json!({ "status": "compacting" })),

@@ -20,7 +20,7 @@ pub(super) struct Streaming {
 }
 
 impl Printer {
-    /// Writes a delta. False if the event is none.
+    /// Writes a delta. Returns false if the event is not a delta.
     pub(super) fn delta_event(&mut self, event: &Event) -> io::Result<bool> {
         let wanted = self.options.partial && self.options.format == Format::StreamJson;
         match event {
@@ -58,7 +58,7 @@ impl Printer {
         }
     }
 
-    /// Opens message and block where they are not open yet. True if the block is new.
+    /// Opens message and block unless they are open. Returns true if the block is new.
     fn open(&mut self, message: MessageId, index: u32, start: impl FnOnce() -> Value) -> io::Result<bool> {
         if self.streaming.as_ref().is_none_or(|open| open.message != message) {
             self.streaming = Some(Streaming { message, block: None, collected: None });
@@ -92,7 +92,7 @@ impl Printer {
         if let Some((tool, text)) = streaming.collected.take() {
             let whole = match serde_json::from_str(&text) {
                 Ok(input) => sdk_names::sdk_input(&tool, &input, &self.cwd).to_string(),
-                // A call that is cut or malformed is shown as it came.
+                // The input of a call that is cut off or malformed is printed unchanged.
                 Err(_) => text,
             };
             self.delta(index, &json!({ "type": "input_json_delta", "partial_json": whole }))?;

@@ -1,6 +1,6 @@
-//! Lines of subagents, under `parent_tool_use_id`: their calls, results, notes and retries in the agent's own format, a line
-//! when one begins and one when it ends. Their text is left out unless it is asked for, so that joining the text of all
-//! `assistant` lines gives the agent's words alone.
+//! Lines of subagents, with `parent_tool_use_id`: calls, results, notes and retries in the agent's own format, and a
+//! line at the start and at the end of each subagent. Their text is left out unless it was requested, so that joining
+//! the text of all `assistant` lines gives only the agent's text.
 
 use super::{Format, Printer};
 use crate::shapes;
@@ -8,7 +8,7 @@ use becket_types::{CallId, Event, Message, Part, SessionId, TurnEnd, TurnResult}
 use serde_json::{Value, json};
 use std::io;
 
-/// A subagent under way.
+/// A running subagent.
 #[derive(Debug)]
 pub(super) struct Task {
     session: SessionId,
@@ -107,7 +107,7 @@ impl Printer {
     }
 }
 
-/// The message without what is said in it; `None` when nothing else is there.
+/// Returns the message without its text; `None` if nothing else is in it.
 fn calls_of(message: &Message) -> Option<Message> {
     let mut message = message.clone();
     message.parts.retain(|part| matches!(part, Part::ToolCall { .. }));
