@@ -22,12 +22,12 @@ pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// A terminal coding agent whose sessions never lose the thread.
+/// A coding agent for the terminal, with sessions that can be resumed and undone.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "becket", version, about, disable_help_subcommand = true)]
 pub(crate) struct Run {
-    /// The task, in quotes. Piped input is added to it; `-` takes piped input alone. Put `--` before the task if an option
-    /// that takes a list stands before it.
+    /// The task, in quotes. Piped input is added to it; `-` uses only piped input. Put `--` before the task
+    /// if it follows an option that takes a list.
     #[arg(value_name = "TASK")]
     pub prompt: Option<String>,
 
@@ -55,16 +55,16 @@ pub(crate) struct Run {
     pub sdk: SdkArgs,
 }
 
-/// Options that only programs set.
+/// Options for programs that drive becket.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SdkArgs {
-    /// Program that is asked for permission: `stdio` asks the program over standard input and output.
+    /// Who answers questions for permission: `stdio` asks the driving program over standard input and output.
     #[arg(long, value_name = "NAME", hide = true)]
     pub permission_prompt_tool: Option<String>,
-    /// Thinking of the model: adaptive or disabled.
+    /// Reasoning of the model: adaptive or disabled.
     #[arg(long, value_name = "HOW", hide = true)]
     pub thinking: Option<String>,
-    /// Tokens that the model may think.
+    /// Maximum number of reasoning tokens.
     #[arg(long, value_name = "N", hide = true)]
     pub max_thinking_tokens: Option<u64>,
 }
@@ -76,13 +76,13 @@ pub(crate) struct Output {
     /// Format of standard output.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = OutputFormat::Text)]
     pub output_format: OutputFormat,
-    /// Format of standard input: text, or one JSON message a line, also while the agent works.
+    /// Format of standard input: text, or one JSON message per line, also while the agent works.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = InputFormat::Text)]
     pub input_format: InputFormat,
     /// Print minor notes on stderr too; with `--output-format json`, all events as one array.
     #[arg(long)]
     pub verbose: bool,
-    /// With stream-json: print the answer's text in pieces as it arrives, as `stream_event` lines.
+    /// With stream-json: print the answer as it arrives, as `stream_event` lines.
     #[arg(long)]
     pub include_partial_messages: bool,
     /// With stream-json input and output: print each user message once it is saved.
@@ -91,7 +91,7 @@ pub(crate) struct Output {
     /// With stream-json: print the text of subagents too, not only their calls and results.
     #[arg(long)]
     pub forward_subagent_text: bool,
-    /// The answer must fit this JSON Schema: JSON text, or @FILE.
+    /// Require the answer to fit this JSON Schema: JSON text, or @FILE.
     #[arg(long, value_name = "SCHEMA")]
     pub json_schema: Option<String>,
     /// The same as --json-schema, from a file.
@@ -103,7 +103,7 @@ pub(crate) struct Output {
     /// Plain lines for screen readers; nothing is redrawn.
     #[arg(long, conflicts_with_all = ["print", "inline"])]
     pub ax: bool,
-    /// Write the last answer to this file as well.
+    /// Also write the final answer to this file.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output_last_message: Option<PathBuf>,
 }
@@ -125,19 +125,20 @@ pub(crate) enum InputFormat {
 #[command(next_help_heading = "Limits")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Limits {
-    /// Most requests to the model in one turn; then the model wraps up, and becket exits with 3.
+    /// Maximum number of requests to the model in one turn; then the model wraps up, and becket exits with 3.
     #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub max_turns: Option<u64>,
-    /// Most money to spend, at list prices, checked after each answer; then exit 4.
+    /// Maximum cost in US dollars at list prices, checked after each answer; then becket exits with 4.
     #[arg(long, value_name = "USD", value_parser = positive, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
-    /// Most tokens to read and write, cached ones included; then exit 4.
+    /// Maximum number of tokens read and written, including cached ones; then becket exits with 4.
     #[arg(long, value_name = "N", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_tokens: Option<String>,
-    /// Longest time for a turn: seconds, or `10m`; then exit 13.
+    /// Maximum time of a turn: seconds, or `10m`; then becket exits with 13.
     #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_wall: Option<String>,
-    /// Longest wait for a rate limit, or for a model that is being loaded: seconds, or `10m`; a longer one ends the run. Exit 7.
+    /// Maximum wait for a rate limit or for a model that is being loaded: seconds, or `10m`; then becket
+    /// exits with 7.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub max_wait: Option<String>,
 }
@@ -151,7 +152,7 @@ pub(crate) struct ModelArgs {
     /// Models to use, in order, when the first one fails.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     pub fallback_model: Vec<String>,
-    /// Effort of the model's thinking: low, medium, high, xhigh or max.
+    /// Reasoning effort of the model: low, medium, high, xhigh or max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
@@ -183,23 +184,23 @@ pub(crate) struct Permissions {
     /// Rules that allow calls, e.g. `Bash(git *)` `Edit`.
     #[arg(long = "allowedTools", alias = "allowed-tools", num_args = 1.., value_name = "RULE")]
     pub allowed_tools: Vec<String>,
-    /// Rules that deny calls; a bare tool name takes the tool away.
+    /// Rules that deny calls; a rule that is only a tool name removes the tool.
     #[arg(long = "disallowedTools", alias = "disallowed-tools", num_args = 1.., value_name = "RULE")]
     pub disallowed_tools: Vec<String>,
-    /// The tools the model has: a list, "" for none, "default" for all.
+    /// Tools that the model may use: a list, "" for none, "default" for all.
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
-    /// Permission mode, which decides what runs without a question: default, acceptEdits, auto, plan, dontAsk or
-    /// bypassPermissions.
+    /// Permission mode, which decides which calls run without a question: default, acceptEdits, auto, plan,
+    /// dontAsk or bypassPermissions.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
-    /// Confinement of commands: auto, required (workspace-write), read-only or off (danger-full-access).
+    /// Sandbox for commands: auto, required (workspace-write), read-only or off (danger-full-access).
     #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<String>,
-    /// Allow everything that no rule denies. Use it only where nothing can be broken.
+    /// Allow everything that no rule denies. Use it only where no harm can be done, such as in a container.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,
-    /// Use what the project brings that runs (hooks, servers, commands) without asking about it, in this run.
+    /// In this run, use the project's hooks, servers and commands without asking about them.
     #[arg(long)]
     pub trust: bool,
     /// Allow tools to use this directory too.
@@ -222,13 +223,14 @@ pub(crate) struct SessionArgs {
     /// With --continue or --resume: continue in a copy.
     #[arg(long)]
     pub fork_session: bool,
-    /// With --continue or --resume: take the session over from another process, which can add nothing more.
+    /// With --continue or --resume: take the session over from another process, which can then no longer
+    /// write to it.
     #[arg(long, conflicts_with = "fork_session")]
     pub take_over: bool,
     /// Save nothing on disk; with --continue or --resume, continue in a copy that is not saved.
     #[arg(long, alias = "ephemeral")]
     pub no_session_persistence: bool,
-    /// Title of the session.
+    /// Set the title of the session.
     #[arg(short = 'n', long)]
     pub name: Option<String>,
 }
@@ -269,21 +271,21 @@ pub(crate) enum Subcommands {
     Compact(CompactArgs),
     /// Check models, configuration and storage; with `session ID`, explain one session.
     Doctor(DoctorArgs),
-    /// Show every setting with its value and where it comes from.
+    /// Show every setting with its value and its source.
     Config(ConfigCommandArgs),
-    /// List the models becket knows, and what a configured server offers.
+    /// List the models that becket knows; with --remote, also those of configured servers.
     Models(ModelsArgs),
-    /// Keep the key of a provider in a file that only you can read.
+    /// Save the key of a provider in a file that only you can read.
     Login(LoginArgs),
     /// Remove the key of a provider from that file.
     Logout(LogoutArgs),
-    /// Show which providers have a key, and where it is from.
+    /// Show which providers have a key, and its source.
     Auth(AuthArgs),
     /// Write a session as JSONL, Markdown or one HTML page.
     Export(ExportArgs),
     /// Import a session of becket, Claude Code, Codex or opencode.
     Import(ImportArgs),
-    /// Draw the terminal's picture after a file of events, as SVG, PNG or text.
+    /// Draw the screen for a file of events, as SVG, PNG or text.
     Screenshot(ScreenshotArgs),
     /// Undo the changes that tool calls made to files, after showing them.
     Undo(UndoArgs),
@@ -291,25 +293,25 @@ pub(crate) enum Subcommands {
     Redo(RedoArgs),
     /// Go back to before a message: conversation, files or both.
     Rewind(RewindArgs),
-    /// Run a command confined like the model's; without one, show what confines them.
+    /// Run a command in the sandbox; without a command, show how commands are confined here.
     Sandbox(SandboxArgs),
-    /// Explain what is decided about a call, list the rules, or test them in CI.
+    /// Explain the decision about a call, list the rules, or test them in CI.
     Permissions(PermissionsCommandArgs),
-    /// List the hooks that are configured, or try those of an event.
+    /// List the configured hooks, or test the hooks of an event.
     Hooks(HooksCommandArgs),
-    /// List what was allowed or denied in all sessions, by whom, and why.
+    /// List the permission decisions of all sessions, with their reasons.
     Audit(AuditArgs),
-    /// Check that a session's ledger is as it was written.
+    /// Check that a session's ledger has not been changed.
     Verify(VerifyArgs),
-    /// Add, list, check and remove MCP servers, and give them authorizations.
+    /// Add, list, check, authorize and remove MCP servers.
     Mcp(McpCommandArgs),
-    /// Print help, also for one command: `becket help sessions fork`.
+    /// Print help for becket or for a command: `becket help sessions fork`.
     Help(HelpArgs),
     /// Print the version.
     Version,
     /// Print a completion script for your shell.
     Completions(CompletionsArgs),
-    /// Print the manual page, or the page of one command.
+    /// Print the manual page of becket or of a command.
     Man(HelpArgs),
 }
 
@@ -346,7 +348,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
     /// Only decisions from this day on, such as 2026-11-21, or 7d for seven days ago.
@@ -356,18 +358,19 @@ pub(crate) struct AuditArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
-    /// Also check the anchors of this session in FILE: where its ledger ended at some moment.
+    /// Also check the ledger against the anchors of this session in FILE, which record its end at earlier
+    /// times.
     #[arg(long, value_name = "FILE")]
     pub anchor: Option<PathBuf>,
-    /// Add an anchor for the ledger as it is now to FILE, if it is sound.
+    /// If the ledger is intact, add an anchor with its present end to FILE.
     #[arg(long, requires = "anchor")]
     pub record: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Look for the session as if started in this directory.
+    /// Search for the session as if becket was started in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
 }
@@ -380,7 +383,7 @@ pub(crate) struct HooksCommandArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksWhat {
-    /// List the hooks with the place that each is from, and if it runs. Starts none of them.
+    /// List the hooks with their sources, and whether they run. Does not start any hook.
     List {
         /// Print JSON.
         #[arg(long)]
@@ -388,17 +391,17 @@ pub(crate) enum HooksWhat {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Run the hooks of an event with an input that is made up, and show what they decide.
+    /// Run the hooks of an event with a made-up input, and show their decisions.
     Test {
         /// The event, such as PreToolUse or Stop.
         event: String,
-        /// The tool, trigger or source that matchers are compared with; Bash for events of tools.
+        /// The tool, trigger or source to compare with matchers; for events of tools the default is Bash.
         #[arg(long, value_name = "NAME")]
         tool: Option<String>,
-        /// The input of the tool, or keys of the event: a JSON object.
+        /// The input of the tool, or the keys of the event, as a JSON object.
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
-        /// Also run hooks of the project that nobody has allowed.
+        /// Also run hooks of the project that you have not allowed.
         #[arg(long)]
         trust: bool,
         /// Print JSON.
@@ -417,14 +420,14 @@ pub(crate) struct PermissionsCommandArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsWhat {
-    /// Say what is decided about a call, by which rule, and why; part by part for a command.
+    /// Explain the decision about a call: the rule and the reason; for a command part by part.
     Explain {
-        /// A tool and what it does: 'Bash(git push)', 'Read(src/main.rs)', 'WebFetch(docs.rs)'.
+        /// The call, such as 'Bash(git push)', 'Read(src/main.rs)' or 'WebFetch(docs.rs)'.
         call: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Decide as in this mode.
+        /// Decide as in this permission mode.
         #[arg(long = "permission-mode", value_name = "MODE")]
         mode: Option<String>,
         #[command(flatten)]
@@ -432,7 +435,8 @@ pub(crate) enum PermissionsWhat {
     },
     /// Check rules against examples that they must match and must not match. Exit code 1 if one fails.
     Test {
-        /// TOML or JSON: tables `rule` with `rule`, `match` and `not_match`, tables `call` with `call` and `decision`.
+        /// A TOML or JSON file with tables `rule` (keys `rule`, `match`, `not_match`) and `call` (keys
+        /// `call`, `decision`).
         file: PathBuf,
         /// Print JSON.
         #[arg(long)]
@@ -452,7 +456,7 @@ pub(crate) enum PermissionsWhat {
 
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
-    /// Confinement: `read-only`, as for commands that run without a question, or `workspace`.
+    /// Level of the sandbox: `read-only`, as for commands that run without a question, or `workspace`.
     #[arg(long, alias = "sandbox", value_enum, default_value_t = LevelArg::Workspace)]
     pub level: LevelArg,
     #[command(flatten)]
@@ -471,28 +475,28 @@ pub(crate) enum LevelArg {
 
 #[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
-    /// A command, and one of its own commands.
+    /// The command, and optionally its subcommand.
     #[arg(value_name = "COMMAND")]
     pub path: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell that will read the script.
+    /// The shell.
     pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ScreenshotArgs {
-    /// One event a line, as JSON.
+    /// The file of events: one JSON object per line.
     pub events: PathBuf,
-    /// `.svg`, `.png`, or `.txt` for the text alone.
+    /// File to write: `.svg`, `.png`, or `.txt` for only the text.
     #[arg(short, long)]
     pub output: PathBuf,
-    /// Columns and rows.
+    /// Size of the screen, as COLUMNSxROWS.
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "120x40", value_parser = size)]
     pub size: (u16, u16),
-    /// Colours: dark or light.
+    /// Colour theme: dark or light.
     #[arg(long, default_value = "dark")]
     pub theme: String,
 }
@@ -508,10 +512,10 @@ fn size(text: &str) -> Result<(u16, u16), String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Keep the scratch repository and say where it is.
+    /// Keep the temporary repository and print its path.
     #[arg(long)]
     pub keep: bool,
-    /// Print one JSON object at the end instead of the story.
+    /// Print one JSON object at the end instead of the running commentary.
     #[arg(long)]
     pub json: bool,
 }
@@ -520,11 +524,10 @@ pub(crate) struct DemoArgs {
 pub(crate) struct DoctorArgs {
     #[command(subcommand)]
     pub what: Option<DoctorWhat>,
-    /// Copy the readable parts of damaged sessions (or of the one named) into sound ones; the damaged ones stay as they
-    /// are.
+    /// Make repaired copies of all damaged sessions, or of the named one. The originals are not changed.
     #[arg(long, global = true)]
     pub repair: bool,
-    /// Look for secrets in the files of this folder and in its sessions; prints where they are, and never the whole of one.
+    /// Search the files and sessions of this folder for secrets. Prints their places, never a whole secret.
     #[arg(long, conflicts_with = "repair")]
     pub secrets: bool,
     /// Print JSON.
@@ -537,9 +540,9 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DoctorWhat {
-    /// Check one session: its chain, its blobs, and each repair the view makes.
+    /// Check one session: its chain of hashes, its blobs, and the repairs in the model's view.
     Session {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         id: String,
     },
 }
@@ -561,7 +564,7 @@ pub(crate) struct ModelsArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Also ask the configured servers what they have.
+    /// Also ask the configured servers for their models.
     #[arg(long)]
     pub remote: bool,
     /// Work in this directory.
@@ -571,7 +574,7 @@ pub(crate) struct ModelsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
     /// Format of the file.
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
@@ -582,13 +585,13 @@ pub(crate) struct ExportArgs {
     /// With -o: replace the file if it exists.
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// With -o: print what was written as JSON.
+    /// With -o: print a JSON object about the written file.
     #[arg(long, requires = "output")]
     pub json: bool,
-    /// With jsonl: also the blobs (long outputs, images, snapshots of files), one a line.
+    /// With jsonl: also write the blobs (long outputs, images, snapshots of files), one per line.
     #[arg(long)]
     pub blobs: bool,
-    /// With jsonl: an exact copy, with the secrets that are masked otherwise.
+    /// With jsonl: write an exact copy, without masking secrets.
     #[arg(long)]
     pub with_secrets: bool,
     /// Work in this directory.
@@ -599,28 +602,28 @@ pub(crate) struct ExportArgs {
 /// Options to accept a plan in advance.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Consent {
-    /// Do it without asking.
+    /// Do not ask for confirmation.
     #[arg(long, short = 'y')]
     pub yes: bool,
-    /// Show what would be done, and do nothing.
+    /// Show what would be done without doing it.
     #[arg(long)]
     pub dry_run: bool,
-    /// Also overwrite what was changed since; that is kept first.
+    /// Also overwrite files that were changed since. Their present content is saved first.
     #[arg(long)]
     pub force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
-    /// Everything since this message: its number or id (see `becket rewind SESSION`).
+    /// Undo everything since this message: its number or id (see `becket rewind SESSION`).
     #[arg(long, value_name = "MESSAGE")]
     pub to: Option<String>,
-    /// The last N calls that changed files; without this, those of the last turn.
+    /// Undo the last N calls that changed files; by default those of the last turn.
     #[arg(long, value_name = "N", conflicts_with = "to", value_parser = some)]
     pub calls: Option<usize>,
-    /// Print the plan and what was done as JSON; nobody is asked, so --yes does it.
+    /// Print the plan and the result as JSON. Does not ask, so add --yes to carry it out.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -632,9 +635,9 @@ pub(crate) struct UndoArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RedoArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
-    /// Print the plan and what was done as JSON; nobody is asked, so --yes does it.
+    /// Print the plan and the result as JSON. Does not ask, so add --yes to carry it out.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -647,21 +650,21 @@ pub(crate) struct RedoArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").requires("message"))]
 pub(crate) struct RewindArgs {
-    /// Id, beginning of one, or title.
+    /// The session: its id, the start of its id, or its title.
     pub session: String,
-    /// The message to go back to before: its number or id. Without it, messages are listed.
+    /// Go back to before this message: its number or id. Without it, messages are listed.
     #[arg(requires = "what")]
     pub message: Option<String>,
-    /// Go back in the conversation.
+    /// Go back in the conversation only.
     #[arg(long, group = "what")]
     pub conversation: bool,
-    /// Bring the files back.
+    /// Restore the files only.
     #[arg(long, group = "what")]
     pub files: bool,
-    /// Both.
+    /// Go back in the conversation and restore the files.
     #[arg(long, group = "what")]
     pub both: bool,
-    /// Print the list of messages, or the plan and what was done, as JSON.
+    /// Print the list of messages, or the plan and the result, as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

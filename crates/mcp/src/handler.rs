@@ -1,7 +1,7 @@
 //! Handles requests and notifications of a server: questions for the user, progress, changed lists. Nothing else is
 //! answered.
 //!
-//! Notifications only set marks for later work, so many of them cost no more than one.
+//! Notifications only set marks for later work, so a burst of them costs no more than one.
 
 use crate::elicitation::{Answer, Elicitation, Form, Question};
 use rmcp::ClientHandler;

@@ -1,7 +1,7 @@
 //! The list of all strings that a user can see, so that a reviewer can read it in one sitting.
 //!
-//! Collects string literals with at least two words from the sources of the front ends, and the doc comments that clap shows
-//! as help. Each is listed with its file and the item that contains it. Line numbers are left out, so that the list changes
+//! Collects string literals with at least two words from the sources of the front ends, and the doc comments of every type
+//! that derives one of clap's traits, because clap shows them as help. Each is listed with its file and the item that contains it. Line numbers are left out, so that the list changes
 //! only with the strings. Tests and attributes for lints are skipped.
 //!
 //! `strings.txt` beside `Cargo.toml` is the list. `cargo xtask strings` compares it with the sources, and
@@ -10,6 +10,7 @@
 
 use crate::{Problems, files, read};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
 const LIST: &str = "crates/xtask/strings.txt";
@@ -23,8 +24,8 @@ const SOURCES: &[&str] = &[
     "crates/session/src/store/error.rs",
 ];
 
-/// Files whose doc comments clap shows as help.
-const HELP: &[&str] = &["crates/becket/src/args.rs"];
+/// Traits of clap whose derives turn doc comments into help.
+const CLAP: &[&str] = &["Args", "Parser", "Subcommand", "ValueEnum"];
 
 /// Words before the name of an item that may contain a string.
 const ITEMS: &[&str] = &["fn", "const", "static", "enum", "struct"];
@@ -66,7 +67,7 @@ fn list(root: &Path) -> Result<String, String> {
             if name.ends_with("tests.rs") || name.contains("/tests/") {
                 continue;
             }
-            let found = strings(&read(&path)?, HELP.contains(&name.as_str()));
+            let found = strings(&read(&path)?);
             if found.is_empty() {
                 continue;
             }
@@ -79,15 +80,18 @@ fn list(root: &Path) -> Result<String, String> {
     Ok(out)
 }
 
-/// Strings of one source with at least two words, in order. `help`: doc comments count as strings.
-fn strings(source: &str, help: bool) -> Vec<Shown> {
-    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(source);
+/// Strings of one source with at least two words, and its help texts, in order.
+fn strings(source: &str) -> Vec<Shown> {
+    let source = &source[..start_of_tests(source)];
+    let help = help_ranges(source);
     let mut reader = Reader { rest: source, item: String::new(), word: String::new(), before: String::new() };
     let mut found = Vec::new();
     let mut doc = String::new();
     while let Some(token) = reader.next_token() {
+        // The place before the line's end, so that a comment in the last line of a range counts.
+        let at = (source.len() - reader.rest.len()).saturating_sub(1);
         match token {
-            Token::Doc(line) if help => {
+            Token::Doc(line) if help.iter().any(|range| range.contains(&at)) => {
                 let gap = if doc.is_empty() { "" } else { " " };
                 doc = format!("{doc}{gap}{}", line.trim());
                 continue;
@@ -107,6 +111,58 @@ fn strings(source: &str, help: bool) -> Vec<Shown> {
         }
     }
     found
+}
+
+/// Place where the module with the tests begins, or the end of the source.
+fn start_of_tests(source: &str) -> usize {
+    let mut at = source.len();
+    for (start, _) in source.match_indices("\n#[cfg(") {
+        let Some((attribute, after)) = source[start + 1..].split_once('\n') else { continue };
+        if attribute.contains("test") && after.starts_with("mod ") && after.contains('{') {
+            at = at.min(start);
+        }
+    }
+    at
+}
+
+/// Places of the types that derive a trait of clap, with the comments and attributes above each. A type ends with the
+/// closing brace at its own indentation, or with its first line if that ends in a semicolon.
+fn help_ranges(source: &str) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
+    let lines: Vec<(usize, &str)> = source
+        .split_inclusive('\n')
+        .scan(0, |at, line| {
+            let start = *at;
+            *at += line.len();
+            Some((start, line.trim_end()))
+        })
+        .collect();
+    for (index, (_, line)) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        if !code.strip_prefix("#[derive(").is_some_and(|names| {
+            names
+                .trim_end_matches([']', ')'])
+                .split(", ")
+                .any(|name| CLAP.contains(&name.trim_start_matches("clap::")))
+        }) {
+            continue;
+        }
+        let is_above = |line: &&(usize, &str)| {
+            let code = line.1.trim_start();
+            code.starts_with("///") || code.starts_with("#[")
+        };
+        let above = lines[..index].iter().rev().take_while(is_above).last();
+        let start = above.map_or(lines[index].0, |(start, _)| *start);
+        let indent = &line[..line.len() - code.len()];
+        let end = lines[index..].iter().find(|(_, line)| {
+            let own = line.strip_prefix(indent).unwrap_or_default();
+            own == "}"
+                || own.starts_with("pub") && own.ends_with(';')
+                || own.starts_with("struct") && own.ends_with(';')
+        });
+        ranges.push(start..end.map_or(source.len(), |(start, line)| start + line.len()));
+    }
+    ranges
 }
 
 /// True for text with at least two words of two letters, and with a lower-case letter.
@@ -226,31 +282,40 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn found(source: &str, help: bool) -> Vec<String> {
-        strings(source, help).into_iter().map(|shown| format!("{}: {}", shown.item, shown.text)).collect()
+    fn found(source: &str) -> Vec<String> {
+        strings(source).into_iter().map(|shown| format!("{}: {}", shown.item, shown.text)).collect()
     }
 
     #[test]
     fn strings_have_the_item_that_contains_them() {
         let source = "const HELP: &str = \"Describe a task\";\nfn f<'a>(x: &'a str) {\n  // \"not this one\"\n  let c = '\"';\n  \
                       print(\"No key was \\\n     found.\\n\"); g(\"word\"); h(r#\"a \"raw\" one\"#);\n}\n";
-        assert_eq!(
-            found(source, false),
-            ["HELP: Describe a task", "f: No key was found.\\n", "f: a \"raw\" one"]
-        );
+        assert_eq!(found(source), ["HELP: Describe a task", "f: No key was found.\\n", "f: a \"raw\" one"]);
     }
 
     #[test]
     fn lint_reasons_tests_and_single_words_are_left_out() {
         let source = "#[expect(lint, reason = \"a long reason\")]\nfn f() { g(\"SELECT A FROM B\", '\\'', \"json\"); }\n\
                       #[cfg(test)]\nmod tests {\n fn t() { g(\"in a test\") }\n}\n";
-        assert_eq!(found(source, false), Vec::<String>::new());
+        assert_eq!(found(source), Vec::<String>::new());
     }
 
     #[test]
-    fn doc_comments_count_only_as_help() {
-        let source = "struct Args {\n    /// Prints the answer\n    /// and exits.\n    print: bool,\n}\n";
-        assert_eq!(found(source, true), ["help: Prints the answer and exits."]);
-        assert_eq!(found(source, false), Vec::<String>::new());
+    fn doc_comments_count_only_in_types_of_clap() {
+        let args = "struct Args {\n    /// Prints the answer\n    /// and exits.\n    print: bool,\n}\n\n/// Makes a thing.\nfn f() {}\n";
+        assert_eq!(found(args), Vec::<String>::new());
+        let derived = format!("/// All the options.\n#[derive(Debug, Args)]\n#[command(flatten)]\n{args}");
+        assert_eq!(found(&derived), ["help: All the options.", "help: Prints the answer and exits."]);
+        let inner = "mod a {\n    #[derive(clap::Subcommand)]\n    enum What {\n        /// List the keys.\n        List {\n        },\n        \
+                     /// Show one key.\n        Show,\n    }\n    /// Not a help text.\n    fn f() {}\n}\n";
+        assert_eq!(found(inner), ["help: List the keys.", "help: Show one key."]);
+        let unit = "#[derive(Parser)]\npub(crate) struct Nothing;\n/// Makes a thing.\nfn f() {}\n";
+        assert_eq!(found(unit), Vec::<String>::new());
+    }
+
+    #[test]
+    fn modules_with_tests_are_left_out_under_every_condition() {
+        let source = "fn f() { g(\"seen by users\") }\n#[cfg(all(test, unix))]\nmod tests {\n fn t() { g(\"in a test\") }\n}\n";
+        assert_eq!(found(source), ["f: seen by users"]);
     }
 }

@@ -15,22 +15,22 @@ pub(crate) struct ExecArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ExecOptions {
-    /// Print one JSON object a line: the thread, its turns and their items.
+    /// Print one JSON object per line: the thread, its turns and their items.
     #[arg(long, alias = "experimental-json", global = true)]
     pub json: bool,
-    /// Write the last message to this file as well.
+    /// Also write the final message to this file.
     #[arg(short = 'o', long, value_name = "FILE", global = true)]
     pub output_last_message: Option<PathBuf>,
-    /// The last message must fit the JSON Schema in this file.
+    /// Require the final message to fit the JSON Schema in this file.
     #[arg(long, value_name = "FILE", global = true)]
     pub output_schema: Option<PathBuf>,
-    /// The model.
+    /// Model to use.
     #[arg(short = 'm', long, global = true)]
     pub model: Option<String>,
-    /// Images that go with the task.
+    /// Images to send with the task.
     #[arg(short = 'i', long = "image", value_name = "FILE", value_delimiter = ',', global = true)]
     pub image: Vec<PathBuf>,
-    /// Level of what commands and edits may touch: read-only (without this), workspace-write or danger-full-access.
+    /// Access of commands and edits: read-only (the default), workspace-write or danger-full-access.
     #[arg(short = 's', long, value_name = "LEVEL", global = true)]
     pub sandbox: Option<String>,
     /// Work in this directory.
@@ -39,40 +39,40 @@ pub(crate) struct ExecOptions {
     /// Allow tools to use this directory too.
     #[arg(long, value_name = "DIR", global = true)]
     pub add_dir: Vec<PathBuf>,
-    /// A setting as `key=value`; the value is TOML or text.
+    /// Set a configuration key, as `key=value`; the value is TOML or text.
     #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
     pub config: Vec<String>,
     /// Save nothing on disk.
     #[arg(long, global = true)]
     pub ephemeral: bool,
-    /// Allow everything that no rule denies, and confine nothing.
+    /// Allow everything that no rule denies, without a sandbox.
     #[arg(long, alias = "yolo", global = true)]
     pub dangerously_bypass_approvals_and_sandbox: bool,
     /// The same as --sandbox workspace-write.
     #[arg(long, global = true)]
     pub full_auto: bool,
-    /// Do not read the person's configuration.
+    /// Do not read your configuration.
     #[arg(long, global = true)]
     pub ignore_user_config: bool,
-    /// End with an error if a setting of -c is not known.
+    /// Fail if a key given with -c is unknown.
     #[arg(long, global = true)]
     pub strict_config: bool,
-    /// Accepted: becket works outside of git repositories too.
+    /// Has no effect: becket works outside of git repositories too.
     #[arg(long, global = true, hide = true)]
     pub skip_git_repo_check: bool,
-    /// Accepted and without effect.
+    /// Has no effect; accepted for compatibility.
     #[arg(long, global = true, hide = true)]
     pub ignore_rules: bool,
-    /// Accepted and without effect.
+    /// Has no effect; accepted for compatibility.
     #[arg(long, global = true, hide = true)]
     pub dangerously_bypass_hook_trust: bool,
-    /// Accepted and without effect: output to programs has no colours.
+    /// Has no effect: output to programs has no colours.
     #[arg(long, value_name = "WHEN", global = true, hide = true)]
     pub color: Option<String>,
-    /// Accepted and without effect.
+    /// Has no effect; accepted for compatibility.
     #[arg(long, value_name = "NAME", global = true, hide = true)]
     pub thread_source: Option<String>,
-    /// Accepted and without effect.
+    /// Has no effect; accepted for compatibility.
     #[arg(long, value_name = "NAME", global = true, hide = true)]
     pub cyber_access_program: Option<String>,
 }
@@ -81,11 +81,11 @@ pub(crate) struct ExecOptions {
 pub(crate) enum ExecWhat {
     /// Continue a thread.
     Resume {
-        /// Id of the thread, start of an id, or title.
+        /// The thread: its id, the start of its id, or its title.
         session: Option<String>,
         /// The task; `-` or nothing reads it from standard input.
         prompt: Option<String>,
-        /// The newest thread of this directory.
+        /// Continue the newest thread of this directory.
         #[arg(long)]
         last: bool,
     },

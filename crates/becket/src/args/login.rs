@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
-    /// The provider, such as `anthropic` or `groq`; without it, the key's beginning decides.
+    /// The provider, such as `anthropic` or `groq`; by default, becket recognizes it by the beginning of the
+    /// key.
     pub provider: Option<String>,
 }
 
@@ -22,15 +23,16 @@ pub(crate) struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Exit code 0: there is a key; 1: there is none; 2: a provider refused its key.
+    /// Show the providers with a key. Exit code 0: there is a key; 1: there is none; 2: a provider refused
+    /// its key.
     Status(AuthStatusArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuthStatusArgs {
-    /// One provider alone.
+    /// Show only this provider.
     pub provider: Option<String>,
-    /// Ask each provider if it takes its key.
+    /// Ask each provider if it accepts its key.
     #[arg(long)]
     pub check: bool,
     /// Print JSON.

@@ -7,13 +7,14 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "MCP servers")]
 pub(crate) struct McpArgs {
-    /// MCP servers of this run, on top of the configured ones: a JSON file, or JSON text.
+    /// MCP servers of this run, in addition to the configured ones: a JSON file, or JSON text.
     #[arg(long, value_name = "FILE|JSON", num_args = 1..)]
     pub mcp_config: Vec<String>,
-    /// Use the servers of --mcp-config alone.
+    /// Use only the servers of --mcp-config.
     #[arg(long)]
     pub strict_mcp_config: bool,
-    /// Answer to questions of MCP servers: ask the person, accept the defaults, or cancel.
+    /// How to answer questions of MCP servers: ask the program that drives becket, accept the defaults, or
+    /// cancel.
     #[arg(long, value_name = "HOW", value_enum)]
     pub mcp_elicitation: Option<ElicitationArg>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct McpCommandArgs {
     pub config: ConfigArgs,
 }
 
-/// The place where a server is written down.
+/// The place where a server is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpScope {
     /// For you, in this project.
@@ -53,9 +54,9 @@ pub(crate) enum McpWhat {
     AddJson {
         /// Name of the server.
         name: String,
-        /// Such as `{"command": "npx", "args": ["-y", "some-server"]}`.
+        /// Keys of the server, such as `{"command": "npx", "args": ["-y", "some-server"]}`.
         json: String,
-        /// Place where it is written down.
+        /// Where to configure the server.
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,
     },
@@ -77,31 +78,31 @@ pub(crate) enum McpWhat {
     Remove {
         /// Name of the server.
         name: String,
-        /// Only from here.
+        /// Remove it only from this place.
         #[arg(short, long, value_enum)]
         scope: Option<McpScope>,
     },
-    /// Get an authorization for an HTTP server: opens no browser, prints the address, takes the answer.
+    /// Get an authorization for an HTTP server. Prints an address for your browser and waits for the answer.
     Login {
         /// Name of the server.
         name: String,
     },
-    /// Forget the authorization of a server.
+    /// Remove the authorization of a server.
     Logout {
         /// Name of the server.
         name: String,
     },
-    /// Allow a server of the project's `.mcp.json`, as it is now.
+    /// Allow a server of the project's `.mcp.json` with its present entry.
     Approve {
         /// Name of the server.
         name: String,
     },
-    /// Offer becket's own tools to another program, over standard input and output, with the same permissions.
+    /// Serve becket's own tools to another program over standard input and output, with the same permissions.
     Serve {
         #[command(flatten)]
         permissions: Permissions,
     },
-    /// Forget which servers of this project's `.mcp.json` were allowed.
+    /// Withdraw your choices about the servers of this project's `.mcp.json`.
     ResetProjectChoices,
 }
 
@@ -109,22 +110,22 @@ pub(crate) enum McpWhat {
 pub(crate) struct AddArgs {
     /// Name of the server.
     pub name: String,
-    /// Place where it is written down.
+    /// Where to configure the server.
     #[arg(short, long, value_enum, default_value_t)]
     pub scope: McpScope,
-    /// Way to the server; an address is `http` unless this says `sse`.
+    /// Transport of the server. The default for an address is `http`; use `sse` for the older protocol.
     #[arg(short, long, value_name = "stdio|http|sse")]
     pub transport: Option<String>,
-    /// Variable for the server: NAME=VALUE.
+    /// Environment variable for the server: NAME=VALUE.
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
-    /// Header of requests: "Name: value".
+    /// Header to send with requests: "Name: value".
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub header: Vec<String>,
-    /// Id of a client that is registered already.
+    /// Id of an OAuth client that is already registered.
     #[arg(long, value_name = "ID")]
     pub client_id: Option<String>,
-    /// Port for the answer of the browser.
+    /// Local port that receives the browser's answer.
     #[arg(long, value_name = "PORT")]
     pub callback_port: Option<u16>,
     /// The command and its arguments, or the address.

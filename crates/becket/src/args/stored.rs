@@ -8,9 +8,9 @@ use std::path::PathBuf;
 #[command(group = ArgGroup::new("edit").multiple(false))]
 #[command(group = ArgGroup::new("sent").multiple(false))]
 pub(crate) struct ContextArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
-    /// Count with the tokenizer instead of estimating.
+    /// Count tokens with the tokenizer instead of estimating them.
     #[arg(long)]
     pub exact: bool,
     /// Print JSON.
@@ -22,31 +22,33 @@ pub(crate) struct ContextArgs {
     /// List all requests that were sent.
     #[arg(long, group = "sent")]
     pub requests: bool,
-    /// Print the exact bytes of request N (`last`, or a number of `--requests`), proven by their hash.
+    /// Print the exact bytes of request N (`last`, or a number of `--requests`), checked against their
+    /// recorded hash.
     #[arg(long, value_name = "N", group = "sent")]
     pub request: Option<String>,
-    /// With --request: what it is made of, with origin, place in the bytes, and whether the cache had it.
+    /// With --request: show its parts, with origin, position in the bytes, and whether the cache had them.
     #[arg(long, requires = "request")]
     pub spans: bool,
-    /// With --request: what differs from the request before.
+    /// With --request: show the difference to the previous request.
     #[arg(long, requires = "request")]
     pub diff: bool,
-    /// Leave these out: message number (column seq), call id, or message id. A call and its results go together.
+    /// Remove these from the model's view: message number (column seq), call id, or message id. A call and
+    /// its results are removed together.
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub drop: Vec<String>,
-    /// Show these outputs, images and files as stubs.
+    /// Replace these outputs, images and files by stubs.
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub collapse: Vec<String>,
-    /// Neither prune nor compaction removes these.
+    /// Protect these from prune and compaction.
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub pin: Vec<String>,
-    /// Bring these back that a compaction folded away (`becket compact SESSION --folded` lists them).
+    /// Bring back these messages that a compaction removed (`becket compact SESSION --folded` lists them).
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub restore: Vec<String>,
-    /// Take the last of these changes back.
+    /// Undo the last of these changes.
     #[arg(long, group = "edit")]
     pub undo: bool,
-    /// Take the last undo back.
+    /// Redo the last undone change.
     #[arg(long, group = "edit")]
     pub redo: bool,
     #[command(flatten)]
@@ -59,36 +61,36 @@ pub(crate) struct ContextArgs {
 #[derive(Debug, Default, Args)]
 #[command(group = ArgGroup::new("what").multiple(false))]
 pub(crate) struct CompactArgs {
-    /// Id, beginning of one, or title; the newest of this directory when left out.
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
     /// Topic that the summary should emphasize.
     #[arg(long, value_name = "TEXT")]
     pub focus: Option<String>,
-    /// Show what would happen, and do nothing.
+    /// Show what would happen without doing it.
     #[arg(long, group = "what")]
     pub preview: bool,
-    /// Take the last compaction back: the previous view is restored exactly.
+    /// Undo the last compaction: restores the previous view exactly.
     #[arg(long, group = "what")]
     pub undo: bool,
-    /// Take the last undo of a compaction back.
+    /// Redo the last undone compaction.
     #[arg(long, group = "what")]
     pub redo: bool,
-    /// List the messages that compactions folded away (to bring some back: becket context SESSION --restore).
+    /// List the messages that compactions removed (to bring some back: becket context SESSION --restore).
     #[arg(long, group = "what")]
     pub folded: bool,
-    /// Prove that rules files, pins, open todos and the last user message are in the context, byte for byte.
+    /// Check that rules files, pins, open todos and the last user message are in the context, byte for byte.
     #[arg(long, group = "what")]
     pub verify: bool,
-    /// The summary from this file, as it stands there, instead of asking the model.
+    /// Use the text of this file as the summary instead of asking the model.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["edit", "no_model"])]
     pub summary: Option<PathBuf>,
     /// Edit the summary in $VISUAL or $EDITOR before it applies.
     #[arg(long)]
     pub edit: bool,
-    /// The summary made by the program from the session's record.
+    /// Make the summary from the session's record, without a model.
     #[arg(long)]
     pub no_model: bool,
-    /// The model that writes the summary; the session's own when left out.
+    /// Model that writes the summary; by default the session's own.
     #[arg(long, value_name = "MODEL", conflicts_with = "no_model")]
     pub model: Option<String>,
     /// With --preview: write the summary to this file, for editing.
@@ -111,10 +113,10 @@ pub(crate) struct CompactArgs {
 pub(crate) struct ImportArgs {
     /// The file; `-` for stdin.
     pub file: PathBuf,
-    /// Also if a session was made of the same file before.
+    /// Import the file even if it was imported before.
     #[arg(long)]
     pub again: bool,
-    /// Into the project of this directory, instead of the one it was made in.
+    /// Import into the project of this directory instead of the session's original one.
     #[arg(long)]
     pub here: bool,
     /// Print JSON.
@@ -130,14 +132,14 @@ pub(crate) struct ImportArgs {
 pub(crate) struct SessionsArgs {
     #[command(subcommand)]
     pub what: Option<SessionsWhat>,
-    /// Sessions that hold these words.
+    /// Only sessions that contain these words.
     pub query: Option<String>,
     #[command(flatten)]
     pub narrow: Narrow,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Newest first; at most this many.
+    /// Maximum number of sessions, newest first.
     #[arg(long, default_value_t = 20, value_parser = super::some)]
     pub limit: usize,
     /// Work in this directory.
@@ -148,25 +150,25 @@ pub(crate) struct SessionsArgs {
 /// Filters that select sessions.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Narrow {
-    /// All projects, not only this directory's.
+    /// Include all projects, not only this directory's.
     #[arg(long)]
     pub all: bool,
-    /// From this day on: 2026-11-21, or 7d for the last seven days.
+    /// Only from this day on: 2026-11-21, or 7d for the last seven days.
     #[arg(long, value_name = "DAY")]
     pub since: Option<String>,
-    /// Before this day.
+    /// Only before this day.
     #[arg(long, value_name = "DAY")]
     pub until: Option<String>,
-    /// A part of the name of a model that was used.
+    /// Only sessions that used a model whose name contains this text.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// A part of the path of a file that was read or changed.
+    /// Only sessions that read or changed a file whose path contains this text.
     #[arg(long, value_name = "PATH")]
     pub file: Option<String>,
     /// Only sessions with this tag.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Also what is archived.
+    /// Include archived sessions.
     #[arg(long)]
     pub archived: bool,
 }
@@ -182,7 +184,7 @@ pub(crate) enum SessionsWhat {
     },
     /// Search the text of all messages and tool calls.
     Search {
-        /// Words to look for.
+        /// Words to search for.
         query: String,
         #[command(flatten)]
         narrow: Narrow,
@@ -191,7 +193,7 @@ pub(crate) enum SessionsWhat {
     },
     /// Give a session another title.
     Rename {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         session: String,
         /// The new title.
         title: String,
@@ -199,9 +201,9 @@ pub(crate) enum SessionsWhat {
         #[arg(long)]
         json: bool,
     },
-    /// Show a session's tags; add some, or take some away.
+    /// Show, add or remove a session's tags.
     Tag {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         session: String,
         /// Tags to add.
         tags: Vec<String>,
@@ -212,7 +214,7 @@ pub(crate) enum SessionsWhat {
         #[arg(long)]
         json: bool,
     },
-    /// Archive sessions: they are kept, and listed with --archived.
+    /// Archive sessions: they are kept, but listed only with --archived.
     Archive(Several),
     /// Take sessions out of the archive.
     Unarchive(Several),
@@ -226,7 +228,7 @@ pub(crate) enum SessionsWhat {
     },
     /// Bring a session back from the trash.
     Restore {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         session: String,
         /// Print JSON.
         #[arg(long)]
@@ -234,10 +236,10 @@ pub(crate) enum SessionsWhat {
     },
     /// Delete sessions that have been in the trash for 30 days.
     Gc {
-        /// All of the trash, now.
+        /// Delete the whole trash now.
         #[arg(long)]
         now: bool,
-        /// Show what would be deleted, and delete nothing.
+        /// Show what would be deleted without deleting it.
         #[arg(long)]
         dry_run: bool,
         /// Print JSON.
@@ -246,7 +248,7 @@ pub(crate) enum SessionsWhat {
     },
     /// Show tokens, cost and tools by day and project.
     Stats {
-        /// Days back from today.
+        /// Number of days, back from today.
         #[arg(long, default_value_t = 30)]
         days: u64,
         /// Only this directory's sessions.
@@ -255,13 +257,13 @@ pub(crate) enum SessionsWhat {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Write a page with charts to this file.
+        /// Write an HTML page with charts to this file.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Show which session was forked from which, and where.
+    /// Show which session was forked from which, and at which message.
     Tree {
-        /// All projects, not only this directory's.
+        /// Include all projects, not only this directory's.
         #[arg(long)]
         all: bool,
         /// Print JSON.
@@ -270,9 +272,10 @@ pub(crate) enum SessionsWhat {
     },
     /// Copy a session, whole or up to one of your messages.
     Fork {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         session: String,
-        /// Number or id of a message of the user's (`becket rewind SESSION` lists them), or `@` and an entry's number.
+        /// Copy up to before this message of yours: its number or id (`becket rewind SESSION` lists them), or
+        /// `@` and an entry's number.
         message: Option<String>,
         /// Title of the copy.
         #[arg(short = 'n', long)]
@@ -281,9 +284,9 @@ pub(crate) enum SessionsWhat {
         #[arg(long)]
         json: bool,
     },
-    /// Show what two sessions share, and what only one of them has.
+    /// Compare two sessions: what they share, and what only one of them has.
     Compare {
-        /// Id, start of an id, or title.
+        /// The session: its id, the start of its id, or its title.
         one: String,
         /// The other session.
         other: String,
@@ -296,7 +299,7 @@ pub(crate) enum SessionsWhat {
 /// The sessions that a command acts on.
 #[derive(Debug, Args)]
 pub(crate) struct Several {
-    /// Ids, starts of ids, or titles.
+    /// The sessions: ids, starts of ids, or titles.
     pub sessions: Vec<String>,
     /// Print JSON: one object for each session.
     #[arg(long)]
@@ -309,7 +312,7 @@ pub(crate) struct Shown {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// At most this many.
+    /// Maximum number of rows.
     #[arg(long, default_value_t = 20, value_parser = super::some)]
     pub limit: usize,
 }
