@@ -252,9 +252,9 @@ fn what_was_left_out_and_brought_back_is_folded_away_like_all_others() {
     let said = spans(&bench).into_iter().find(|s| s["preview"].to_string().contains("trampoline")).unwrap();
     let seq = said["seq"].to_string();
     run(bench.command().args(["context", "--drop", &seq, "--yes"])).expect(0);
-    assert_eq!(row("trampoline"), None, "by hand is not folded away");
+    assert_eq!(row("trampoline"), None, "a manual drop is not a removal by a compaction");
     let refused = run(bench.command().args(["context", "--restore", &seq, "--yes"])).expect(2);
-    assert!(refused.stderr.contains("was folded away"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was removed by a compaction"), "{}", refused.stderr);
     run(bench.command().args(["context", "--undo", "--yes"])).expect(0);
     run(&mut compact(&bench, &server, &["--no-model", "--yes"])).expect(0);
     assert!(row("trampoline").is_some());

@@ -45,7 +45,7 @@ fn the_address_of_a_server_is_taken() {
     terminal.press_until("\x1b[B", "❯ 2 enter an address");
     terminal.press_until("\r", "the address:");
     terminal.send("127.0.0.1:1\r");
-    terminal.shows("no server for models answers at http://127.0.0.1:1/v1");
+    terminal.shows("no model server answers at http://127.0.0.1:1/v1");
     terminal.press_until("\x1b[B", "❯ 2 enter an address");
     terminal.press_until("\r", "the address:");
     terminal.send(server.url().trim_start_matches("http://"));

@@ -267,7 +267,7 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
         let server = MockServer::start([Answer::text("done")]);
         run(bench.print(Api::Anthropic, &server).arg("go")).expect(0)
     };
-    let asked = |stderr: &str| stderr.contains("nobody has allowed it as it is now");
+    let asked = |stderr: &str| stderr.contains("you have not allowed its present entry");
     let marked = || bench.project.root().join(marker).exists();
     assert!(asked(&ran().stderr) && !marked());
     run(bench.command().args(["mcp", "list"])).expect(0);
@@ -308,5 +308,5 @@ fn own_tools_are_served_under_the_same_permissions() {
     assert!(answers[1]["result"]["tools"].as_array().unwrap().iter().any(|t| t["name"] == "grep"));
     assert!(text(2).contains("inside"));
     assert!(bench.project.exists("b.txt"), "{}", text(3));
-    assert!(text(4).contains("nobody can be asked here") && !bench.project.exists("c.txt"));
+    assert!(text(4).contains("there is no user to ask here") && !bench.project.exists("c.txt"));
 }

@@ -209,7 +209,7 @@ fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
 /// was cut: only what cannot be read is missing, and counted.
 #[test]
 fn what_happens_to_files_on_the_way_costs_no_more_than_what_it_hit() {
-    let bad_bytes = "bytes that are no UTF-8 (U+FFFD stands for them)";
+    let bad_bytes = "bytes that are not UTF-8 (replaced by U+FFFD)";
     let hurt = |text: &str, word: &str| -> Vec<u8> {
         let text = text.replace('\n', "\r\n").replacen(word, &format!("{word}\\ud83d?"), 1);
         let mut bytes = b"\xef\xbb\xbf".to_vec();

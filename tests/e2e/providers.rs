@@ -187,7 +187,7 @@ fn keys_are_kept_shown_and_removed() {
         ("groq", "one\ntwo\n", "more than one line"),
         ("groq", "a key", "blanks"),
         ("gorq", "key", "did you mean groq?"),
-        ("vertex", "key", "which a program prints"),
+        ("vertex", "key", "that a program prints"),
     ] {
         let ran = run_with(bench.command().args(["login", name]), input.as_bytes()).expect(2);
         assert!(ran.stderr.contains(part), "{name} {input:?}: {}", ran.stderr);

@@ -345,9 +345,7 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
     });
     unused
         .map(|(_, flag)| {
-            format!(
-                "{flag} has no effect on a session that goes on: it keeps the system prompt it began with"
-            )
+            format!("{flag} has no effect on a continued session, which keeps its system prompt")
         })
         .collect()
 }

@@ -342,7 +342,7 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
             Some(text)
         }
         Piped::Silent => {
-            note("nothing came from stdin; going on without it (close it with </dev/null)");
+            note("no input on stdin; continuing without it (close it with </dev/null)");
             None
         }
     };

@@ -133,7 +133,7 @@ async fn session(
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
     let mut end = past.as_ref().and_then(|past| {
         let end = past.end();
-        end.map_err(|error| notes.push(format!("what was said before cannot be shown: {error}"))).ok()
+        end.map_err(|error| notes.push(format!("the earlier conversation cannot be shown: {error}"))).ok()
     });
     if typed.is_some() {
         // A screen reader needs every earlier message once and in order.
@@ -560,7 +560,7 @@ async fn edit(editor: &str, text: &str) -> Result<String, String> {
         .await
         .map_err(|e| format!("cannot start the editor {editor}: {e}"))?;
     if !status.success() {
-        return Err(format!("the editor {editor} ended with {status}; the text is as it was"));
+        return Err(format!("the editor {editor} ended with {status}; the text is unchanged"));
     }
     std::fs::read_to_string(file.path()).map_err(|e| format!("cannot read what the editor wrote: {e}"))
 }

@@ -76,7 +76,7 @@ fn parse(text: &str) -> Result<(String, Duration), String> {
         return Err("printed no key".to_owned());
     }
     if !key.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err("printed something else than one key".to_owned());
+        return Err("printed something other than a single key".to_owned());
     }
     Ok((key, lifetime))
 }
@@ -93,7 +93,7 @@ mod tests {
             (r#"{"access_token": "t"}"#, Ok(("t".to_owned(), USUAL))),
             ("", Err("printed no key".to_owned())),
             (r#"{"other": 1}"#, Err("printed no key".to_owned())),
-            ("two\nlines", Err("printed something else than one key".to_owned())),
+            ("two\nlines", Err("printed something other than a single key".to_owned())),
         ] {
             assert_eq!(parse(text), want, "{text}");
         }

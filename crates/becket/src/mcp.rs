@@ -161,7 +161,7 @@ impl Found {
 
 fn not_allowed(name: &str) -> String {
     format!(
-        "the MCP server {name} of .mcp.json is not used: nobody has allowed it as it is now (look at it: becket mcp get {name}; \
+        "the MCP server {name} of .mcp.json is not used, because you have not allowed its present entry (look at it: becket mcp get {name}; \
          allow it: becket mcp approve {name})"
     )
 }
@@ -267,7 +267,7 @@ pub(crate) async fn start(
         (Some(ElicitationArg::Ask), None) => {
             notes.push(
                 "--mcp-elicitation=ask: no program drives this run, so questions of MCP servers are cancelled; \
-                 --mcp-elicitation=defaults answers them with their defaults"
+                 --mcp-elicitation=defaults accepts their default answers"
                     .to_owned(),
             );
             Elicitation::Cancel

@@ -215,7 +215,7 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
         && letters(&near) != letters(&info.id)
     {
         notes.push(format!(
-            "becket does not know {}; did you mean {near}? It is asked for as you wrote it",
+            "becket does not know {}; did you mean {near}? The name is sent as you wrote it",
             info.id
         ));
     }

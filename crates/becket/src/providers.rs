@@ -70,7 +70,7 @@ fn key_source(credential: &Credential, settings: &Settings, name: &str) -> Strin
         _ => {
             let place = crate::models::key_source(&becket_model::ModelRef::named(name, ""), settings);
             match &settings.config.provider(name).api_key_env {
-                Some(_) => format!("{place}, which providers.{name}.api_key_env names"),
+                Some(_) => format!("{place}, as set in providers.{name}.api_key_env"),
                 None => place,
             }
         }
@@ -161,7 +161,7 @@ fn url_setting(name: &str, config: &ProviderConfig, built_in: Option<&'static Ve
 /// Returns the steps by which a user gets a key.
 pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<String> {
     if let Some(variable) = &config.api_key_env {
-        return Some(format!("Set {variable}, which providers.{}.api_key_env names.", vendor.name));
+        return Some(format!("Set {variable}, the variable in providers.{}.api_key_env.", vendor.name));
     }
     match vendor.name {
         // Their adapters give the steps.

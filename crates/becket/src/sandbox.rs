@@ -97,14 +97,15 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
     let Some(sandbox) = sandbox.filter(|_| config.mode != SandboxMode::Off) else {
         return match config.mode {
             SandboxMode::Off => "off (sandbox.mode): commands that only read run unconfined".to_owned(),
-            _ => "none: becket's own program is not found; commands that only read are asked for".to_owned(),
+            _ => "none: becket's own binary was not found; becket asks about commands that only read"
+                .to_owned(),
         };
     };
     let (reads, works) = (sandbox.backend(SandboxLevel::ReadOnly), sandbox.backend(SandboxLevel::Workspace));
     match (reads, works) {
         (Backend::None { why }, _) => format!(
-            "none: {why}; commands that only read are asked for; formatters, language servers and the status line are not \
-             confined"
+            "none: {why}; becket asks about commands that only read; formatters, language servers and the status line are \
+             not confined"
         ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
         (reads, works) if reads == works => format!("{reads}; self-test passed"),

@@ -316,7 +316,7 @@ fn asks_host(args: &Run) -> Result<bool, Failure> {
 fn check_output(args: &Run) -> Result<(), Failure> {
     let output = &args.output;
     if output.input_format == InputFormat::StreamJson && args.prompt.is_some() {
-        return Err(Failure::usage("with --input-format stream-json, prompts come from stdin alone")
+        return Err(Failure::usage("with --input-format stream-json, prompts come only from stdin")
             .hint("send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line"));
     }
     if args.prompt.as_deref().is_some_and(becket_types::is_blank) {
@@ -443,8 +443,7 @@ fn schema(args: &Run) -> Result<Option<Schema>, Failure> {
         (None, Some(file)) => (read(file, "--output-schema")?, "--output-schema"),
         (None, None) => return Ok(None),
     };
-    let refused =
-        |e| Failure::usage(format!("{flag}: {e}")).hint("give a schema as JSON, or @FILE that holds one");
+    let refused = |e| Failure::usage(format!("{flag}: {e}")).hint("give a schema as JSON, or as @FILE");
     Schema::compile(&text).map(Some).map_err(refused)
 }
 
@@ -484,10 +483,10 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
         (Some(query), _) => Ok(SessionChoice::Resume { query: query.clone(), fork }),
         (None, true) => Ok(SessionChoice::Continue { fork }),
         (None, false) if args.take_over => {
-            Err(Failure::usage("--take-over needs --continue or --resume, to say which session is meant"))
+            Err(Failure::usage("--take-over needs --continue or --resume, to name the session"))
         }
         (None, false) if args.fork_session => {
-            Err(Failure::usage("--fork-session needs --continue or --resume, to say which session is copied"))
+            Err(Failure::usage("--fork-session needs --continue or --resume, to name the session to copy"))
         }
         (None, false) => Ok(SessionChoice::New { id }),
     }

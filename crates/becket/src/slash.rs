@@ -50,7 +50,7 @@ impl Slash {
             Called::Unknown => Ok(text),
             Called::Failed(why) => Err(why),
             Called::Asks(commands) => Err(format!(
-                "/{name} is a command of this project that would run: {}. Nobody has agreed to that: call it once in the terminal, \
+                "/{name} is a command of this project that would run: {}. You have not allowed that: call it once in the terminal, \
                  or give --trust",
                 commands.join("; ")
             )),

@@ -64,7 +64,7 @@ pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
 }
 
 fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> Result<(), &'static str> {
-    const NO_LIST: &str = "the key holds no list";
+    const NO_LIST: &str = "the key is not a list";
     let own_keys = document.iter().any(|(_, item)| item.is_value());
     let table = section_of(document, section).ok_or("the section is no table")?;
     match (how, table.get_mut(key)) {
@@ -75,7 +75,7 @@ fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> 
                     *value.decor_mut() = old.decor().clone();
                     *old = value;
                 }
-                Some(_) => return Err("the key holds a list or a table"),
+                Some(_) => return Err("the key is a list or a table"),
                 None => {
                     table.insert(key, Item::Value(value));
                 }

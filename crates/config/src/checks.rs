@@ -35,7 +35,7 @@ impl Builder<'_> {
             self.complain("context.reattach", "a share from 0 (off) to 0.5; 0.15 is the default");
         }
         if config.limits.max_turns == Some(0) {
-            self.complain("limits.max_turns", "0 lets nothing happen; give at least 1 or leave it out");
+            self.complain("limits.max_turns", "0 would forbid everything; give at least 1 or leave it out");
         }
         if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
             self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
@@ -52,7 +52,7 @@ impl Builder<'_> {
             // The first key that is set carries the place.
             let set =
                 self.merged.keys().find(|k| k.starts_with(&key(""))).cloned().unwrap_or_else(|| key("kind"));
-            self.complain(&set, "a provider's name is of small letters, digits, - and _; it stands before the slash of a model");
+            self.complain(&set, "a provider's name may have lower-case letters, digits, - and _; it is the part of a model's name before the slash");
             return;
         }
         if vendor(name).is_none() {

@@ -568,7 +568,8 @@ impl Builder<'_> {
                     return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect();
                 }
                 // The name is not shown: it may be a key at the wrong place.
-                "it holds a key for something that is neither a built-in provider nor one of your configuration".to_owned()
+                "it has a key for a name that is neither a built-in provider nor one of your configuration"
+                    .to_owned()
             }
             Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
         };

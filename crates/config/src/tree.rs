@@ -135,7 +135,7 @@ fn plainly(message: &str) -> String {
     if let Some((given, expected)) = parts {
         let (name, value) = given.split_once(' ').map_or((given, ""), |(name, value)| (name, value));
         let from_zero = expected.starts_with('u') && value.trim_start_matches('`').starts_with('-');
-        let expected = if from_zero { "a whole number from 0 on" } else { kind(expected) };
+        let expected = if from_zero { "a whole number, 0 or more" } else { kind(expected) };
         if !expected.is_empty() {
             let is = if value.is_empty() { kind(name).to_owned() } else { value.replace('`', "") };
             return format!("expected {expected}, not {is}");

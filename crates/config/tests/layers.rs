@@ -285,7 +285,7 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
     for (key, value, want) in [
         ("context.window", json!("big"), "--the-flag: expected a whole number of tokens such as 32000"),
         ("context.window", json!("10"), "--the-flag: a window has at least 4,000 tokens; give a larger one"),
-        ("limits.max_turns", json!(0), "--the-flag: 0 lets nothing happen; give at least 1"),
+        ("limits.max_turns", json!(0), "--the-flag: 0 would forbid everything; give at least 1"),
     ] {
         let got = problems(Case { flags: flag(key, value), ..Case::default() });
         assert!(got.starts_with(want) && !got.contains("remove the key"), "{got}");
@@ -580,7 +580,7 @@ fn wrong_types_are_told_in_plain_words() {
     for (text, want) in [
         ("ui = 3", "ui: expected a table, not 3"),
         ("limits.max_turns = 'many'", "limits.max_turns: expected a whole number, not \"many\""),
-        ("limits.max_turns = -3", "limits.max_turns: expected a whole number from 0 on, not -3"),
+        ("limits.max_turns = -3", "limits.max_turns: expected a whole number, 0 or more, not -3"),
         ("sandbox.write = 'x'", "sandbox.write: expected a list, not \"x\""),
         ("context.auto = 'yes'", "context.auto: expected true or false, not \"yes\""),
         ("permission_mode = 3", "permission_mode: expected text, not 3"),

@@ -66,7 +66,7 @@ impl fmt::Display for Salvaged {
             let place = self.dir.join(DAMAGED_BLOBS);
             write!(f, "; {} damaged blobs are in {}", self.blobs.len(), place.display())?;
         }
-        f.write_str("; the original is as it was")
+        f.write_str("; the original is unchanged")
     }
 }
 

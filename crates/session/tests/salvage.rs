@@ -206,7 +206,7 @@ proptest! {
         prop_assert_eq!((aside.len() as u64, made.aside), (lost, lost));
         let report = made.to_string();
         prop_assert!(made.bad.first().is_none_or(|r| report.contains(&r.to_string())), "{report}");
-        prop_assert!(report.contains("the original is as it was"));
+        prop_assert!(report.contains("the original is unchanged"));
         prop_assert!(report.contains(&format!("becket --resume {}", made.id)), "{report}");
         for name in &made.blobs {
             prop_assert!(made.dir.join("damaged").join(name).exists());

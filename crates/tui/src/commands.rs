@@ -59,7 +59,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("compact", "[focus]", "compact the context now; say what matters most"),
     ("compact preview", "[focus]", "look at a compaction before it applies, and edit its summary"),
     ("compact undo", "", "take the last compaction back; /compact redo has it count again"),
-    ("folded", "", "messages that a compaction folded away; bring some back"),
+    ("folded", "", "list messages that compactions removed, and bring some back"),
     ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),

@@ -137,7 +137,7 @@ fn folded_away(stage: &mut Stage) {
 fn b_brings_folded_messages_back_and_answers_no_question() {
     let mut stage = at_spans(100, 24);
     assert_eq!(asked(stage.key(KeyCode::Char('b'))), []);
-    assert!(stage.screen().contains("no message was folded away"), "{}", stage.screen());
+    assert!(stage.screen().contains("no compaction of this session removed a message"), "{}", stage.screen());
 
     let mut stage = at_spans(100, 24);
     folded_away(&mut stage);

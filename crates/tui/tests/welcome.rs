@@ -230,8 +230,7 @@ fn long_texts_wrap_and_the_cursor_is_at_the_row_that_is_written() {
             "a scripted model on a scratch repository, to look at becket without a key and without any network",
         ),
     ];
-    let note =
-        "no server for models answers on this machine yet; one that you start now appears here, and stays";
+    let note = "no model server answers on this machine yet; one that you start now appears here, and stays";
     let mut page = Welcome::new("Welcome to becket", vec!["Which model?".to_owned()], entries).noting(note);
     page.arm();
     let shown = screen(&mut page, (80, 24));

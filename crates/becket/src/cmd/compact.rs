@@ -153,8 +153,10 @@ fn plan(
         plan.notices.clear();
     }
     if plan.summary == before {
-        return Err(Failure::usage("this summary frees nothing: it is longer than what it stands for")
-            .hint("shorten it, or let the model write it"));
+        return Err(Failure::usage(
+            "this summary frees nothing: it is longer than the messages that it replaces",
+        )
+        .hint("shorten it, or let the model write it"));
     }
     Ok(Ok(plan))
 }
@@ -254,7 +256,7 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
         return write(out, &format!("{}\n", Value::Array(rows)));
     }
     if messages.is_empty() {
-        return write(out, "No message is folded away.\n");
+        return write(out, "No message is removed.\n");
     }
     for message in messages {
         write(out, &report::line(message))?;

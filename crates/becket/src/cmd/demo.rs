@@ -59,7 +59,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Pl
 
     say(
         out,
-        "becket demo: the model is scripted, its words come from a file. Everything else is real: the files, the",
+        "becket demo: the model is scripted, its answers come from a file. Everything else is real: the files, the",
     )?;
     say(
         out,
@@ -223,7 +223,7 @@ fn line(event: &Event) -> Option<String> {
         Event::ToolFinished { message, .. } => format!("    {}", one_line(&outcome(message), 90)),
         Event::PermissionDenied(denial) => format!("  denied: {}", denial.reason),
         Event::CompactBoundary { pre_tokens, post_tokens, .. } => format!(
-            "\n  -- context compacted {} -> {} tokens: older history is one summary now, the work goes on --",
+            "\n  -- context compacted {} -> {} tokens: older history is now one summary, and the work continues --",
             short(pre_tokens.0),
             short(post_tokens.0)
         ),

@@ -179,7 +179,7 @@ fn storage(environment: &Environment) -> Vec<Check> {
         out.push(check(
             "store",
             false,
-            format!("{why}; sessions are kept in memory only until this is mended"),
+            format!("{why}; sessions are kept in memory only until this is repaired"),
         ));
     }
     match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
@@ -243,7 +243,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
             ledger::Item::Commit(_) => commits += 1,
             ledger::Item::Bad(record) => {
                 bad += 1;
-                out.push(check("chain", false, format!("{record} (kept; the rest works)")));
+                out.push(check("chain", false, format!("{record} (kept; the rest of the session works)")));
             }
         }
     }
@@ -309,7 +309,7 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
         Outcome::Copied(made) => check("repair", true, format!("{id}: {made}")),
         Outcome::Lost => {
             let text = format!(
-                "{id}: nothing in it can be read, so there is nothing to copy; the original is as it was"
+                "{id}: nothing in it can be read, so there is nothing to copy; the original is unchanged"
             );
             check("repair", false, text)
         }
@@ -345,7 +345,7 @@ fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
     let (sound, text) = if missing.is_empty() {
         (true, format!("{} named, all there and whole", named.len()))
     } else {
-        (false, format!("missing or damaged: {} (a text stands in their place)", missing.join(", ")))
+        (false, format!("missing or damaged: {} (replaced by a text)", missing.join(", ")))
     };
     Ok(check("blobs", sound, text))
 }

@@ -23,7 +23,9 @@ pub(crate) fn run(
         (false, _) => Secrets::Mask,
         (true, ExportFormat::Jsonl) => Secrets::Keep,
         (true, ExportFormat::Md | ExportFormat::Html) => {
-            return Err(Failure::usage("--with-secrets goes with --format jsonl: the others are for people"));
+            return Err(Failure::usage(
+                "--with-secrets needs --format jsonl; the other formats are for people",
+            ));
         }
     };
     let session = pick_session(environment, cwd, args.session.as_deref())?;

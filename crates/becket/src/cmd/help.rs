@@ -48,7 +48,7 @@ fn find(path: &[String]) -> Result<Command, Failure> {
             let hint = match near {
                 Some(near) => format!("did you mean {near}?"),
                 None if names.is_empty() => {
-                    format!("becket {} has no commands of its own", path[..depth].join(" "))
+                    format!("becket {} has no subcommands", path[..depth].join(" "))
                 }
                 None if depth == 0 => format!("commands: {}", SUBCOMMANDS.join(", ")),
                 None => format!("commands: {}", names.join(", ")),

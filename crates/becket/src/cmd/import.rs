@@ -28,7 +28,7 @@ pub(crate) fn run(
     let Some(source) = Source::of(&text) else {
         let why = why_not(&text);
         return Err(Failure::usage(format!(
-            "{} is no session that becket can read{why}",
+            "{} is not a session that becket can read{why}",
             args.file.display()
         ))
         .hint(
@@ -43,7 +43,7 @@ pub(crate) fn run(
         .map_err(|why| Failure::usage(format!("{}: {why}", args.file.display())))?;
     if let Cow::Owned(text) = &text {
         let signs = text.matches(char::REPLACEMENT_CHARACTER).count() as u64;
-        conversation.left_out.insert("bytes that are no UTF-8 (U+FFFD stands for them)".to_owned(), signs);
+        conversation.left_out.insert("bytes that are not UTF-8 (replaced by U+FFFD)".to_owned(), signs);
     }
     let digest = becket_session::blobs::id_of(&bytes).to_string();
     if let Some(known) = known(environment, &digest).filter(|_| !args.again) {
@@ -116,12 +116,12 @@ fn own(
             "{}: no line of it that proves itself begins a session",
             args.file.display()
         ))
-        .hint("its beginning is missing or was changed; only a whole export can be taken in"),
+        .hint("its beginning is missing or was changed; only a complete export can be imported"),
         StoreError::Newer { format, known, version, .. } => Failure::usage(format!(
             "{} is a session of format {format}, written by a newer becket ({version}); this one reads format {known}",
             args.file.display()
         ))
-        .hint("update becket, and import it again; nothing was taken in"),
+        .hint("update becket, and import it again; nothing was imported"),
         other => store_failure(other),
     })?;
     let damaged: Vec<String> = imported.bad.iter().map(ToString::to_string).collect();

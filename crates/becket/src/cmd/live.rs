@@ -138,7 +138,7 @@ impl Live {
     /// Returns a failure for the user if the agent refuses the command or ends.
     pub(crate) fn ask(&mut self, command: Command) -> Result<Answer, Failure> {
         let sent = self.local.block_on(&self.runtime, self.commands.send(command));
-        sent.map_err(|_| Failure::error("the session ended before the command was taken"))?;
+        sent.map_err(|_| Failure::error("the session ended before it got the command"))?;
         while let Some(event) = self.next() {
             match event {
                 Event::UndoPlanned(plan) => return Ok(Answer::UndoPlanned(plan)),
@@ -167,7 +167,7 @@ impl Live {
         let Self { runtime, local, commands, agent, .. } = self;
         drop(commands);
         let session = local.block_on(&runtime, agent);
-        let session = session.map_err(|e| Failure::error(format!("the session ended badly: {e}")))?;
+        let session = session.map_err(|e| Failure::error(format!("the session ended with an error: {e}")))?;
         let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
         if session.flush() { Ok(()) } else { Err(not_saved(&mut session)) }
     }

@@ -45,13 +45,10 @@ pub(crate) fn login(
             .to_owned(),
     };
     keys::keep(environment, &provider, &key).map_err(Failure::error)?;
-    write(out, &format!("The key for {provider} is kept in {}.\n", keys::path(environment).display()))?;
+    write(out, &format!("The key for {provider} is saved in {}.\n", keys::path(environment).display()))?;
     let variables = vendor(&provider).map(|vendor| vendor.keys).unwrap_or_default();
     if let Some(variable) = variables.iter().find(|name| environment.var(name).is_some()) {
-        write(
-            out,
-            &format!("{variable} is set and goes before it; unset it to use the key that is kept.\n"),
-        )?;
+        write(out, &format!("{variable} is set and overrides it; unset it to use the saved key.\n"))?;
     }
     Ok(ExitStatus::Ok)
 }
@@ -131,7 +128,7 @@ pub(crate) fn status(
         if rows.is_empty() {
             let whose = args.provider.as_deref().map(|name| format!(" for {name}")).unwrap_or_default();
             let login = args.provider.as_deref().unwrap_or("PROVIDER");
-            write(out, &format!("There is no key{whose}. `becket login {login}` keeps one.\n"))?;
+            write(out, &format!("There is no key{whose}. `becket login {login}` saves one.\n"))?;
         }
     }
     Ok(match () {
@@ -179,7 +176,7 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
     if providers::names(settings).any(|known| known == name) {
         return match vendor(name) {
             Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
-                "vertex takes no key: it takes tokens, which a program prints",
+                "vertex does not accept keys, only tokens that a program prints",
             )
             .hint("write providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"] into your configuration")),
             _ => Ok(()),
@@ -226,7 +223,7 @@ fn read_key(provider: Option<&str>) -> Result<String, Failure> {
     };
     let key = text.trim();
     let wrong = |why: &str| {
-        Err(Failure::usage(format!("this is no key: {why}"))
+        Err(Failure::usage(format!("this is not a key: {why}"))
             .hint("give one key on one line, such as: becket login groq < FILE"))
     };
     match key {

@@ -320,7 +320,7 @@ fn get(
         let _ = writeln!(out, "note: {note}");
     }
     if !status.stderr.trim().is_empty() {
-        let _ = writeln!(out, "the server's own words:\n{}", status.stderr.trim_end());
+        let _ = writeln!(out, "the server's own description:\n{}", status.stderr.trim_end());
     }
     Ok(ExitStatus::Ok)
 }
@@ -341,7 +341,7 @@ fn login(
 ) -> Result<ExitStatus, Failure> {
     let server = configured(environment, cwd, name)?;
     if !server.allowed {
-        return Err(Failure::usage(format!("nobody has allowed the MCP server {name} of .mcp.json"))
+        return Err(Failure::usage(format!("you have not allowed the MCP server {name} of .mcp.json"))
             .hint(format!("look at it: becket mcp get {name}; allow it: becket mcp approve {name}")));
     }
     let settings = mcp::hub_settings(environment, cwd, becket_sandbox::Programs::default());

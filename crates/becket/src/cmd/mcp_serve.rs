@@ -161,7 +161,7 @@ impl Server {
             Verdict::Deny { reason, .. } => Some(reason),
             Verdict::Ask { reason, rule } => {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
-                Some(format!("{reason}{how} (nobody can be asked here)"))
+                Some(format!("{reason}{how} (there is no user to ask here)"))
             }
         };
         if let Some(reason) = refused {

@@ -67,7 +67,7 @@ pub(crate) fn run(
     write(
         out,
         &format!(
-            "\nAlso built in: {}.\nAny other name works as PROVIDER/NAME; its window is then taken as 128k until a server\n\
+            "\nAlso built in: {}.\nAny other name works as PROVIDER/NAME; becket assumes a window of 128k until a server\n\
              says otherwise. --json has the source of each figure.\n",
             unused.join(", ")
         ),

@@ -28,7 +28,7 @@ pub(crate) fn run(
     };
     let settings = crate::settings::configuration(environment, cwd, &args.config, Vec::new(), true)?;
     let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &[cwd.to_path_buf()])
-        .ok_or_else(|| Failure::error("becket's own program is not found, so nothing can be confined"))?;
+        .ok_or_else(|| Failure::error("becket's own binary was not found, so nothing can be confined"))?;
     if args.command.is_empty() {
         show(&settings.config.sandbox, &sandbox, out)?;
         let works = sandbox.backend(SandboxLevel::Workspace).works();
@@ -76,7 +76,7 @@ fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Optio
         match path.metadata() {
             Err(_) => (format!("{shown}: there is no such file"), 127),
             Ok(_) if runs(&path) => return None,
-            Ok(_) => (format!("{shown} is no program: it cannot be run"), 126),
+            Ok(_) => (format!("{shown} is not a program that can be run"), 126),
         }
     } else {
         let search = environment.var("PATH").unwrap_or("/usr/bin:/bin");

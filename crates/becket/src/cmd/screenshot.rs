@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
     let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !["svg", "png", "txt"].contains(&extension) {
         return Err(Failure::usage(format!("{} is neither .svg, .png nor .txt", args.output.display()))
-            .hint("the name says which kind of picture it is: -o out.svg"));
+            .hint("the file name decides the format: -o out.svg, out.png or out.txt"));
     }
     let name = args.events.display();
     let text = std::fs::read_to_string(&args.events)

@@ -105,7 +105,7 @@ impl Looking<'_> {
             return write(out, &format!("{}\n", Value::Array(rows)));
         }
         if sessions.is_empty() && self.is_narrowed() {
-            return write(out, "No session fits.\n");
+            return write(out, "No session matches.\n");
         }
         if sessions.is_empty() {
             let place =
@@ -124,7 +124,7 @@ impl Looking<'_> {
     fn search(&self, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
         if !words.chars().any(char::is_alphanumeric) {
             let words = one_line(words, 60);
-            return Err(Failure::usage(format!("\"{words}\" holds no word to look for")));
+            return Err(Failure::usage(format!("\"{words}\" contains no word to search for")));
         }
         let query = self.query(words, self.limit)?;
         let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
@@ -143,7 +143,7 @@ impl Looking<'_> {
             let fits = if filters.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
             let all = if narrow.all { "" } else { " (--all looks in all projects)" };
             let words = one_line(words, 60);
-            return write(out, &format!("No session holds \"{words}\"{fits}{all}\n"));
+            return write(out, &format!("No session contains \"{words}\"{fits}{all}\n"));
         }
         for h in &hits {
             write(

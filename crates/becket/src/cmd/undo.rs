@@ -49,7 +49,7 @@ pub(crate) fn run(
         _ => {
             let label = one_line(summary.label(), 40);
             let mut why = format!(
-                "Nothing to undo in {} ({label:?}): no call of it changed files that is not undone already.",
+                "Nothing to undo in {} ({label:?}): it has no call whose file changes are not already undone.",
                 summary.id
             );
             if args.session.is_none()
@@ -231,7 +231,7 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
         return Ok(true);
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage("this needs a yes, and nobody can be asked here")
+        return Err(Failure::usage("this needs your confirmation, and there is no user to ask here")
             .hint("add --yes to do it, --dry-run to look only"));
     }
     write(out, "Type yes to do it: ")?;
@@ -274,10 +274,10 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
         let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - SHOWN, "path"));
     }
     for skipped in plan.skipped.iter().take(20) {
-        let _ = writeln!(text, "  was not kept: {} ({})", skipped.path.0.display(), skipped.reason);
+        let _ = writeln!(text, "  was not saved: {} ({})", skipped.path.0.display(), skipped.reason);
     }
     if plan.skipped.len() > 20 {
-        let _ = writeln!(text, "  … and {} more that were not kept", plan.skipped.len() - 20);
+        let _ = writeln!(text, "  … and {} more that were not saved", plan.skipped.len() - 20);
     }
     if plan.damaged > 0 {
         let records =
@@ -328,7 +328,7 @@ fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
     }
     if plan.newer > 0 && plan.kind != UndoKind::Redo {
         let newer = count(usize::try_from(plan.newer).unwrap_or(usize::MAX), "newer turn");
-        let _ = writeln!(text, "({newer} changed no file that is not undone already)");
+        let _ = writeln!(text, "({newer} changed no file, or was undone already)");
     }
 }
 
@@ -339,7 +339,7 @@ fn line(path: &PathPlan, kind: UndoKind, cwd: &Path, force: bool) -> String {
         PathFate::Restore => ("restore", ", as before the calls".to_owned()),
         PathFate::Delete if kind == UndoKind::Redo => ("delete", ", as the calls did".to_owned()),
         PathFate::Delete => ("delete", ", it did not exist before the calls".to_owned()),
-        PathFate::Conflict { why } if force => ("overwrite", format!(": {why}; its content is kept first")),
+        PathFate::Conflict { why } if force => ("overwrite", format!(": {why}; its content is saved first")),
         PathFate::Conflict { why } => ("conflict", format!(": {why}; left alone unless --force")),
         PathFate::Lost { why } => ("lost", format!(": {why}")),
     };

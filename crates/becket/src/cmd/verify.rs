@@ -58,7 +58,7 @@ pub(crate) fn run(
     };
     let mut found = read(&session.dir, &anchors)?;
     if args.anchor.is_some() && anchors.is_empty() && !args.record {
-        found.problems.push("the file holds no anchor of this session; --record writes one".to_owned());
+        found.problems.push("the file has no anchor of this session; --record writes one".to_owned());
     }
     let sound = found.problems.is_empty();
     let recorded = match &args.anchor {
@@ -131,7 +131,7 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<Found, Failure> {
         found.problems.push(if anchor.commits > found.commits {
             format!("cut off: an anchor names {} commits, and there are {}", anchor.commits, found.commits)
         } else {
-            format!("written anew: commit {} is not the one that an anchor names", anchor.commits)
+            format!("written again: commit {} is not the one in an anchor", anchor.commits)
         });
     }
     Ok(found)

@@ -92,7 +92,7 @@ impl Front {
             // abilities.
             "initialize" if sets_nothing(body) => Ok(self.greeting.clone()),
             "initialize" => {
-                Err("the session has begun; initialize comes before the first message".to_owned())
+                Err("the session has already started; send initialize before the first message".to_owned())
             }
             "set_model" => {
                 let command = Command::SetModel { model: self.model.clone() };

@@ -102,7 +102,7 @@ impl Accounts {
     pub(super) fn keys(&self) -> Result<Vec<(String, String)>, String> {
         if !keys::may_be_kept(&self.environment, &self.root) {
             return Err(format!(
-                "A key cannot be kept: {} is inside this repository, and would come into it.",
+                "The key cannot be saved: {} is inside this repository, so the key could be committed.",
                 self.environment.config_dir.display()
             ));
         }
@@ -143,7 +143,7 @@ impl Accounts {
             && error.kind == ErrorKind::Auth
         {
             return Err(format!(
-                "The key was refused and is not kept: {}. Copy it again, the whole of it, then /key.",
+                "The key was refused and is not saved: {}. Copy the whole key again, then /key.",
                 error.message.trim_end_matches('.')
             ));
         }

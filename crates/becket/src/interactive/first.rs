@@ -198,7 +198,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
             }
             Listing::Nothing => {
                 note = Some(format!(
-                    "no server for models answers at {base}: check the address, and that it runs"
+                    "no model server answers at {base}: check the address, and that the server runs"
                 ));
             }
         }
@@ -302,13 +302,13 @@ fn any_key(key: &str) -> Result<String, String> {
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
         return Err("a key has no blanks and no letters outside ASCII".to_owned());
     }
-    Ok("the server is asked with this key; it is kept once you choose a model".to_owned())
+    Ok("becket uses this key to ask the server; it is saved once you choose a model".to_owned())
 }
 
 /// Judges the key of a known provider.
 fn known_key(key: &str) -> Result<String, String> {
     let provider = keys::provider(key)?;
-    Ok(format!("a key for {provider}; it goes into {} of your configuration", keys::FILE))
+    Ok(format!("a key for {provider}; it will be saved in {} of your configuration", keys::FILE))
 }
 
 /// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
@@ -354,7 +354,7 @@ fn look(
             }
             if !any && said.is_none() {
                 let nothing =
-                    "no server for models answers on this machine yet; one that you start now appears here";
+                    "no model server answers on this machine yet; one that you start now appears here";
                 let note = locked.clone().unwrap_or_else(|| nothing.to_owned());
                 if sender.send(News { entries: Vec::new(), before, note }).is_err() {
                     return;

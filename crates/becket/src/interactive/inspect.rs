@@ -262,7 +262,7 @@ fn title(placed: &Placed) -> String {
 /// Returns the text of a span that was not sent yet.
 fn said(placed: &Placed) -> String {
     if placed.text.is_empty() {
-        return "(no words: an image, a file, or a part that only its model can read)\n".to_owned();
+        return "(no text: an image, a file, or a part that only its model can read)\n".to_owned();
     }
     placed.text.clone()
 }
@@ -271,7 +271,7 @@ fn said(placed: &Placed) -> String {
 fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
     let placed = made.spans.get(span).ok_or_else(gone)?;
     let Some(range) = placed.bytes.clone() else {
-        let text = format!("(its place in the bytes is not known; its words:)\n{}", said(placed));
+        let text = format!("(its place in the bytes is unknown; its text:)\n{}", said(placed));
         return Ok(Inspected::Text { title: title(placed), text });
     };
     let all = made.body.get(range.clone()).ok_or_else(gone)?;

@@ -90,7 +90,7 @@ fn stretch(page: Page) -> Stretch {
 /// Returns the events of the session's end, for a screen reader that cannot scroll back. Begins with a notice if there
 /// are earlier messages.
 pub(super) fn read_out(end: Stretch) -> impl Iterator<Item = Event> {
-    let text = "more was said before this; `becket export` has all of it".to_owned();
+    let text = "there is more above; `becket export` writes all of it".to_owned();
     let more = (end.from > Seq(1)).then_some(Event::Notice { level: NoticeLevel::Info, text });
     more.into_iter().chain(end.events.into_iter().filter_map(spoken))
 }

@@ -78,7 +78,7 @@ struct Kept(Mutex<HashMap<String, Value>>);
 
 impl Host for Kept {
     fn put_blob(&self, _bytes: &[u8]) -> Result<BlobId, String> {
-        Err("outputs of your own commands are not kept".to_owned())
+        Err("outputs of your own commands are not saved".to_owned())
     }
     fn get_blob(&self, _id: &BlobId) -> Option<Vec<u8>> {
         None

@@ -77,11 +77,8 @@ pub(super) fn context(
         mark: Some(threshold),
     });
     sheet.field("model", reading.model.as_deref().unwrap_or("unknown"));
-    let assumed = if filled.assumed {
-        " (assumed: nothing is known of this model; context.window sets it)"
-    } else {
-        ""
-    };
+    let assumed =
+        if filled.assumed { " (assumed, because this model is unknown; context.window sets it)" } else { "" };
     let window = short(filled.budget.window);
     sheet.field("usable", format!("{} tokens of a window of {window}{assumed}", short(filled.usable)));
     sheet.field("compacted at", format!("{} tokens", short(threshold)));

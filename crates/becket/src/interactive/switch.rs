@@ -113,7 +113,7 @@ fn back(
         return Some(SessionChoice::Resume { query: session.to_string(), fork: None });
     }
     let why = failed.as_mut().filter(|_| settings.goes_on())?;
-    why.push_str(" The session before was not kept, so this is a new one.");
+    why.push_str(" The previous session was not saved, so this is a new one.");
     Some(SessionChoice::New { id: None })
 }
 

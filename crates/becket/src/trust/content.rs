@@ -131,8 +131,8 @@ impl ContentTrust {
         let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         (!unused.is_empty()).then(|| {
             format!(
-                "Not used, because nobody has said that this project's content is trusted: {}. Start becket in a terminal to see \
-                 and decide it, or allow all of it for one run with --trust.",
+                "Not used, because you have not trusted this project's content: {}. Start becket in a terminal to see it and \
+                 decide, or allow all of it for one run with --trust.",
                 unused.join(", ")
             )
         })

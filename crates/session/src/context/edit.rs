@@ -83,7 +83,7 @@ pub fn plan(
         }
         ContextChange::Restore { items } => {
             let kinds = restore(entries, view, items)?;
-            (kinds, "Messages that a compaction had folded away brought back.".to_owned(), None)
+            (kinds, "Brought back messages that a compaction had removed.".to_owned(), None)
         }
         ContextChange::Undo => undo(entries)?,
         ContextChange::Redo => redo(entries)?,
@@ -313,8 +313,8 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
             _ => None,
         }));
         if messages.len() == found {
-            let why = format!("no message {query:?} was folded away by a compaction");
-            return refused(why, "becket compact SESSION --folded lists those that were");
+            let why = format!("no message {query:?} was removed by a compaction");
+            return refused(why, "becket compact SESSION --folded lists the removed ones");
         }
     }
     Ok(vec![EntryKind::Restore { messages }])

@@ -18,17 +18,17 @@ pub enum StoreError {
     Locked { id: String, dir: PathBuf },
     /// Another process has taken this session over. Nothing more can be added here.
     #[error(
-        "session {id} was taken over by another process: nothing more is done or saved here; go on there, or in a copy \
+        "session {id} was taken over by another process: nothing more is done or saved here; continue there, or in a copy \
          (becket --resume {id} --fork-session)"
     )]
     TakenOver { id: SessionId },
     /// A newer version wrote the session. The same words may have another meaning there.
     #[error(
-        "session {id} has format {format} of a newer becket ({version}); this one writes format {known} and leaves it as \
-         it is: update becket, or read it with `becket export {id}`"
+        "session {id} has format {format} of a newer becket ({version}); this version writes format {known} and \
+         leaves the session unchanged: update becket, or read it with `becket export {id}`"
     )]
     Newer { id: SessionId, format: u32, known: u32, version: String },
-    #[error("there is no session {query:?}; `becket sessions` lists what there is")]
+    #[error("there is no session {query:?}; `becket sessions` lists the existing ones")]
     NotFound { query: String },
     #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]
     Exists { id: SessionId },

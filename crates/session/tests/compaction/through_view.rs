@@ -190,7 +190,7 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
     }
 }
 
-/// Later compactions change nothing of what an earlier one is said to have folded away and lost.
+/// Later compactions do not change the messages and losses that are reported for an earlier one.
 #[test]
 fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
     let (floor, system, _) = floor();

@@ -167,7 +167,7 @@ pub(crate) fn page(plan: &UndoPlan) -> String {
     for skipped in &plan.skipped {
         let _ = writeln!(
             out,
-            "\nNot kept, and does not come back: {} ({})",
+            "\nNot saved, so it cannot be restored: {} ({})",
             skipped.path.0.display(),
             skipped.reason
         );

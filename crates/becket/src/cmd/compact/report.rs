@@ -34,7 +34,7 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
     );
     let _ = writeln!(
         text,
-        "\n{} {is} folded away, {} stay, {} {become_}:",
+        "\n{} {is} removed, {} stay, {} {become_}:",
         count(plan.gone.len(), "message"),
         plan.stays,
         count(stubs, "output")
@@ -49,7 +49,7 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
         if list.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "\nLost, {name} that stand nowhere in what is left ({}):", list.len());
+        let _ = writeln!(text, "\nLost, {name} that are missing from the rest ({}):", list.len());
         for lost in list.iter().take(SHOWN) {
             let by = if lost.by_user { "user" } else { "model" };
             let _ = writeln!(text, "  {:>6}  {by:<5}  {}", lost.seq, one_line(&lost.text, 100));
@@ -59,7 +59,11 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
     if plan.loss.is_empty() {
         text.push_str("\nLost: no identifier, path, decision or sentence of yours.\n");
     }
-    let are = if plan.loss.outputs == 1 { "is folded away; it comes" } else { "are folded away; each comes" };
+    let are = if plan.loss.outputs == 1 {
+        "is removed; the model can get it"
+    } else {
+        "are removed; the model can get each"
+    };
     let _ = writeln!(text, "{} {are} back with recall.", count(plan.loss.outputs, "output"));
     let _ = writeln!(text, "\n{}", self::present(&plan.proofs));
     if !plan.summary.is_empty() {
@@ -85,7 +89,7 @@ pub(super) fn left_out(left_out: &[LeftOut]) -> String {
         text.push_str("Left out of the model's summary:\n");
     }
     for left in left_out {
-        let section = if left.section.is_empty() { "outside of sections" } else { &left.section };
+        let section = if left.section.is_empty() { "outside of the sections" } else { &left.section };
         let _ = writeln!(text, "  {section}: {}", left.why);
         for line in left.text.lines() {
             let _ = writeln!(text, "    {line}");

@@ -17,7 +17,7 @@ impl Call {
     pub(super) fn parse(text: &str, environment: &Environment, cwd: &Path) -> Result<Self, Failure> {
         let (name, inner) = split(text).ok_or_else(|| {
             Failure::usage(format!("{text:?} is no call of a tool"))
-                .hint("write the tool and what it does, such as 'Bash(git push)' or 'Read(src/main.rs)'")
+                .hint("write the tool and its command, path, host or name, such as 'Bash(git push)' or 'Read(src/main.rs)'")
         })?;
         let tool = name.to_ascii_lowercase();
         let needs = |what: &str| {

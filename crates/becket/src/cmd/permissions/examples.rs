@@ -74,7 +74,7 @@ pub(super) fn run(
         outcomes.push(call_case(environment, rights, case)?);
     }
     if outcomes.is_empty() {
-        return Err(Failure::usage(format!("{} holds no examples", file.display()))
+        return Err(Failure::usage(format!("{} contains no examples", file.display()))
             .hint("write [[rule]] with rule, match and not_match, or [[call]] with call and decision"));
     }
     let failed = outcomes.iter().filter(|o| !o.ok).count();
