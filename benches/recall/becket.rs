@@ -219,7 +219,7 @@ impl crate::recall::engines::Session for Becket<'_> {
     }
 
     fn finds(&mut self, fact: &Fact, question: &str) -> Result<bool, String> {
-        let past = self.session.past().map_err(|error| error.to_string())?;
+        let past = self.session.history_search().map_err(|error| error.to_string())?;
         let found = past.search(question, PLACES).map_err(|error| error.to_string())?;
         let picture = self.pictures.get(&fact.key).filter(|_| fact.kind == Kind::Image);
         Ok(found.places.iter().any(|place| fact.stands_in(&place.snippet) || Some(&place.seq) == picture))

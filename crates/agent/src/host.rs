@@ -157,20 +157,20 @@ impl Host for SessionHost {
                 return Some(found);
             }
             let seq = session.output_place(call)?;
-            (session.past(), seq)
+            (session.history_search(), seq)
         };
         // The lock is released, so the session can continue while its ledger is read.
         past.and_then(|past| past.output(seq, call)).ok()?
     }
 
     fn past_message(&self, seq: Seq) -> Option<(String, String)> {
-        let past = lock(&self.session).past();
+        let past = lock(&self.session).history_search();
         past.and_then(|past| past.message(seq)).ok()?
     }
 
     fn past_users_words(&self, first: Seq, last: Seq) -> Vec<(Seq, String)> {
         // The lock is released, so the session can continue while its ledger is read.
-        let past = lock(&self.session).past();
+        let past = lock(&self.session).history_search();
         past.and_then(|past| past.users_words(first, last)).unwrap_or_default()
     }
 
@@ -178,7 +178,7 @@ impl Host for SessionHost {
         let (past, seq) = {
             let session = lock(&self.session);
             let Some(seq) = session.place_of(id) else { return Vec::new() };
-            (session.past(), seq)
+            (session.history_search(), seq)
         };
         // The lock is released, so the session can continue while its ledger is read.
         past.and_then(|past| past.images(seq)).unwrap_or_default()
@@ -186,7 +186,7 @@ impl Host for SessionHost {
 
     fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
         // The lock is released, so the session can continue while its ledger is read.
-        let past = lock(&self.session).past();
+        let past = lock(&self.session).history_search();
         past.and_then(|past| past.search(query, limit)).map_err(|error| error.to_string())
     }
 }

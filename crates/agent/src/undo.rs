@@ -36,7 +36,7 @@ impl Store for SessionBlobs {
 
 /// The changes that an undo takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum UndoScope {
     /// Changes of the last turn that changed files.
     LastTurn,
     /// Changes of the last calls that changed files.
@@ -83,11 +83,11 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
 }
 
 /// The turns whose changes are within `reach`.
-pub fn turns(history: &History, reach: Reach) -> Turns {
-    let seqs: Vec<Seq> = match (reach, history.redoable().map(|change| &change.cause)) {
-        (Reach::LastUndo, Some(ChangeCause::Undo(of))) => of.iter().rev().copied().collect(),
-        (Reach::LastUndo, _) => Vec::new(),
-        _ => changes(history, reach).iter().map(|change| change.seq).collect(),
+pub fn turns(history: &History, scope: UndoScope) -> Turns {
+    let seqs: Vec<Seq> = match (scope, history.redoable().map(|change| &change.cause)) {
+        (UndoScope::LastUndo, Some(ChangeCause::Undo(of))) => of.iter().rev().copied().collect(),
+        (UndoScope::LastUndo, _) => Vec::new(),
+        _ => changes(history, scope).iter().map(|change| change.seq).collect(),
     };
     let mut out = Turns::default();
     for seq in &seqs {
@@ -103,21 +103,21 @@ pub fn turns(history: &History, reach: Reach) -> Turns {
     out
 }
 
-fn changes(history: &History, reach: Reach) -> Vec<&Change> {
-    match reach {
-        Reach::LastTurn => history.last_turn(),
-        Reach::LastCalls(count) => history.last_calls(count),
-        Reach::Since(seq) => history.since(seq),
-        Reach::LastUndo => Vec::new(),
+fn changes(history: &History, scope: UndoScope) -> Vec<&Change> {
+    match scope {
+        UndoScope::LastTurn => history.last_turn(),
+        UndoScope::LastCalls(count) => history.last_calls(count),
+        UndoScope::Since(seq) => history.since(seq),
+        UndoScope::LastUndo => Vec::new(),
     }
 }
 
 /// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
-pub fn plan_files(history: &History, reach: Reach, force: bool, store: &dyn Store) -> Option<Plan> {
-    if reach == Reach::LastUndo {
+pub fn plan_files(history: &History, scope: UndoScope, force: bool, store: &dyn Store) -> Option<Plan> {
+    if scope == UndoScope::LastUndo {
         return plan_redo(history, force, store);
     }
-    let changes = changes(history, reach);
+    let changes = changes(history, scope);
     (!changes.is_empty()).then(|| plan_undo(&changes, force, store))
 }
 

@@ -6,7 +6,7 @@
 //! a warning. A file cannot grant permissions: a subagent has at most those of the session.
 
 use crate::environment::Environment;
-use crate::trust::{Brought, folders};
+use crate::trust::{ContentKind, folders};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::Head;
 use std::io::Read as _;
@@ -31,7 +31,7 @@ const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 /// Returns all kinds, those of the project first, and notes for the user.
 pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
     let root = crate::settings::project_root(cwd);
-    let mut dirs = if trusted { folders(Brought::Agents, &root, cwd) } else { Vec::new() };
+    let mut dirs = if trusted { folders(ContentKind::Agents, &root, cwd) } else { Vec::new() };
     dirs.push(environment.config_dir.join("agents"));
     dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
     let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());

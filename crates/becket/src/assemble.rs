@@ -8,8 +8,8 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
+use crate::integrations;
 use crate::models;
-use crate::reach;
 use crate::remembered::{self, Remembered};
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::settings::{policy, project_root};
@@ -179,8 +179,8 @@ async fn assembled(
     let spill = run.persist.then(|| environment.data_dir.join("spill"));
     let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
     let shell = toolbox::shell(environment, config, spill, sandbox);
-    let reach = reach::reach(environment, config, &run.roots, programs.clone());
-    notes.extend(reach.notes);
+    let integrations = integrations::build(environment, config, &run.roots, programs.clone());
+    notes.extend(integrations.notes);
     let trust = ContentTrust::of(environment, &project_root(&run.cwd), run.trust_content);
     let (groups, odd) = hooks::groups(environment, &run.cwd, &run.settings, &trust);
     notes.extend(odd);
@@ -202,7 +202,7 @@ async fn assembled(
         settings_answer = Some(ANSWER.to_owned());
     }
     let named = answer.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
-    let more = reach.tools.into_iter().chain([task]).collect();
+    let more = integrations.tools.into_iter().chain([task]).collect();
     let mut skill = becket_tool_skill::SkillTool::new(Arc::clone(&skills));
     if run.persist {
         skill = skill.recorded_in(toolbox::skill_uses(environment));
@@ -245,7 +245,7 @@ async fn assembled(
     let mut settings = AgentSettings {
         resumed,
         summaries: !asks_no_model,
-        edit_hook: Some(reach.hook),
+        edit_hook: Some(integrations.hook),
         api_key_source: models::key_source(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         subagents,

@@ -5,31 +5,31 @@
 //! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
 //! - the user's shell commands and drafts ([`person`]) and custom commands ([`customs`]);
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
-//!   question about a session that another process has open ([`in_use`]);
+//!   question about a session that another process has open ([`open_elsewhere`]);
 //! - the change from one session to another ([`switch`]);
-//! - images of the transcript ([`images`]), stored preferences ([`wishes`]), models and keys to choose from
+//! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
 //!   ([`accounts`]), other programs ([`programs`]), signals ([`signals`]) and input lines of plain sessions
 //!   ([`typed`]).
 
 mod accounts;
-pub(crate) mod customs;
+pub(crate) mod custom_commands;
 mod figures;
 mod files;
 mod first;
 mod images;
-mod in_use;
 mod inspect;
+mod line_input;
 mod mcp_page;
+mod open_elsewhere;
 mod pages;
 mod past;
-pub(crate) mod person;
+pub(crate) mod preferences;
 mod previews;
 mod programs;
 mod sheets;
 mod signals;
 mod switch;
-mod typed;
-pub(crate) mod wishes;
+pub(crate) mod user_shell;
 
 use crate::args::Run;
 use crate::assemble::{Assembled, leave};
@@ -46,12 +46,12 @@ use becket_tui::input::{Keep, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
-use customs::Customs;
+use custom_commands::CustomCommands;
 use files::Files;
 use futures::future::BoxFuture;
+use line_input::LineInput;
 use pages::Pages;
 use past::Past;
-use person::{Drafts, Person};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -59,7 +59,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use switch::Next;
 use tokio::sync::mpsc;
-use typed::Typed;
+use user_shell::{Drafts, UserShell};
 
 /// Most prompts that the history file keeps.
 const HISTORY: usize = 1_000;
@@ -99,7 +99,7 @@ pub(crate) async fn run(
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {
         return Ok(status);
     }
-    let mut typed = if settings.ax { Some(Typed::listen()?) } else { None };
+    let mut typed = if settings.ax { Some(LineInput::listen()?) } else { None };
     Box::pin(switch::until_quit(environment, settings, &held, typed.as_mut())).await
 }
 
@@ -121,7 +121,7 @@ async fn session(
     environment: &Environment,
     settings: &mut RunSettings,
     held: &Held,
-    typed: Option<&mut Typed>,
+    typed: Option<&mut LineInput>,
     assembled: Assembled,
     failed: Option<String>,
 ) -> Result<Next, Failure> {
@@ -142,10 +142,10 @@ async fn session(
         }
     }
     let ui = settings.settings.config.ui.clone();
-    let (mut preferences, mut wrong) = wishes::preferences(environment, &settings.settings.config);
+    let (mut preferences, mut wrong) = preferences::load(environment, &settings.settings.config);
     preferences.rule_files =
-        Some(wishes::rule_files(environment, &crate::settings::project_root(&settings.cwd)));
-    let notifications = wishes::notifications(environment, &ui).unwrap_or_else(|why| {
+        Some(preferences::rule_files(environment, &crate::settings::project_root(&settings.cwd)));
+    let notifications = preferences::notifications(environment, &ui).unwrap_or_else(|why| {
         wrong.push(why);
         becket_tui::notify::Notifications::Off
     });
@@ -191,8 +191,16 @@ async fn session(
         opening,
         live: handle.session,
     };
-    let mut host =
-        Surroundings::new(environment, settings, session, &shell, held, Arc::clone(&kept), pages, accounts);
+    let mut host = InteractiveHost::new(
+        environment,
+        settings,
+        session,
+        &shell,
+        held,
+        Arc::clone(&kept),
+        pages,
+        accounts,
+    );
     host.typed_draft = settings.draft.take();
     host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
     let on_disk = host.past.is_some();
@@ -211,7 +219,7 @@ async fn session(
     let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
     held.guardian.lock().unwrap_or_else(PoisonError::into_inner).ready();
     let ended = match typed {
-        Some(Typed { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
+        Some(LineInput { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
         None => becket_tui::run(out, options).await,
     };
     let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
@@ -249,16 +257,16 @@ async fn pass_on(
 }
 
 /// Host of the interface: carries out its requests.
-struct Surroundings {
+struct InteractiveHost {
     history: PathBuf,
     editor: String,
     files: Files,
     pages: Arc<Pages>,
     accounts: Arc<Accounts>,
     inspector: Arc<inspect::Inspector>,
-    person: Arc<Person>,
+    user_shell: Arc<UserShell>,
     programs: Programs,
-    customs: Arc<Customs>,
+    custom_commands: Arc<CustomCommands>,
     root: PathBuf,
     transcript: PathBuf,
     guardian: Arc<Mutex<Guardian>>,
@@ -273,7 +281,7 @@ struct Surroundings {
     past: Option<Arc<Past>>,
 }
 
-impl Surroundings {
+impl InteractiveHost {
     #[expect(
         clippy::too_many_arguments,
         reason = "made in one place, of parts that have owners of their own"
@@ -298,8 +306,8 @@ impl Surroundings {
             pages: Arc::new(pages),
             accounts: Arc::new(accounts),
             inspector: Arc::default(),
-            person: Arc::new(Person::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
-            customs: Arc::new(Customs::new(
+            user_shell: Arc::new(UserShell::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
+            custom_commands: Arc::new(CustomCommands::new(
                 environment,
                 &settings.cwd,
                 &root,
@@ -332,7 +340,7 @@ fn beside(work: impl FnOnce() -> Option<Reply> + Send + 'static) -> BoxFuture<'s
     Box::pin(async move { tokio::task::spawn_blocking(work).await.ok().flatten() })
 }
 
-impl Host for Surroundings {
+impl Host for InteractiveHost {
     fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         match request {
             Request::History => {
@@ -360,7 +368,7 @@ impl Host for Surroundings {
                     Some(Reply::Edited(edited))
                 })
             }
-            Request::Command { name, arguments } if name == customs::TRUST => {
+            Request::Command { name, arguments } if name == custom_commands::TRUST => {
                 let (name, arguments) = arguments.split_once(' ').unwrap_or((&arguments, ""));
                 self.custom(name.to_owned(), arguments.to_owned(), true)
             }
@@ -389,14 +397,14 @@ impl Host for Surroundings {
                 let pages = Arc::clone(&self.pages);
                 beside(move || Some(Reply::Sessions(pages.session_list())))
             }
-            Request::Shell { command } => Box::pin(self.person.run(command)),
+            Request::Shell { command } => Box::pin(self.user_shell.run(command)),
             Request::StopShell => {
-                self.person.stop();
+                self.user_shell.stop();
                 Box::pin(async { None })
             }
             Request::Memorize { text } => {
                 let cwd = self.pages.cwd.clone();
-                beside(move || Some(Reply::Done(person::memorize(&cwd, &text))))
+                beside(move || Some(Reply::Done(user_shell::memorize(&cwd, &text))))
             }
             Request::LastDraft => {
                 let typed = self.typed_draft.take();
@@ -428,10 +436,10 @@ impl Host for Surroundings {
     }
 }
 
-impl Surroundings {
+impl InteractiveHost {
     fn custom(&self, name: String, arguments: String, trust: bool) -> BoxFuture<'static, Option<Reply>> {
-        let (customs, person) = (Arc::clone(&self.customs), Arc::clone(&self.person));
-        Box::pin(async move { Some(customs.answer(person, name, arguments, trust).await) })
+        let (custom_commands, user_shell) = (Arc::clone(&self.custom_commands), Arc::clone(&self.user_shell));
+        Box::pin(async move { Some(custom_commands.answer(user_shell, name, arguments, trust).await) })
     }
 
     /// Answers the less frequent requests.
@@ -446,11 +454,11 @@ impl Surroundings {
             Request::Attach { text } => {
                 beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))
             }
-            Request::Customs => {
-                let customs = Arc::clone(&self.customs);
+            Request::CustomCommands => {
+                let custom_commands = Arc::clone(&self.custom_commands);
                 beside(move || {
                     let prompts = mcp_page::prompts(pages.mcp.as_deref());
-                    Some(Reply::Customs(customs.list().into_iter().chain(prompts).collect()))
+                    Some(Reply::CustomCommands(custom_commands.list().into_iter().chain(prompts).collect()))
                 })
             }
             Request::Custom { name, arguments } if name.starts_with("mcp__") => {
@@ -459,11 +467,13 @@ impl Surroundings {
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
             Request::Allow { rule, place } => {
                 let root = self.root.clone();
-                beside(move || Some(Reply::Done(wishes::allow(&pages.environment, &root, &rule, place))))
+                beside(move || Some(Reply::Done(preferences::allow(&pages.environment, &root, &rule, place))))
             }
             Request::Disallow { rule, place } => {
                 let root = self.root.clone();
-                beside(move || Some(Reply::Done(wishes::disallow(&pages.environment, &root, &rule, place))))
+                beside(move || {
+                    Some(Reply::Done(preferences::disallow(&pages.environment, &root, &rule, place)))
+                })
             }
             Request::Keep(keep) => {
                 {
@@ -473,7 +483,9 @@ impl Surroundings {
                         Keep::Vim(on) => ui.vim = *on,
                     }
                 }
-                beside(move || wishes::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why))))
+                beside(move || {
+                    preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why)))
+                })
             }
             Request::Preview { session } => {
                 beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
@@ -495,7 +507,7 @@ impl Surroundings {
                 beside(move || past.map(|past| past.said()))
             }
             Request::Jobs => {
-                let jobs = self.person.running_jobs();
+                let jobs = self.user_shell.running_jobs();
                 Box::pin(async move { Some(Reply::Jobs(jobs)) })
             }
             Request::Inspect(asked) => {

@@ -6,7 +6,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::interactive::wishes;
+use crate::interactive::preferences;
 use becket_config::Amend;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Resu
     let text =
         read(environment).map_err(|failure| failure.message)?.map(|(_, text)| text).unwrap_or_default();
     let new = becket_config::amend(&text, "", provider, &Amend::Set(Value::from(key))).map_err(cannot)?;
-    wishes::write(&path(environment), &new)
+    preferences::write(&path(environment), &new)
         .map_err(|e| format!("{} was not written: {e}", path(environment).display()))
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, 
         return Ok(false);
     }
     let new: String = kept.iter().flat_map(|line| [line, "\n"]).collect();
-    wishes::write(&path, &new).map_err(|e| format!("{} was not written: {e}", path.display()))?;
+    preferences::write(&path, &new).map_err(|e| format!("{} was not written: {e}", path.display()))?;
     Ok(true)
 }
 

@@ -17,13 +17,13 @@ mod failure;
 mod guardian;
 mod headless;
 mod hooks;
+mod integrations;
 mod interactive;
 mod key_command;
 mod keys;
 mod mcp;
 mod models;
 mod providers;
-mod reach;
 mod remembered;
 mod sandbox;
 mod servers;
@@ -263,7 +263,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Export(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::export::run(&environment, &cwd, &args, &mut out))
             .map(|masked| {
-                if let Some(told) = cmd::export::told(masked, args.format) {
+                if let Some(told) = cmd::export::masked_note(masked, args.format) {
                     let _ = writeln!(std::io::stderr(), "becket: {told}");
                 }
                 ExitStatus::Ok

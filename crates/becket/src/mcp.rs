@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
 use becket_mcp::elicitation::Elicitation;
 use becket_mcp::oauth::TokenStore;
-use becket_mcp::{Hub, HubSettings, Proxies, Reach, ServerConfig, State, Status, config};
+use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, State, Status, config};
 use becket_sandbox::Programs;
 use becket_tool_shell::environment::for_commands;
 use serde_json::{Map, Value, json};
@@ -258,7 +258,7 @@ pub(crate) async fn start(
     }
     let mut settings = hub_settings(environment, &run.cwd, programs.clone());
     if let Some(host) = &run.host_servers {
-        let servers = configs.iter().filter(|config| matches!(config.reach, Reach::Host));
+        let servers = configs.iter().filter(|config| matches!(config.endpoint, Endpoint::Host));
         settings.channels = servers.map(|config| (config.name.clone(), host.channel(&config.name))).collect();
     }
     settings.elicitation = match (run.mcp.mcp_elicitation, &run.host_servers) {

@@ -130,7 +130,7 @@ pub(crate) fn configuration(
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     let mut files = files;
     // The user's own rules for this project have the same strength as the user's file and come after it.
-    let own = crate::interactive::wishes::project_file(environment, &places.project);
+    let own = crate::interactive::preferences::project_file(environment, &places.project);
     if sources.reads(becket_config::Scope::User)
         && let Some(text) = becket_config::read_text(&own).map_err(config_failure)?
     {

@@ -5,8 +5,8 @@
 //! has agreed to it.
 
 use crate::environment::Environment;
-use crate::interactive::customs::{Called, Customs};
-use crate::interactive::person::Person;
+use crate::interactive::custom_commands::{Called, CustomCommands};
+use crate::interactive::user_shell::UserShell;
 use crate::settings::{RunSettings, project_root};
 use crate::toolbox;
 use becket_tool_shell::Shell;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Looks up commands when the first one is called.
 pub(crate) struct Slash {
-    make: Box<dyn Fn() -> (Customs, Person) + Send>,
+    make: Box<dyn Fn() -> (CustomCommands, UserShell) + Send>,
 }
 
 impl Slash {
@@ -24,7 +24,7 @@ impl Slash {
         let (trusted, everything) = (run.trusted, run.trust_content);
         let make = move || {
             let skills = toolbox::skills(&environment, &cwd, &config, trusted);
-            let customs = Customs::new(
+            let custom_commands = CustomCommands::new(
                 &environment,
                 &cwd,
                 &project_root(&cwd),
@@ -32,7 +32,7 @@ impl Slash {
                 everything,
                 Box::new(move || skills.clone()),
             );
-            (customs, Person::new(Arc::clone(&shell), cwd.clone(), &roots))
+            (custom_commands, UserShell::new(Arc::clone(&shell), cwd.clone(), &roots))
         };
         Self { make: Box::new(make) }
     }
@@ -44,8 +44,8 @@ impl Slash {
     /// Returns the reason if a command cannot be used.
     pub(crate) async fn expanded(&self, text: String) -> Result<String, String> {
         let Some((name, arguments)) = named(&text) else { return Ok(text) };
-        let (customs, person) = (self.make)();
-        match Arc::new(customs).called(&person, name, arguments, false).await {
+        let (custom_commands, user_shell) = (self.make)();
+        match Arc::new(custom_commands).called(&user_shell, name, arguments, false).await {
             Called::Prompt(prompt) => Ok(prompt),
             Called::Unknown => Ok(text),
             Called::Failed(why) => Err(why),

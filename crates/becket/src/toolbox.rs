@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, trusted: bool) -> Skills {
     let mut dirs = Vec::new();
     let root = crate::settings::project_root(cwd);
-    for path in crate::trust::folders(crate::trust::Brought::Skills, &root, cwd) {
+    for path in crate::trust::folders(crate::trust::ContentKind::Skills, &root, cwd) {
         dirs.push(SkillDir { path, scope: Scope::Project, trusted });
     }
     let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
@@ -112,7 +112,7 @@ pub(crate) fn shell(
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let shell = Shell::new(ShellSettings::new(Vec::new(), None));
     let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
-    all.extend(crate::reach::always(&Config::default(), becket_tool_web::Proxies::default()));
+    all.extend(crate::integrations::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.push(Arc::new(TaskTool::new(Kind::built_in().into())));
     all.iter().map(|t| t.spec().clone()).collect()
 }

@@ -227,7 +227,7 @@ fn bench() -> Bench {
     let path = vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
     let shell = Shell::new(ShellSettings::new(path.clone(), root.join("spill")));
     let mut tools = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
-    tools.extend(crate::reach::always(&Config::default(), Proxies::default()));
+    tools.extend(crate::integrations::always(&Config::default(), Proxies::default()));
     let server = CustomServer {
         name: "cat".to_owned(),
         command: Some(vec!["/bin/cat".to_owned()]),

@@ -28,7 +28,7 @@ const SKILLS: [&str; 7] = [
 
 /// Kinds of content that a project has in folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brought {
+pub(crate) enum ContentKind {
     Commands,
     Agents,
     Skills,
@@ -36,11 +36,11 @@ pub(crate) enum Brought {
 
 /// Returns the folders of the project that may contain `what`: from the working directory up to the root, the nearest
 /// first.
-pub(crate) fn folders(what: Brought, root: &Path, cwd: &Path) -> Vec<PathBuf> {
+pub(crate) fn folders(what: ContentKind, root: &Path, cwd: &Path) -> Vec<PathBuf> {
     let names: &[&str] = match what {
-        Brought::Commands => &COMMANDS,
-        Brought::Agents => &AGENTS,
-        Brought::Skills => &SKILLS,
+        ContentKind::Commands => &COMMANDS,
+        ContentKind::Agents => &AGENTS,
+        ContentKind::Skills => &SKILLS,
     };
     let mut places: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
     if places.is_empty() {
@@ -77,9 +77,11 @@ pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
     for name in SETTINGS.iter().filter(|name| root.join(name).is_file()) {
         out.push(format!("{:<9} {name}", "settings"));
     }
-    for (what, kind) in
-        [("commands", Brought::Commands), ("agents", Brought::Agents), ("skills", Brought::Skills)]
-    {
+    for (what, kind) in [
+        ("commands", ContentKind::Commands),
+        ("agents", ContentKind::Agents),
+        ("skills", ContentKind::Skills),
+    ] {
         for folder in folders(kind, root, cwd).into_iter().filter(|folder| folder.is_dir()) {
             let shown = folder.strip_prefix(root).unwrap_or(&folder).to_string_lossy();
             out.push(format!("{what:<9} {}", becket_tool::text::clean(&shown).replace('\n', "\\n")));
@@ -95,15 +97,15 @@ mod tests {
     #[test]
     fn folders_go_from_the_nearest_up_to_the_root() {
         let (root, cwd) = (Path::new("/p"), Path::new("/p/a/b"));
-        let found = folders(Brought::Agents, root, cwd);
+        let found = folders(ContentKind::Agents, root, cwd);
         assert_eq!(found.len(), 3 * AGENTS.len());
         assert_eq!(found[0], Path::new("/p/a/b/.becket/agents"));
         assert_eq!(found.last().unwrap(), Path::new("/p/.opencode/agent"));
         assert!(found.iter().all(|folder| folder.starts_with(root)));
-        assert_eq!(folders(Brought::Skills, root, root).len(), SKILLS.len());
+        assert_eq!(folders(ContentKind::Skills, root, root).len(), SKILLS.len());
         // If the working directory is outside of the project, only the project's root counts.
         assert!(
-            folders(Brought::Skills, root, Path::new("/q")).iter().all(|folder| folder.starts_with(root))
+            folders(ContentKind::Skills, root, Path::new("/q")).iter().all(|folder| folder.starts_with(root))
         );
         // Content is reported wherever it is in the project.
         let dir = tempfile::tempdir().unwrap();

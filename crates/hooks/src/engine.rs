@@ -261,7 +261,7 @@ impl Inner {
             }
         };
         if run.result == HookResult::Ok {
-            let (result, detail) = told(&outcome);
+            let (result, detail) = result_of(&outcome);
             run.result = result;
             cut_end(&detail, MAX_DETAIL).clone_into(&mut run.detail);
         }
@@ -436,7 +436,7 @@ fn with_stderr(what: String, stderr: &str) -> String {
 }
 
 /// Describes the result of a run that answered.
-fn told(outcome: &HookOutcome) -> (HookResult, String) {
+fn result_of(outcome: &HookOutcome) -> (HookResult, String) {
     use becket_types::HookPermission::{Allow, Ask, Deny};
     if let Some(stop) = &outcome.stop {
         return (HookResult::Blocked, format!("stop: {stop}"));

@@ -32,7 +32,7 @@ pub struct OAuthConfig {
 
 /// The connection to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum Endpoint {
     Stdio {
         command: String,
         args: Vec<String>,
@@ -56,7 +56,7 @@ pub enum Reach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     pub name: String,
-    pub reach: Reach,
+    pub endpoint: Endpoint,
     /// Maximum time of a call without progress.
     pub timeout: Option<Duration>,
     pub enabled: bool,
@@ -72,7 +72,7 @@ impl ServerConfig {
     pub fn of_host(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            reach: Reach::Host,
+            endpoint: Endpoint::Host,
             timeout: None,
             enabled: true,
             required: false,
@@ -83,16 +83,16 @@ impl ServerConfig {
 
     /// Returns one line for people: the command or the address, without secrets.
     pub fn shown(&self) -> String {
-        match &self.reach {
-            Reach::Stdio { command, args, .. } => {
+        match &self.endpoint {
+            Endpoint::Stdio { command, args, .. } => {
                 let words: Vec<&str> =
                     std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
                 words.join(" ")
             }
-            Reach::Http { url, legacy, .. } => {
+            Endpoint::Http { url, legacy, .. } => {
                 format!("{} ({})", without_secrets(url), if *legacy { "sse" } else { "http" })
             }
-            Reach::Host => "in the program that drives becket".to_owned(),
+            Endpoint::Host => "in the program that drives becket".to_owned(),
         }
     }
 }
@@ -228,12 +228,12 @@ pub fn server(
         ));
     }
     let written: Written = serde_json::from_value(filled).map_err(|e| e.to_string())?;
-    let reach = reach(&written)?;
+    let endpoint = endpoint(&written)?;
     let timeout = written.timeout.as_ref().map(duration).transpose()?;
     Ok((
         ServerConfig {
             name: name.to_owned(),
-            reach,
+            endpoint,
             timeout,
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
             required: written.required,
@@ -244,12 +244,12 @@ pub fn server(
     ))
 }
 
-fn reach(written: &Written) -> Result<Reach, String> {
+fn endpoint(written: &Written) -> Result<Endpoint, String> {
     let kind = written.kind.as_deref().unwrap_or(if written.url.is_some() { "http" } else { "stdio" });
     match kind {
         "stdio" => {
             let command = written.command.clone().filter(|command| !command.trim().is_empty());
-            Ok(Reach::Stdio {
+            Ok(Endpoint::Stdio {
                 command: command.ok_or("it has neither a command nor a url")?,
                 args: written.args.clone(),
                 env: written.env.clone(),
@@ -262,7 +262,7 @@ fn reach(written: &Written) -> Result<Reach, String> {
             if !matches!(parsed.scheme(), "http" | "https") {
                 return Err(format!("{url:?} is not an address of http or https"));
             }
-            Ok(Reach::Http {
+            Ok(Endpoint::Http {
                 url,
                 headers: written.headers.clone(),
                 headers_helper: written.headers_helper.clone(),
@@ -270,7 +270,7 @@ fn reach(written: &Written) -> Result<Reach, String> {
                 legacy: kind == "sse",
             })
         }
-        "sdk" => Ok(Reach::Host),
+        "sdk" => Ok(Endpoint::Host),
         other => Err(format!("its type is {other:?}; types are stdio, http and sse")),
     }
 }
@@ -377,14 +377,14 @@ mod tests {
         assert_eq!(a.timeout, Some(Duration::from_secs(90)));
         assert!(a.required && a.enabled && a.exposure == Some(Exposure::Deferred));
         assert_eq!(a.shown(), "node x t0");
-        let Reach::Stdio { env, .. } = &a.reach else { panic!() };
+        let Endpoint::Stdio { env, .. } = &a.endpoint else { panic!() };
         assert_eq!(env["K"], "d");
         assert!(!b.enabled);
         assert_eq!(b.shown(), "https://h/mcp (http)");
-        let Reach::Http { headers, oauth, .. } = &b.reach else { panic!() };
+        let Endpoint::Http { headers, oauth, .. } = &b.endpoint else { panic!() };
         assert_eq!((headers["Authorization"].as_str(), oauth.callback_port), ("Bearer t0", Some(7777)));
         assert_eq!(c.timeout, Some(Duration::from_millis(1500)));
-        assert!(matches!(c.reach, Reach::Http { legacy: true, .. }));
+        assert!(matches!(c.endpoint, Endpoint::Http { legacy: true, .. }));
     }
 
     #[test]

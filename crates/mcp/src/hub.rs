@@ -3,7 +3,7 @@
 //! No method of [`Hub`] waits for a server unless its comment says so. The names of tools depend only on the servers and
 //! their lists of tools, so they are the same in every session.
 
-use crate::config::{Exposure, Reach, ServerConfig};
+use crate::config::{Endpoint, Exposure, ServerConfig};
 use crate::deferred;
 use crate::elicitation::Elicitation;
 use crate::naming;
@@ -113,7 +113,7 @@ impl Hub {
     /// Waits until no server in the host's own process is being started, or until `limit` is over. Returns `None` if there is
     /// no such server.
     pub fn host_settled(self: &Arc<Self>, limit: Duration) -> Option<BoxFuture<'static, ()>> {
-        let of_host = |server: &&Arc<Server>| matches!(server.config.reach, Reach::Host);
+        let of_host = |server: &&Arc<Server>| matches!(server.config.endpoint, Endpoint::Host);
         let servers: Vec<Arc<Server>> = self.servers.values().filter(of_host).cloned().collect();
         (!servers.is_empty()).then(|| {
             let all = async move {

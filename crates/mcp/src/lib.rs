@@ -39,7 +39,7 @@ mod server;
 mod tool;
 mod transport;
 
-pub use config::{Exposure, OAuthConfig, Parsed, Reach, ServerConfig};
+pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
 pub use hub::{Hub, HubSettings, HubTools, Proxies};
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::ResourceInfo;

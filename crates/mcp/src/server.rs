@@ -4,7 +4,7 @@
 //! 2, 4 … 30 seconds, at most [`MOST_ATTEMPTS`] times in a row. After that the server is connected only when somebody
 //! needs it.
 
-use crate::config::{Reach, ServerConfig};
+use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};
 use crate::hub::Shared;
 use crate::schema;
@@ -187,8 +187,8 @@ impl Server {
 
     /// Stores the server's requirements for the next authorization.
     pub(crate) fn note_challenge(&self, challenge: Option<&str>) {
-        if let (Some(challenge), Some(tokens), Reach::Http { url, .. }) =
-            (challenge, &self.shared.tokens, &self.config.reach)
+        if let (Some(challenge), Some(tokens), Endpoint::Http { url, .. }) =
+            (challenge, &self.shared.tokens, &self.config.endpoint)
             && let Ok(url) = url::Url::parse(url)
         {
             tokens.keep_challenge(&self.config.name, &url, challenge);
@@ -304,7 +304,7 @@ impl Server {
 
     /// False for a program that never started: it would not start the next time either.
     fn worth_another_try(&self) -> bool {
-        self.was_connected() || matches!(self.config.reach, Reach::Http { .. })
+        self.was_connected() || matches!(self.config.endpoint, Endpoint::Http { .. })
     }
 
     fn was_connected(&self) -> bool {

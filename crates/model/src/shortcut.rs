@@ -17,7 +17,7 @@ use std::borrow::Cow;
 const FIELDS: [&str; 5] = ["content", "text", "reasoning_content", "reasoning", "thinking"];
 /// The field with a meaningless string of random length, by which OpenAI hides the length of a delta.
 const PADDING: &str = "obfuscation";
-/// Surroundings that are tried although none has matched yet (`TRIES`), and matches that allow one more (`HITS_A_TRY`).
+/// Number of events that are tried although none has matched yet (`TRIES`), and matches that allow one more (`HITS_A_TRY`).
 const TRIES: u32 = 8;
 const HITS_A_TRY: u32 = 256;
 
@@ -25,7 +25,7 @@ const HITS_A_TRY: u32 = 256;
 pub(crate) struct Shortcut<D> {
     decoder: D,
     new: fn(AnswerOf) -> D,
-    known: Option<Surroundings>,
+    known: Option<DeltaFrame>,
     tries: u32,
     hits: u32,
 }
@@ -46,7 +46,7 @@ impl<D: Decoder> Shortcut<D> {
             let only = !blank.ended() && blank.is_blank();
             blank.assembler().only_delta().filter(|_| only)
         };
-        let found = FIELDS.iter().find_map(|field| Surroundings::of(name, data, field, &decode));
+        let found = FIELDS.iter().find_map(|field| DeltaFrame::of(name, data, field, &decode));
         if found.is_some() {
             self.known = found;
         }
@@ -96,7 +96,7 @@ enum Kind {
 
 /// The bytes around the text of an event.
 #[derive(Debug)]
-struct Surroundings {
+struct DeltaFrame {
     name: String,
     kind: Kind,
     /// The bytes up to and with the quote that opens the text.
@@ -107,8 +107,8 @@ struct Surroundings {
     end: Option<String>,
 }
 
-impl Surroundings {
-    /// The surroundings of the string in `field`, if that string is the only thing in the event that affects `decode`.
+impl DeltaFrame {
+    /// Returns the bytes around the string in `field`, if that string is the only thing in the event that affects `decode`.
     fn of(name: &str, data: &str, field: &str, decode: &impl Fn(&str) -> Option<Delta>) -> Option<Self> {
         let open = opening(data, field)?;
         let (before, rest) = data.split_at(open);

@@ -3,7 +3,7 @@
 //!
 //! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
-use crate::helper::{Request, WORD, WayOut};
+use crate::helper::{ProxyRoute, Request, WORD};
 use crate::obeyed::Obeyed;
 use crate::policy::{Network, Policy, PolicyInputs};
 use crate::programs::ProgramKind;
@@ -181,7 +181,7 @@ impl Sandbox {
                 let running = self.proxy()?;
                 let pass = running.pass();
                 let (socket, number) = pass.socket();
-                let way = WayOut {
+                let way = ProxyRoute {
                     program: self.settings.program.clone(),
                     socket: socket.to_path_buf(),
                     number,

@@ -33,12 +33,12 @@ pub(crate) struct Request {
     /// The file `cgroup.procs` of a control group that the process enters before it is confined.
     pub group: Option<PathBuf>,
     /// The connection to the proxy, with [`Network::Proxy`].
-    pub proxy: Option<WayOut>,
+    pub proxy: Option<ProxyRoute>,
 }
 
 /// The connection of a confined command to the proxy.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct WayOut {
+pub(crate) struct ProxyRoute {
     /// The path of becket, which is started once more inside the confinement.
     pub program: PathBuf,
     pub socket: PathBuf,

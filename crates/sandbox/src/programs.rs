@@ -71,7 +71,7 @@ pub struct Programs {
     /// workspaces.
     caches: Option<PathBuf>,
     /// Set when a program has started unconfined because no sandbox works, until the user is informed.
-    untold: Arc<AtomicBool>,
+    notice_due: Arc<AtomicBool>,
     told: Arc<AtomicBool>,
     /// Set once unused caches were searched for.
     swept: Arc<OnceLock<()>>,
@@ -104,7 +104,7 @@ impl Programs {
             return Err(SandboxError::Unavailable(missing));
         }
         if !self.told.load(Ordering::Relaxed) {
-            self.untold.store(true, Ordering::Relaxed);
+            self.notice_due.store(true, Ordering::Relaxed);
         }
         Ok(Prepared::default())
     }
@@ -116,7 +116,7 @@ impl Programs {
 
     /// Returns a notice for people, once in a session: programs run unconfined because no sandbox works.
     pub fn notice(&self) -> Option<String> {
-        if !self.untold.swap(false, Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {
+        if !self.notice_due.swap(false, Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {
             return None;
         }
         let why = match self.sandbox.as_ref().map(|sandbox| sandbox.backend(SandboxLevel::Workspace)) {

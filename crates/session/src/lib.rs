@@ -7,11 +7,11 @@
 pub mod blobs;
 pub mod context;
 pub mod export;
+pub mod history_search;
 pub mod import;
 pub mod index;
 pub mod ledger;
 pub mod pages;
-pub mod past;
 pub mod replay;
 pub mod salvage;
 pub mod secrets;

@@ -62,7 +62,7 @@ pub fn walk_again(
     let mut step = |entry: Entry| {
         visit(&entry, &mut walked.view)?;
         let seq = entry.seq;
-        walked.view.take_in(entry);
+        walked.view.apply_owned(entry);
         if walked.view.stale() {
             lets_go = false;
             match fold(session_dir, &walked.view, seq) {

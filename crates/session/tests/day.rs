@@ -196,7 +196,7 @@ fn memory_stays_and_the_index_is_a_tenth() {
         }
     }
     // A search reads all of it, and keeps no more than its best places.
-    let found = session.past().unwrap().search("anbe con", 10).unwrap();
+    let found = session.history_search().unwrap().search("anbe con", 10).unwrap();
     let searched = resident();
     assert_eq!(found.places.len(), 10);
     assert!(searched <= memory[9] + 12, "{searched} MB after a search, {} before", memory[9]);

@@ -62,7 +62,7 @@ fn fold_away(session: &mut Session, tail_from: Seq) -> Seq {
 }
 
 fn search(session: &Session, query: &str) -> Places {
-    session.past().unwrap().search(query, 10).unwrap()
+    session.history_search().unwrap().search(query, 10).unwrap()
 }
 
 fn ids(session: &Session, query: &str) -> Vec<String> {
@@ -70,7 +70,7 @@ fn ids(session: &Session, query: &str) -> Vec<String> {
 }
 
 fn text_of(session: &Session, seq: u64) -> Option<(String, String)> {
-    session.past().unwrap().message(Seq(seq)).unwrap()
+    session.history_search().unwrap().message(Seq(seq)).unwrap()
 }
 
 /// Entries 2 to 6: a ticket, a test run with a long output, what came of it, and a question.
@@ -232,16 +232,16 @@ fn images_and_outputs_are_read_from_a_past_while_the_session_goes_on() {
         for id in ["m99", "m", "c2", "m2–m5", ""] {
             assert_eq!(session.place_of(id), None, "{id:?}, persist: {persist}");
         }
-        let (pictures, output_past) = (session.past().unwrap(), session.past().unwrap());
+        let (pictures, output_past) = (session.history_search().unwrap(), session.history_search().unwrap());
         put(&mut session, [user("goes on"), EntryKind::Revert { entry: said }]);
         assert_eq!(pictures.images(said).unwrap(), std::slice::from_ref(&image));
-        assert_eq!(session.past().unwrap().images(output).unwrap(), [image]);
-        assert_eq!(session.past().unwrap().images(plain).unwrap(), []);
+        assert_eq!(session.history_search().unwrap().images(output).unwrap(), [image]);
+        assert_eq!(session.history_search().unwrap().images(plain).unwrap(), []);
         assert_eq!(
             output_past.output(output, &"c1".into()).unwrap(),
             Some(("read".to_owned(), "its pixels".to_owned()))
         );
-        assert_eq!(session.past().unwrap().output(output, &"c2".into()).unwrap(), None);
+        assert_eq!(session.history_search().unwrap().output(output, &"c2".into()).unwrap(), None);
         assert_eq!(session.place_of("m2"), None, "taken back");
     }
 }
@@ -327,7 +327,7 @@ proptest! {
                 prop_assert_eq!(place.seq, *seq);
                 let whole = session.original_output(&place.id.as_str().into());
                 let number = || place.id.strip_prefix('m')?.parse().ok().map(Seq);
-                let whole = whole.or_else(|| session.past().unwrap().message(number()?).unwrap());
+                let whole = whole.or_else(|| session.history_search().unwrap().message(number()?).unwrap());
                 prop_assert!(whole.unwrap().1.contains(fact.as_str()));
             }
         }

@@ -180,7 +180,7 @@ struct Worker {
     held: HashMap<Uuid, i64>,
 }
 
-fn told(error: &tokio_postgres::Error) -> io::Error {
+fn io_error(error: &tokio_postgres::Error) -> io::Error {
     let text = match (error.as_db_error(), advice(error)) {
         (Some(db), _) => db.message().to_owned(),
         (None, Some(advice)) => advice.to_owned(),
@@ -212,11 +212,11 @@ impl Worker {
         let there = client
             .query_one("SELECT to_regclass('becket.blobs') IS NOT NULL", &[])
             .await
-            .map_err(|e| told(&e).to_string())?;
+            .map_err(|e| io_error(&e).to_string())?;
         if !there.get::<_, bool>(0) {
-            let transaction = client.transaction().await.map_err(|e| told(&e).to_string())?;
-            transaction.batch_execute(SCHEMA).await.map_err(|e| told(&e).to_string())?;
-            transaction.commit().await.map_err(|e| told(&e).to_string())?;
+            let transaction = client.transaction().await.map_err(|e| io_error(&e).to_string())?;
+            transaction.batch_execute(SCHEMA).await.map_err(|e| io_error(&e).to_string())?;
+            transaction.commit().await.map_err(|e| io_error(&e).to_string())?;
         }
         self.client = Some(client);
         Ok(())
@@ -227,7 +227,7 @@ impl Worker {
         let (client, connection) = tokio::time::timeout(CONNECT, connecting)
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the store does not answer"))?
-            .map_err(|e| told(&e))?;
+            .map_err(|e| io_error(&e))?;
         tokio::spawn(async move { drop(connection.await) });
         Ok(client)
     }
@@ -240,7 +240,7 @@ impl Worker {
                 let locked = client
                     .query_one(&format!("SELECT pg_try_advisory_lock({KEY})"), &[id])
                     .await
-                    .map_err(|e| told(&e))?;
+                    .map_err(|e| io_error(&e))?;
                 if !locked.get::<_, bool>(0) {
                     // No session has this number, so no further line of it is accepted.
                     *epoch = -1;
@@ -309,8 +309,12 @@ impl Worker {
             Ask::Read { id, from } => {
                 let sql = "SELECT start, bytes FROM becket.pieces
                            WHERE owner = current_user AND session = $1 AND start >= $2 ORDER BY start";
-                let rows =
-                    self.client().await?.query(sql, &[&id, &(from as i64)]).await.map_err(|e| told(&e))?;
+                let rows = self
+                    .client()
+                    .await?
+                    .query(sql, &[&id, &(from as i64)])
+                    .await
+                    .map_err(|e| io_error(&e))?;
                 let mut bytes = Vec::new();
                 for row in rows {
                     // A piece that does not follow directly is left out, because it is not part of a
@@ -323,30 +327,31 @@ impl Worker {
             }
             Ask::BlobNames(id) => {
                 let sql = "SELECT name FROM becket.blobs WHERE owner = current_user AND session = $1";
-                let rows = self.client().await?.query(sql, &[&id]).await.map_err(|e| told(&e))?;
+                let rows = self.client().await?.query(sql, &[&id]).await.map_err(|e| io_error(&e))?;
                 Ok(Answer::Names(rows.iter().map(|row| row.get(0)).collect()))
             }
             Ask::Blob { id, name } => {
                 let sql = "SELECT packed FROM becket.blobs WHERE owner = current_user AND session = $1 AND name = $2";
-                let row = self.client().await?.query_opt(sql, &[&id, &name]).await.map_err(|e| told(&e))?;
+                let row =
+                    self.client().await?.query_opt(sql, &[&id, &name]).await.map_err(|e| io_error(&e))?;
                 row.map(|row| Answer::Bytes(row.get(0))).ok_or_else(|| io::ErrorKind::NotFound.into())
             }
         }
     }
 
     async fn execute(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> io::Result<u64> {
-        self.client().await?.execute(sql, values).await.map_err(|e| told(&e))
+        self.client().await?.execute(sql, values).await.map_err(|e| io_error(&e))
     }
 
     async fn epoch(&mut self, id: Uuid) -> io::Result<i64> {
         let sql = "SELECT epoch FROM becket.sessions WHERE owner = current_user AND id = $1";
-        let row = self.client().await?.query_opt(sql, &[&id]).await.map_err(|e| told(&e))?;
+        let row = self.client().await?.query_opt(sql, &[&id]).await.map_err(|e| io_error(&e))?;
         Ok(row.map_or(0, |row| row.get(0)))
     }
 
     async fn try_lock(&mut self, id: Uuid) -> io::Result<bool> {
         let sql = format!("SELECT pg_try_advisory_lock({KEY})");
-        let row = self.client().await?.query_one(&sql, &[&id]).await.map_err(|e| told(&e))?;
+        let row = self.client().await?.query_one(&sql, &[&id]).await.map_err(|e| io_error(&e))?;
         Ok(row.get(0))
     }
 
@@ -402,7 +407,8 @@ impl Worker {
                                 FROM mine WHERE owner = current_user AND session = $1 AND start < $2
                                   AND start + length(bytes) > $2)
                    SELECT count(*) FROM mine";
-        let row = self.client().await?.query_one(sql, &[&id, &len, &epoch]).await.map_err(|e| told(&e))?;
+        let row =
+            self.client().await?.query_one(sql, &[&id, &len, &epoch]).await.map_err(|e| io_error(&e))?;
         Ok(if row.get::<_, i64>(0) == 1 { Answer::Yes } else { Answer::No })
     }
 
@@ -411,7 +417,7 @@ impl Worker {
                           coalesce((SELECT max(p.start + length(p.bytes)) FROM becket.pieces p
                                     WHERE p.owner = s.owner AND p.session = s.id), 0)
                    FROM becket.sessions s WHERE s.owner = current_user AND ($1::uuid IS NULL OR s.id = $1)";
-        let rows = self.client().await?.query(sql, &[&only]).await.map_err(|e| told(&e))?;
+        let rows = self.client().await?.query(sql, &[&only]).await.map_err(|e| io_error(&e))?;
         let row = |row: &tokio_postgres::Row| Row {
             id: row.get(0),
             project: row.get(1),

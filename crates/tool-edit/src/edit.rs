@@ -225,7 +225,7 @@ fn attempt(
         let plan = engine::plan(subject, edits)?;
         let drift = known.drift(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, &name)
-            .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
         let out = plan.apply(&current.bytes);
         if out == current.bytes {
             return Err(format!("The edit would leave {name} as it is; nothing was changed.").into());

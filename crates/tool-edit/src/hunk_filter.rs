@@ -129,7 +129,7 @@ impl HunkFilter {
     }
 
     /// Adds the rejected hunks to the output: their text for the model, their number for people.
-    pub(crate) fn told(&self, mut output: ToolOutput) -> ToolOutput {
+    pub(crate) fn with_note(&self, mut output: ToolOutput) -> ToolOutput {
         if !self.dropped.is_empty() && !output.is_error {
             let _ = write!(
                 output.content,
@@ -202,10 +202,10 @@ mod tests {
         lines[38] = "38";
         assert_eq!(hunk_filter.pass(Path::new("/a"), &old, new.clone()), text(&lines));
         assert_eq!(hunk_filter.ready(), Ok(()));
-        let told = hunk_filter.told(ToolOutput::text("Edited a."));
+        let told = hunk_filter.with_note(ToolOutput::text("Edited a."));
         assert!(told.content.contains("rejected 2 of 3 hunks") && told.content.contains("+two"), "{told:?}");
-        let told =
-            hunk_filter.told(ToolOutput { details: json!({"diff": ""}), ..ToolOutput::text("Edited a.") });
+        let told = hunk_filter
+            .with_note(ToolOutput { details: json!({"diff": ""}), ..ToolOutput::text("Edited a.") });
         assert_eq!(told.details, json!({"diff": "", "hunks": 3, "hunks_rejected": 2}));
         let mut hunk_filter = HunkFilter::without(vec![0, 1, 2]);
         assert_eq!(hunk_filter.pass(Path::new("/a"), &old, new), old);

@@ -40,7 +40,7 @@ impl Known {
     }
 
     /// Records that a refusal has shown all changes. That is as good as reading the file again.
-    pub(crate) fn told(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
+    pub(crate) fn record(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
         if drift.is_some_and(Drift::is_told) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }

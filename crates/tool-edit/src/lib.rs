@@ -137,7 +137,7 @@ impl Gate {
             let _turn = turn;
             let mut hunk_filter = HunkFilter::without(rejected);
             let output = work(&env, &mut hunk_filter).unwrap_or_else(ToolOutput::error);
-            hunk_filter.told(output)
+            hunk_filter.with_note(output)
         });
         done.await.unwrap_or_else(|e| ToolOutput::error(format!("The write ended abnormally: {e}.")))
     }

@@ -180,7 +180,7 @@ fn overwrite(
     if !current.bytes.is_empty() {
         let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
         stale::overwritten(known.seen, drift.as_ref(), &name)
-            .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
     }
     let bytes = hunk_filter.pass(path, &current.bytes, bytes);
     hunk_filter.ready()?;

@@ -252,7 +252,7 @@ pub(crate) async fn format(
     }
     replace(path, &old, &new).map_err(|why| format!("not formatted by {name}: {why}"))?;
     env.host.note_read(path, &becket_tool::sha256(new.as_bytes()));
-    Ok(told(name, &old, &new, &env.display(path)))
+    Ok(formatted(name, &old, &new, &env.display(path)))
 }
 
 async fn pipe(
@@ -291,7 +291,7 @@ async fn pipe(
     String::from_utf8(out).map_err(|_| "it printed text that is not UTF-8".to_owned())
 }
 
-fn told(name: &str, old: &str, new: &str, shown: &str) -> Formatted {
+fn formatted(name: &str, old: &str, new: &str, shown: &str) -> Formatted {
     let diff = TextDiff::configure().timeout(Duration::from_millis(200)).diff_lines(old, new);
     let changed: Vec<(char, Option<usize>, &str)> = diff
         .iter_all_changes()

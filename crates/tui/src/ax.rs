@@ -172,7 +172,7 @@ impl Speaker {
                 out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
                 (self.undo, self.asked) = (Some(plan.plan), true);
             }
-            Event::UndoDone(outcome) => out.push(undo::told(outcome)),
+            Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome)),
             Event::SessionStarted { resumed: true, title, .. } => {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
             }

@@ -100,7 +100,7 @@ impl Completion {
             Kind::Command => {
                 if self.customs.is_none() {
                     self.customs = Some(Vec::new());
-                    effects.push(Effect::Ask(Request::Customs));
+                    effects.push(Effect::Ask(Request::CustomCommands));
                 }
                 self.commands(&target.query)
             }

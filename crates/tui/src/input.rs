@@ -201,7 +201,7 @@ pub enum Request {
         text: String,
     },
     /// The custom commands of the user and the project, for completion.
-    Customs,
+    CustomCommands,
     /// Expand a custom command, whose name may be unknown.
     Custom {
         name: String,
@@ -311,7 +311,7 @@ pub enum Reply {
         text: String,
         image: Option<(String, Vec<u8>)>,
     },
-    Customs(Vec<Custom>),
+    CustomCommands(Vec<Custom>),
     /// The prompt that a custom command expands to.
     Prompt(String),
     Preview {

@@ -399,9 +399,9 @@ fn commands_of_ones_own_are_offered_and_become_prompts() {
     for c in "/rev".chars() {
         effects.extend(stage.update(Input::Key(support::key(c))));
     }
-    assert!(effects.contains(&Effect::Ask(Request::Customs)), "{effects:?}");
+    assert!(effects.contains(&Effect::Ask(Request::CustomCommands)), "{effects:?}");
     let own = Custom { name: "review".into(), arguments: "FILE".into(), description: "reviews it".into() };
-    stage.update(Input::Reply(Reply::Customs(vec![own])));
+    stage.update(Input::Reply(Reply::CustomCommands(vec![own])));
     assert!(stage.screen().contains("/review FILE"), "{}", stage.screen());
     stage.ctrl('c');
     stage.type_text("/review a.rs");

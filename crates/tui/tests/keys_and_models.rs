@@ -27,7 +27,7 @@ fn asks(effects: &[Effect]) -> Vec<&Request> {
         Effect::Ask(request) => Some(request),
         _ => None,
     });
-    requests.filter(|request| !matches!(request, Request::Draft { .. } | Request::Customs)).collect()
+    requests.filter(|request| !matches!(request, Request::Draft { .. } | Request::CustomCommands)).collect()
 }
 
 fn models(stage: &mut Stage) {

@@ -485,9 +485,9 @@ fn what_compactions_took_out_of_what_is_not_here() {
     let mut events: Vec<Event> = (1..=60).map(event).collect();
     events.insert(30, boundary(1_000, 21));
     events.insert(61, boundary(1_001, 46));
-    let mut whole = transcript::Folds::default();
+    let mut whole = transcript::RemovedMessages::default();
     whole.take(&events);
-    let mut parts = transcript::Folds::default();
+    let mut parts = transcript::RemovedMessages::default();
     // Ranges begin where a turn begins.
     let begins: Vec<usize> =
         (0..events.len()).filter(|i| matches!(events[*i], Event::UserMessage { .. })).collect();

@@ -7,7 +7,7 @@ use super::Agent;
 use crate::host::lock;
 use crate::undo::SessionBlobs;
 use becket_session::{Durability, Session, ledger};
-use becket_snapshot::command::{Surroundings, classify};
+use becket_snapshot::command::{CommandContext, classify};
 use becket_snapshot::{History, Level, Recorder, Risk, Settings, summary};
 use becket_tool::ToolEnv;
 use becket_types::{Access, CallId, Effect, EntryKind, Event, FileChanges, NoticeLevel, ToolOutput};
@@ -207,7 +207,7 @@ impl Agent {
                 let kept = state.as_ref().and_then(|value| value.as_str()).map(Path::new);
                 let cwd = access.paths.first().map(PathBuf::as_path).or(kept).unwrap_or(&env.cwd);
                 let home = self.settings.snapshots.as_ref().and_then(|s| s.home.as_deref());
-                Touch::Command(classify(command, &Surroundings { cwd, home, script: &read_script }))
+                Touch::Command(classify(command, &CommandContext { cwd, home, script: &read_script }))
             }
             _ => Touch::Command(Risk::default()),
         }

@@ -8,8 +8,8 @@ use super::files::Files;
 use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::{Input, Phase};
-use crate::undo::{Draft, Reach, SessionBlobs, carry_out, history, plan_conversation, plan_files, turns};
-use becket_session::context::compaction::{Folded, Outcome};
+use crate::undo::{Draft, SessionBlobs, UndoScope, carry_out, history, plan_conversation, plan_files, turns};
+use becket_session::context::compaction::{CompactionEffect, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
 use becket_types::{
@@ -49,7 +49,7 @@ pub(super) enum Want {
 /// A plan that was shown to the user.
 struct Planned {
     draft: Draft,
-    reach: Option<Reach>,
+    scope: Option<UndoScope>,
 }
 
 /// The plan that was shown last, by kind.
@@ -259,7 +259,7 @@ impl Around {
         match session.entries() {
             Ok(entries) => {
                 let entries: Vec<Entry> = entries.collect();
-                let plan = Folded::by(&outcome, session.view(), &entries).plan(0, &outcome);
+                let plan = CompactionEffect::by(&outcome, session.view(), &entries).plan(0, &outcome);
                 Done::Compaction(outcome, Box::new(plan))
             }
             Err(error) => Done::Failed(error.to_string()),
@@ -306,10 +306,10 @@ impl Around {
         let session = lock(&self.session);
         let history = history(&session, &self.store).map_err(|error| error.to_string())?;
         let mut conversation = None;
-        let (kind, reach, nothing) = match want {
+        let (kind, scope, nothing) = match want {
             Want::Redo => (
                 UndoKind::Redo,
-                Some(Reach::LastUndo),
+                Some(UndoScope::LastUndo),
                 "Nothing to redo: no undo came last, or a call changed files since.",
             ),
             Want::Rewind { to, what } => {
@@ -320,33 +320,33 @@ impl Around {
                     let back = plan_conversation(&session, prompt).map_err(|error| error.to_string())?;
                     conversation = Some(back).filter(|back| !back.entries.is_empty());
                 }
-                let reach = (*what != RewindWhat::Conversation).then_some(Reach::Since(prompt.seq));
-                (UndoKind::Rewind, reach, "Nothing to go back from: nothing was said or changed since.")
+                let scope = (*what != RewindWhat::Conversation).then_some(UndoScope::Since(prompt.seq));
+                (UndoKind::Rewind, scope, "Nothing to go back from: nothing was said or changed since.")
             }
-            Want::UndoCalls(count) => (UndoKind::Undo, Some(Reach::LastCalls(*count)), NOTHING_TO_UNDO),
+            Want::UndoCalls(count) => (UndoKind::Undo, Some(UndoScope::LastCalls(*count)), NOTHING_TO_UNDO),
             Want::Undo
             | Want::Change(_)
             | Want::Show(_)
             | Want::Edit { .. }
             | Want::RedoCompaction
-            | Want::CarryOut { .. } => (UndoKind::Undo, Some(Reach::LastTurn), NOTHING_TO_UNDO),
+            | Want::CarryOut { .. } => (UndoKind::Undo, Some(UndoScope::LastTurn), NOTHING_TO_UNDO),
         };
         drop(session);
-        let turns = reach.map(|reach| turns(&history, reach)).unwrap_or_default();
-        let files = reach.and_then(|reach| plan_files(&history, reach, false, &self.store));
+        let turns = scope.map(|scope| turns(&history, scope)).unwrap_or_default();
+        let files = scope.and_then(|scope| plan_files(&history, scope, false, &self.store));
         if files.is_none() && conversation.is_none() {
             return Ok(Err(nothing));
         }
         let draft = Draft { kind, turns, files, damaged: history.damaged(), conversation };
-        Ok(Ok(Planned { draft, reach }))
+        Ok(Ok(Planned { draft, scope }))
     }
 
     fn carry_out(&self, planned: Planned, plan: u64, force: bool) -> Done {
-        let Planned { mut draft, reach } = planned;
-        if force && let Some(reach) = reach {
+        let Planned { mut draft, scope } = planned;
+        if force && let Some(scope) = scope {
             let history = history(&lock(&self.session), &self.store);
             match history {
-                Ok(history) => draft.files = plan_files(&history, reach, true, &self.store),
+                Ok(history) => draft.files = plan_files(&history, scope, true, &self.store),
                 Err(error) => return Done::Failed(error.to_string()),
             }
         }

@@ -227,8 +227,8 @@ fn p12_users_words(before: &Before, request: &Sent, session: &Session) -> Result
             let Some(named) = named else {
                 return Err(format!("m{} ({} bytes) is nowhere: {}", message.seq.0, text.len(), start(text)));
             };
-            let run = session.past().and_then(|past| past.users_words(*named, *named));
-            let one = session.past().and_then(|past| past.message(*named));
+            let run = session.history_search().and_then(|past| past.users_words(*named, *named));
+            let one = session.history_search().and_then(|past| past.message(*named));
             let (run, one) = (run.map_err(|e| e.to_string())?, one.map_err(|e| e.to_string())?);
             let recalled = run.into_iter().map(|(_, words)| words).chain(one.map(|(_, words)| words));
             if !recalled.into_iter().any(|words| words.contains(text.as_str())) {

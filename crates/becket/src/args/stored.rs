@@ -135,7 +135,7 @@ pub(crate) struct SessionsArgs {
     /// Only sessions that contain these words.
     pub query: Option<String>,
     #[command(flatten)]
-    pub narrow: Narrow,
+    pub filters: SessionFilters,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -149,7 +149,7 @@ pub(crate) struct SessionsArgs {
 
 /// Filters that select sessions.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Narrow {
+pub(crate) struct SessionFilters {
     /// Include all projects, not only this directory's.
     #[arg(long)]
     pub all: bool,
@@ -178,7 +178,7 @@ pub(crate) enum SessionsWhat {
     /// List sessions, newest first.
     List {
         #[command(flatten)]
-        narrow: Narrow,
+        filters: SessionFilters,
         #[command(flatten)]
         shown: Shown,
     },
@@ -187,7 +187,7 @@ pub(crate) enum SessionsWhat {
         /// Words to search for.
         query: String,
         #[command(flatten)]
-        narrow: Narrow,
+        filters: SessionFilters,
         #[command(flatten)]
         shown: Shown,
     },
@@ -215,11 +215,11 @@ pub(crate) enum SessionsWhat {
         json: bool,
     },
     /// Archive sessions: they are kept, but listed only with --archived.
-    Archive(Several),
+    Archive(SessionIds),
     /// Take sessions out of the archive.
-    Unarchive(Several),
+    Unarchive(SessionIds),
     /// Move sessions to the trash, where they are kept for 30 days.
-    Rm(Several),
+    Rm(SessionIds),
     /// List the sessions in the trash.
     Trash {
         /// Print JSON.
@@ -298,7 +298,7 @@ pub(crate) enum SessionsWhat {
 
 /// The sessions that a command acts on.
 #[derive(Debug, Args)]
-pub(crate) struct Several {
+pub(crate) struct SessionIds {
     /// The sessions: ids, starts of ids, or titles.
     pub sessions: Vec<String>,
     /// Print JSON: one object for each session.

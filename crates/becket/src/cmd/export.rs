@@ -81,7 +81,7 @@ fn told_file(
 }
 
 /// Returns a line about the masked secrets of an export; none if there were none.
-pub(crate) fn told(masked: usize, format: ExportFormat) -> Option<String> {
+pub(crate) fn masked_note(masked: usize, format: ExportFormat) -> Option<String> {
     let how = match format {
         ExportFormat::Jsonl => ", and the hashes of its lines are new; --with-secrets makes an exact copy",
         ExportFormat::Md | ExportFormat::Html => "",

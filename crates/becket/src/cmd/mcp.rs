@@ -386,7 +386,7 @@ fn logout(
 ) -> Result<ExitStatus, Failure> {
     let server = configured(environment, cwd, name)?;
     let settings = mcp::hub_settings(environment, cwd, becket_sandbox::Programs::default());
-    let becket_mcp::Reach::Http { url, .. } = &server.config.reach else {
+    let becket_mcp::Endpoint::Http { url, .. } = &server.config.endpoint else {
         return Err(Failure::usage(format!("{name} is reached without HTTP and has no authorization")));
     };
     let (Some(tokens), Ok(url)) = (settings.tokens, url::Url::parse(url)) else {

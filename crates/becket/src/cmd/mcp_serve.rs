@@ -82,9 +82,9 @@ impl Server {
             .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
         let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
         let shell = toolbox::shell(environment, config, None, sandbox);
-        let reach = crate::reach::reach(environment, config, &run.roots, programs);
+        let integrations = crate::integrations::build(environment, config, &run.roots, programs);
         let skill = SkillTool::new(Arc::new(Skills::discover(&[])));
-        let (mut tools, _) = toolbox::registry(config, skill, &shell, "", reach.tools, false)?;
+        let (mut tools, _) = toolbox::registry(config, skill, &shell, "", integrations.tools, false)?;
         let removed = guard.removed_tools(&tools.all_names());
         tools.retain(|name| !NOT_OFFERED.contains(&name) && !removed.iter().any(|r| r == name));
         let host = Arc::new(MemoryHost::default());

@@ -5,7 +5,7 @@ mod branches;
 mod file;
 mod stats;
 
-use crate::args::{Narrow, SessionsArgs, SessionsWhat};
+use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
 use crate::cmd::{one_line, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -22,18 +22,19 @@ pub(crate) fn run(
     args: &SessionsArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let looked = |narrow: &Narrow, query: Option<&str>, json: bool, limit: usize, out: &mut dyn Write| {
-        let view = Looking { environment, cwd, narrow, json, limit };
-        match query {
-            Some(words) => view.search(words, out),
-            None => view.list(out),
-        }
-    };
+    let looked =
+        |filters: &SessionFilters, query: Option<&str>, json: bool, limit: usize, out: &mut dyn Write| {
+            let view = Looking { environment, cwd, filters, json, limit };
+            match query {
+                Some(words) => view.search(words, out),
+                None => view.list(out),
+            }
+        };
     match &args.what {
-        None => looked(&args.narrow, args.query.as_deref(), args.json, args.limit, out),
-        Some(SessionsWhat::List { narrow, shown }) => looked(narrow, None, shown.json, shown.limit, out),
-        Some(SessionsWhat::Search { query, narrow, shown }) => {
-            looked(narrow, Some(query), shown.json, shown.limit, out)
+        None => looked(&args.filters, args.query.as_deref(), args.json, args.limit, out),
+        Some(SessionsWhat::List { filters, shown }) => looked(filters, None, shown.json, shown.limit, out),
+        Some(SessionsWhat::Search { query, filters, shown }) => {
+            looked(filters, Some(query), shown.json, shown.limit, out)
         }
         Some(SessionsWhat::Stats { days, here, json, html }) => {
             let project = here.then_some(cwd);
@@ -50,20 +51,20 @@ pub(crate) fn run(
 struct Looking<'a> {
     environment: &'a Environment,
     cwd: &'a Path,
-    narrow: &'a Narrow,
+    filters: &'a SessionFilters,
     json: bool,
     limit: usize,
 }
 
 impl Looking<'_> {
     fn project(&self) -> Option<&Path> {
-        (!self.narrow.all).then_some(self.cwd)
+        (!self.filters.all).then_some(self.cwd)
     }
 
     fn query<'a>(&'a self, words: &'a str, limit: usize) -> Result<Query<'a>, Failure> {
-        let narrow = self.narrow;
+        let filters = self.filters;
         let day = |text: &Option<String>| text.as_deref().map(day).transpose();
-        let (since, until) = (day(&narrow.since)?, day(&narrow.until)?);
+        let (since, until) = (day(&filters.since)?, day(&filters.until)?);
         if since.zip(until).is_some_and(|(since, until)| since >= until) {
             return Err(Failure::usage("there is no time between --since and --until")
                 .hint("--until is where the time ends: it must be after --since"));
@@ -73,16 +74,16 @@ impl Looking<'_> {
             project: self.project(),
             since,
             until,
-            model: narrow.model.as_deref(),
-            file: narrow.file.as_deref(),
-            tag: narrow.tag.as_deref(),
-            archived: narrow.archived,
+            model: filters.model.as_deref(),
+            file: filters.file.as_deref(),
+            tag: filters.tag.as_deref(),
+            archived: filters.archived,
             limit,
         })
     }
 
     fn is_narrowed(&self) -> bool {
-        let n = self.narrow;
+        let n = self.filters;
         [&n.since, &n.until, &n.model, &n.file, &n.tag].iter().any(|o| o.is_some())
     }
 
@@ -94,7 +95,7 @@ impl Looking<'_> {
         } else {
             // The index is derived data. If it cannot be used, the folders are read.
             let all = index::list(&environment.index_path(), &environment.sessions_dir(), self.project()).0;
-            all.into_iter().filter(|s| self.narrow.archived || !s.archived).collect()
+            all.into_iter().filter(|s| self.filters.archived || !s.archived).collect()
         };
         // The work of subagents belongs to the sessions that started them; `tree` lists the subagents' sessions.
         sessions.retain(|s| s.subagent_of().is_none());
@@ -138,10 +139,10 @@ impl Looking<'_> {
             return write(out, &format!("{}\n", Value::Array(rows)));
         }
         if hits.is_empty() {
-            let narrow = self.narrow;
-            let filters = [&narrow.since, &narrow.until, &narrow.model, &narrow.file, &narrow.tag];
-            let fits = if filters.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
-            let all = if narrow.all { "" } else { " (--all looks in all projects)" };
+            let filters = self.filters;
+            let given = [&filters.since, &filters.until, &filters.model, &filters.file, &filters.tag];
+            let fits = if given.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
+            let all = if filters.all { "" } else { " (--all looks in all projects)" };
             let words = one_line(words, 60);
             return write(out, &format!("No session contains \"{words}\"{fits}{all}\n"));
         }

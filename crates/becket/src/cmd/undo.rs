@@ -186,7 +186,7 @@ pub(crate) fn carry_out(
     if as_json {
         write(out, &format!("{}\n", json!({ "plan": plan, "done": done })))?;
     } else if let Some(done) = &done {
-        write(out, &becket_print::clean(&told(done, plan.kind)))?;
+        write(out, &becket_print::clean(&outcome_text(done, plan.kind)))?;
     }
     let failed = done.as_ref().is_some_and(|outcome| !outcome.failed.is_empty());
     let declined = changes && !goes && !consent.dry_run && !as_json;
@@ -197,7 +197,7 @@ pub(crate) fn carry_out(
     })
 }
 
-fn told(done: &UndoOutcome, kind: UndoKind) -> String {
+fn outcome_text(done: &UndoOutcome, kind: UndoKind) -> String {
     let mut text = String::new();
     for failed in &done.failed {
         let _ = writeln!(text, "not done: {}: {}", failed.path.0.display(), failed.reason);

@@ -3,7 +3,7 @@
 //! Owns the texts of both pages and the effects of their answers. While the page is shown, servers are searched for,
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
-use super::wishes;
+use super::preferences;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -156,7 +156,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     if has_model || settings.ax {
         return Ok(Next::Session);
     }
-    let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
+    let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let own = settings.settings.config.provider("openai").base_url.clone();
     let mut servers: Vec<(String, String)> =
         SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect();
@@ -442,7 +442,7 @@ fn keep_key(
 
 fn keep(environment: &Environment, section: &str, key: &str, value: &str) -> Result<(), Failure> {
     let path = environment.config_dir.join("config.toml");
-    wishes::change(&path, section, key, &Amend::Set(Value::from(value))).map_err(Failure::error)
+    preferences::change(&path, section, key, &Amend::Set(Value::from(value))).map_err(Failure::error)
 }
 
 /// Asks if the project is trusted, unless that is known. `None`: the user quits. True: the project is trusted now and
@@ -455,7 +455,7 @@ pub(super) async fn project(
     if settings.trusted {
         return Ok(Some(false));
     }
-    let (preferences, _) = wishes::preferences(environment, &settings.settings.config);
+    let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.cwd)).await?;
     if answer == Some(true) {
         trust::remember(environment, root)

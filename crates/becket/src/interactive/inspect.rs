@@ -12,7 +12,7 @@ use crate::cmd::context::{
 use crate::cmd::{one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::compaction::Folded;
+use becket_session::context::compaction::CompactionEffect;
 use becket_session::context::view::CacheState;
 use becket_session::store::ledger_path;
 use becket_session::walk::walk;
@@ -149,7 +149,7 @@ pub(super) fn loss(
     let mut walked = walked.map_err(store_failure)?;
     let before =
         before.ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))?;
-    Ok(Folded::between(before.iter(), &mut walked.view).loss)
+    Ok(CompactionEffect::between(before.iter(), &mut walked.view).loss)
 }
 
 fn continues(entry: &Entry) -> bool {

@@ -3,7 +3,7 @@
 //! Owns the mapping from commands to pages. A session that has not begun is shown as its first request will be.
 
 use super::sheets::{self, Shown, Status};
-use super::{figures, wishes};
+use super::{figures, preferences};
 use crate::args::{ExportArgs, ExportFormat, SessionsArgs};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
@@ -247,7 +247,8 @@ impl Pages {
             cd: None,
         };
         let masked = cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
-        let told = cmd::export::told(masked, format).map(|told| format!("; {told}")).unwrap_or_default();
+        let told =
+            cmd::export::masked_note(masked, format).map(|told| format!("; {told}")).unwrap_or_default();
         Ok(format!("Exported this session to {}{told}", self.shown().path(&path)))
     }
 
@@ -285,7 +286,7 @@ impl Pages {
 
     /// Returns the allow rules in the user's own files, which the page offers to withdraw.
     fn kept_rules(&self, root: &Path) -> Value {
-        let kept = wishes::allowed(&self.environment, root);
+        let kept = preferences::allowed(&self.environment, root);
         let rule = |(rule, place): &(String, Place)| json!({"rule": rule, "local": *place == Place::Local});
         json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
     }

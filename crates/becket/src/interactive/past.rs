@@ -44,7 +44,7 @@ impl Past {
 
     /// Returns the messages that compactions removed from the context. Blocks.
     pub(super) fn folded(&self, entry: Option<Seq>) -> Reply {
-        let mut folds = transcript::Folds::default();
+        let mut folds = transcript::RemovedMessages::default();
         self.all(&mut |page| folds.take(&page.events));
         Reply::Folded { entry, folded: folds.folded(entry) }
     }

@@ -3,8 +3,8 @@
 //! Owns the change between sessions. Only the first session ends the program if it cannot be opened. Later, becket goes
 //! back to the session that the user left, and says there why the other one was not opened.
 
-use super::typed::Typed;
-use super::{Held, in_use, session};
+use super::line_input::LineInput;
+use super::{Held, open_elsewhere, session};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -50,7 +50,7 @@ pub(super) async fn until_quit(
     environment: &Environment,
     mut settings: RunSettings,
     held: &Held,
-    mut typed: Option<&mut Typed>,
+    mut typed: Option<&mut LineInput>,
 ) -> Result<ExitStatus, Failure> {
     // A single session may be opened for reading only; the next one uses the original setting.
     let persist = settings.persist;
@@ -60,7 +60,8 @@ pub(super) async fn until_quit(
             Ok(assembled) => assembled,
             Err(failure) => {
                 if failure.in_use
-                    && let Some(answer) = in_use::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
+                    && let Some(answer) =
+                        open_elsewhere::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
                 {
                     answer.apply(&mut settings);
                     continue;

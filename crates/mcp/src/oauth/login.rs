@@ -4,7 +4,7 @@
 //! contain the state of this login, and `iss` if the authorization server announces it.
 
 use super::{TokenStore, new_manager};
-use crate::config::{Reach, ServerConfig};
+use crate::config::{Endpoint, ServerConfig};
 use crate::transport::http::{self, Proxies};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
@@ -50,7 +50,7 @@ impl Login {
         store: &TokenStore,
         proxies: &Proxies,
     ) -> Result<Self, LoginError> {
-        let Reach::Http { url, oauth, headers, .. } = &config.reach else {
+        let Endpoint::Http { url, oauth, headers, .. } = &config.endpoint else {
             return Err(LoginError::NotHttp(config.name.clone()));
         };
         let url = Url::parse(url).map_err(|e| LoginError::Refused(e.to_string()))?;

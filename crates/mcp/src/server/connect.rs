@@ -4,7 +4,7 @@
 //! Programs get the older handshake (before 2026-07-28) first, because some crash or act on a first message that they
 //! do not know. HTTP servers are asked for their versions.
 
-use crate::config::{Reach, ServerConfig};
+use crate::config::{Endpoint, ServerConfig};
 use crate::handler::Handler;
 use crate::hub::Shared;
 use crate::process::Process;
@@ -75,8 +75,8 @@ pub(crate) async fn connect(
     words: &Words,
     handler: Handler,
 ) -> Result<Service, Failure> {
-    match &config.reach {
-        Reach::Stdio { command, args, env, cwd } => {
+    match &config.endpoint {
+        Endpoint::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref() };
             let service =
                 handler.clone().serve_with_lifecycle(program.start(shared, words)?, initialize()).await;
@@ -91,14 +91,14 @@ pub(crate) async fn connect(
                 Err(error) => Err(initialize_failure(&error)),
             }
         }
-        Reach::Host => {
+        Endpoint::Host => {
             let channel = shared.channels.get(&config.name).cloned();
             let channel =
                 channel.ok_or_else(|| "the program that drives becket has no such server".to_owned())?;
             let service = handler.serve_with_lifecycle(HostTransport::new(channel), initialize()).await;
             service.map_err(|e| initialize_failure(&e))
         }
-        Reach::Http { url, headers, headers_helper, oauth, legacy } => {
+        Endpoint::Http { url, headers, headers_helper, oauth, legacy } => {
             let url = Url::parse(url).map_err(|e| e.to_string())?;
             let mut given = headers.clone();
             if let Some(helper) = headers_helper {

@@ -81,8 +81,8 @@
 //! Does not talk to a model, count time, or write the ledger.
 
 pub(in crate::context) mod attached;
+mod effect;
 mod fallback;
-mod folded;
 mod governor;
 mod layout;
 mod loss;
@@ -96,7 +96,7 @@ mod unseen;
 mod verify;
 
 pub use attached::{FileContent, FileNow, FileUse, MAX_FILES, UseKind, uses};
-pub use folded::{Folded, text_of};
+pub use effect::{CompactionEffect, text_of};
 pub use governor::{Governor, Need, Owed};
 pub use loss::loss;
 pub use nested_rules::RULES_PATH;

@@ -18,8 +18,8 @@ pub use info::{FORMAT, SessionInfo};
 use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View};
 use crate::export::{self, Format};
+use crate::history_search::HistorySearch;
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
-use crate::past::Past;
 use crate::store::{Durability, Outside, StoreError, layout};
 use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Millis, Seq, SessionId, SubagentOf};
 use info::{info_or_unknown, refuse_newer};
@@ -320,7 +320,7 @@ impl Session {
         let is_moment = checkpoint::is_moment(&entries);
         for entry in entries {
             self.note(&entry);
-            self.view.take_in(entry);
+            self.view.apply_owned(entry);
         }
         self.refold_if_stale()?;
         if is_moment {
@@ -477,10 +477,10 @@ impl Session {
     /// memory, or from the ledger and the blobs. `None` also for reverted or manually dropped results.
     ///
     /// May read the whole ledger. Callers that share the session behind a lock use
-    /// [`Session::output_in_memory`] and [`Past::output`] instead.
+    /// [`Session::output_in_memory`] and [`HistorySearch::output`] instead.
     pub fn original_output(&self, call: &CallId) -> Option<(String, String)> {
         self.output_in_memory(call)
-            .or_else(|| self.past().ok()?.output(self.output_place(call)?, call).ok()?)
+            .or_else(|| self.history_search().ok()?.output(self.output_place(call)?, call).ok()?)
     }
 
     /// Like [`Session::original_output`] without reading the ledger: `None` also if the output has left
@@ -512,8 +512,8 @@ impl Session {
     /// # Errors
     ///
     /// Fails if the ledger cannot be opened.
-    pub fn past(&self) -> Result<Past, StoreError> {
-        Ok(Past::new(self.ledger.read_apart()?, &self.view, self.blobs()))
+    pub fn history_search(&self) -> Result<HistorySearch, StoreError> {
+        Ok(HistorySearch::new(self.ledger.read_apart()?, &self.view, self.blobs()))
     }
 
     fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {

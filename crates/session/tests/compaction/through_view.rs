@@ -3,7 +3,7 @@
 use super::logs::*;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
-    Floor, Folded, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
+    CompactionEffect, Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
 };
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
@@ -196,7 +196,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
     let (floor, system, _) = floor();
     let mut ledger = Ledger::new();
     ledger.append([EntryKind::System { items: system }]);
-    let gone = |folded: &Folded| folded.gone.iter().map(|message| message.id).collect::<Vec<_>>();
+    let gone = |folded: &CompactionEffect| folded.gone.iter().map(|message| message.id).collect::<Vec<_>>();
     let mut told = Vec::new();
     for (round, trigger) in [CompactionTrigger::Manual, CompactionTrigger::Auto, CompactionTrigger::Manual]
         .into_iter()
@@ -220,7 +220,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
         let used = ledger.view.estimated_tokens() + floor.tools;
         let budget = Budget::new(32_768, 0, 8_192);
         let outcome = committed(run(ledger.snapshot(floor, used, budget, trigger), Behaviour::Good).0);
-        let folded = Folded::by(&outcome, &ledger.view, &ledger.entries);
+        let folded = CompactionEffect::by(&outcome, &ledger.view, &ledger.entries);
         let last = ledger.append(outcome.entries.clone());
         let entry = Seq(last.0 + 1 - outcome.entries.len() as u64);
         told.push((entry, gone(&folded), folded.loss));
@@ -233,7 +233,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
         let upto = |last: u64| ledger.entries.iter().filter(move |e| e.seq.0 <= last);
         let fold = |last| View::fold(ledger.view.policy().clone(), ledger.view.scope().clone(), upto(last));
         let before = fold(entry.0 - 1);
-        let then = Folded::between(before.live(), &mut fold(entry.0 + 1));
+        let then = CompactionEffect::between(before.live(), &mut fold(entry.0 + 1));
         assert_eq!((&gone(&then), &then.loss), (messages, loss), "entry {entry}");
     }
 }

@@ -72,7 +72,7 @@ impl Risk {
 }
 
 /// Facts about the place where a command runs.
-pub struct Surroundings<'a> {
+pub struct CommandContext<'a> {
     pub cwd: &'a Path,
     pub home: Option<&'a Path>,
     /// Returns the text of a script that the command would run, if it can be read.
@@ -80,7 +80,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Reads a command and adds up the risk of its parts.
-pub fn classify(command: &str, around: &Surroundings<'_>) -> Risk {
+pub fn classify(command: &str, around: &CommandContext<'_>) -> Risk {
     let mut reader = reader::Reader::new(around);
     reader.script(command, 0);
     let mut risk = reader.risk;

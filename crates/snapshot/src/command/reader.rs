@@ -4,7 +4,7 @@ use super::table::{
     ARCHIVES, CLEANS, DESTROYS, IN_PLACE, INTERPRETERS, LAUNCHERS, MANAGERS, OPERANDS, SHELLS, VERSIONED,
     is_known,
 };
-use super::{GitRisk, Level, Risk, Surroundings, git};
+use super::{CommandContext, GitRisk, Level, Risk, git};
 use becket_shell_syntax::{Dirs, Known, Paths, Script, Simple, Word, read_long};
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ const MAX_DEPTH: usize = 6;
 
 /// Reads scripts and adds up what they put at risk.
 pub(super) struct Reader<'a> {
-    around: &'a Surroundings<'a>,
+    around: &'a CommandContext<'a>,
     pub risk: Risk,
     /// All folders in which the command may run; `None` if they are not known.
     dirs: Dirs,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(around: &'a Surroundings<'a>) -> Self {
+    pub(super) fn new(around: &'a CommandContext<'a>) -> Self {
         Self { around, risk: Risk::default(), dirs: Some(vec![around.cwd.to_path_buf()]) }
     }
 

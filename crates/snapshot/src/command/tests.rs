@@ -8,7 +8,7 @@ fn risk(command: &str) -> Risk {
         Some("/w/gone.py") => Some("import shutil\nshutil.rmtree('x')\n".to_owned()),
         _ => None,
     };
-    let around = Surroundings { cwd: Path::new("/w"), home: Some(Path::new("/home/u")), script: &script };
+    let around = CommandContext { cwd: Path::new("/w"), home: Some(Path::new("/home/u")), script: &script };
     classify(command, &around)
 }
 

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
-use becket_snapshot::command::{Surroundings, classify};
+use becket_snapshot::command::{CommandContext, classify};
 use becket_snapshot::{Applied, History, Plan, Recorder, Settings, Store, apply, plan_redo, plan_undo};
 use becket_types::{BlobId, CallId, Entry, EntryKind, FileChanges, Millis, Seq, hex};
 use sha2::{Digest as _, Sha256};
@@ -83,7 +83,7 @@ impl Lab {
         let id = CallId(format!("c{}", self.entries.len()));
         let script = |path: &Path| std::fs::read_to_string(path).ok();
         let risk =
-            classify(command, &Surroundings { cwd: &self.root, home: Some(&self.home), script: &script });
+            classify(command, &CommandContext { cwd: &self.root, home: Some(&self.home), script: &script });
         let before = self.recorder.before_command(&id, risk);
         self.append(EntryKind::FileSnapshot(Box::new(before.snapshot)));
         id

@@ -337,7 +337,7 @@ fn update(
         let plan = place::place(subject, hunks)?;
         let drift = known.drift(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, name)
-            .inspect_err(|_| Known::told(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
         let new = plan.apply(&current.bytes);
         if new == current.bytes && to.is_none() {
             return Err(format!("The patch would leave {name} as it is; nothing was changed."));

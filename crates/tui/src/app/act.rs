@@ -135,7 +135,7 @@ impl App {
     }
 
     pub(super) fn want_customs(&self) -> Vec<Effect> {
-        if self.customs.is_empty() { vec![Effect::Ask(Request::Customs)] } else { Vec::new() }
+        if self.customs.is_empty() { vec![Effect::Ask(Request::CustomCommands)] } else { Vec::new() }
     }
 
     fn set_theme(&mut self, name: &str) -> Vec<Effect> {

@@ -48,7 +48,7 @@ impl App {
             Reply::KeyKept { provider, result } => return self.key_kept(&provider, result),
             listed @ (Reply::Files { .. }
             | Reply::Models(_)
-            | Reply::Customs(_)
+            | Reply::CustomCommands(_)
             | Reply::Sessions(_)
             | Reply::Preview { .. }
             | Reply::Saying { .. }) => return self.listed(listed),
@@ -88,7 +88,7 @@ impl App {
                 }
                 self.completion.models(models);
             }
-            Reply::Customs(customs) => {
+            Reply::CustomCommands(customs) => {
                 if let Some(palette) = &mut self.palette {
                     palette.customs(customs.clone());
                 }

@@ -61,7 +61,7 @@ impl App {
     pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
         let effects = outcome.conversation.as_ref().map_or_else(Vec::new, |back| self.take_up(&back.to));
         let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
-        self.note(weight, told(outcome));
+        self.note(weight, outcome_text(outcome));
         effects
     }
 
@@ -89,7 +89,7 @@ pub(crate) fn has_conflicts(plan: &UndoPlan) -> bool {
 }
 
 /// Describes the result. Each path that was left alone or failed has a line of its own.
-pub(crate) fn told(outcome: &UndoOutcome) -> String {
+pub(crate) fn outcome_text(outcome: &UndoOutcome) -> String {
     let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
     let done = match (outcome.restored, outcome.deleted) {
         (0, 0) => "no file changed".to_owned(),

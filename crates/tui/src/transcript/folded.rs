@@ -1,7 +1,7 @@
 //! Visible messages that compactions removed from the context: listed in the compactions' blocks, and offered to be
 //! brought back.
 //!
-//! If the whole session is in memory, the blocks answer. Otherwise the host reads the session through [`Folds`].
+//! If the whole session is in memory, the blocks answer. Otherwise the host reads the session through [`RemovedMessages`].
 
 use super::Transcript;
 use super::block::{Block, Body};
@@ -97,7 +97,7 @@ fn joined<'a>(lines: impl Iterator<Item = &'a (Seq, String)>) -> Vec<(Seq, Strin
 /// Collects the messages that the compactions of a session removed, one line each. Takes the session's events in order,
 /// one range at a time.
 #[derive(Debug, Default)]
-pub struct Folds {
+pub struct RemovedMessages {
     said: Vec<(Seq, MessageId, String)>,
     compacted_to: Seq,
     of: Vec<Fold>,
@@ -111,7 +111,7 @@ struct Fold {
     dropped: Vec<(Seq, String)>,
 }
 
-impl Folds {
+impl RemovedMessages {
     /// Takes the events of the next range.
     pub fn take(&mut self, events: &[Event]) {
         let mut here = Transcript::new();

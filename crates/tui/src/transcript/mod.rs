@@ -38,7 +38,7 @@ use compaction::Known;
 pub(crate) use events::{full, resumed_line};
 use find::Find;
 pub use find::{said_in, says};
-pub use folded::{Folded, Folds};
+pub use folded::{Folded, RemovedMessages};
 pub use gap::Wanted;
 use print::Printed;
 use ratatui::Frame;

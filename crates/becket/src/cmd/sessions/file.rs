@@ -2,7 +2,7 @@
 //! a folder beside the sessions.
 
 use super::{line, row, write};
-use crate::args::{SessionsWhat, Several};
+use crate::args::{SessionIds, SessionsWhat};
 use crate::cmd::open;
 use crate::cmd::{count, not_saved, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
@@ -39,9 +39,9 @@ pub(super) fn run(
         SessionsWhat::Tag { session, tags, remove, json } => {
             tag(environment, &pick(session)?, tags, *remove, *json, out)
         }
-        SessionsWhat::Archive(several) => archive(environment, cwd, several, true, out),
-        SessionsWhat::Unarchive(several) => archive(environment, cwd, several, false, out),
-        SessionsWhat::Rm(Several { sessions, json }) => {
+        SessionsWhat::Archive(ids) => archive(environment, cwd, ids, true, out),
+        SessionsWhat::Unarchive(ids) => archive(environment, cwd, ids, false, out),
+        SessionsWhat::Rm(SessionIds { sessions, json }) => {
             let mut rows = Vec::new();
             for query in some(sessions)? {
                 let summary = pick(query)?;
@@ -132,26 +132,26 @@ fn tag(
 fn archive(
     environment: &Environment,
     cwd: &Path,
-    several: &Several,
+    ids: &SessionIds,
     away: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    for query in some(&several.sessions)? {
+    for query in some(&ids.sessions)? {
         let summary = pick_session(environment, cwd, Some(query))?;
         append(
             environment,
             &summary,
             EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) },
         )?;
-        if several.json {
+        if ids.json {
             rows.push(json!({ "session": summary.id, "archived": away }));
             continue;
         }
         let how = if away { "archived; --archived lists it" } else { "listed again" };
         write(out, &format!("{} is {how}.\n", summary.id))?;
     }
-    if several.json { write(out, &format!("{}\n", Value::Array(rows))) } else { Ok(()) }
+    if ids.json { write(out, &format!("{}\n", Value::Array(rows))) } else { Ok(()) }
 }
 
 fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -16,6 +16,7 @@
 //!
 //! Writes no entries: due reminders, prunes and notices are returned for the driver to append.
 
+mod apply_owned;
 mod calls;
 mod checkpoint;
 mod facts;
@@ -28,7 +29,6 @@ mod render;
 mod restore;
 pub(super) mod shape;
 mod spans;
-mod take_in;
 #[cfg(test)]
 mod tests;
 mod weight;

@@ -288,7 +288,7 @@ fn an_entry_that_nobody_else_needs_is_taken_in_as_it_is() {
     let at = text.as_ptr();
     let mut view = View::new(Policy::default(), scope());
     for (seq, message) in [(7, message), (8, long)] {
-        view.take_in(Entry { seq: Seq(seq), time: Millis(1), kind: EntryKind::Message { message } });
+        view.apply_owned(Entry { seq: Seq(seq), time: Millis(1), kind: EntryKind::Message { message } });
     }
     let kept: Vec<_> = view.live().cloned().collect();
     let Part::ToolResult { output, .. } = &kept[0].parts[0] else { panic!("{kept:?}") };
@@ -299,6 +299,6 @@ fn an_entry_that_nobody_else_needs_is_taken_in_as_it_is() {
     let old =
         Entry { seq: Seq(8), time: Millis(1), kind: EntryKind::Message { message: Message::user("old") } };
     view.apply(&old);
-    view.take_in(old);
+    view.apply_owned(old);
     assert_eq!(view.live().count(), 2);
 }

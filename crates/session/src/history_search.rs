@@ -43,19 +43,19 @@ const POOL: usize = 4_000;
 const STAY: usize = 1_000;
 
 /// The history of a session at one moment. The session may continue meanwhile.
-pub struct Past {
+pub struct HistorySearch {
     reader: Reader<Box<dyn BufRead + Send>>,
     shown: Shown,
     blobs: Arc<dyn Blobs>,
 }
 
-impl fmt::Debug for Past {
+impl fmt::Debug for HistorySearch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Past").field("shown", &self.shown).finish_non_exhaustive()
+        f.debug_struct("HistorySearch").field("shown", &self.shown).finish_non_exhaustive()
     }
 }
 
-impl Past {
+impl HistorySearch {
     pub(crate) fn new(reader: Reader<Box<dyn BufRead + Send>>, view: &View, blobs: Arc<dyn Blobs>) -> Self {
         Self { reader, shown: view.shown(), blobs }
     }
@@ -135,7 +135,7 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Past::search`].
+    /// Returns the errors of [`HistorySearch::search`].
     pub fn message(mut self, seq: Seq) -> Result<Option<(String, String)>, StoreError> {
         let mut found: Option<Message> = None;
         while let Some(entries) = next(&mut self.reader)? {
@@ -172,7 +172,7 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Past::search`].
+    /// Returns the errors of [`HistorySearch::search`].
     pub fn users_words(mut self, first: Seq, last: Seq) -> Result<Vec<(Seq, String)>, StoreError> {
         let mut words = Vec::new();
         while let Some(entries) = next(&mut self.reader)? {
@@ -195,7 +195,7 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Past::search`].
+    /// Returns the errors of [`HistorySearch::search`].
     pub fn images(mut self, seq: Seq) -> Result<Vec<Part>, StoreError> {
         let parts = self.message_at(seq)?.map(|message| message.parts).unwrap_or_default();
         Ok(parts.into_iter().filter(|part| matches!(part, Part::Image { .. })).collect())
@@ -205,7 +205,7 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Past::search`].
+    /// Returns the errors of [`HistorySearch::search`].
     pub fn output(mut self, seq: Seq, call: &CallId) -> Result<Option<(String, String)>, StoreError> {
         let Some(message) = self.message_at(seq)? else { return Ok(None) };
         // A reused id is shown under another id than the ledger has.

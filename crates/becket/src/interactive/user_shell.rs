@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// Runs the user's shell commands.
-pub(crate) struct Person {
+pub(crate) struct UserShell {
     shell: Arc<Shell>,
     cwd: PathBuf,
     roots: Arc<[PathBuf]>,
@@ -26,7 +26,7 @@ pub(crate) struct Person {
     running: Arc<Mutex<CancellationToken>>,
 }
 
-impl Person {
+impl UserShell {
     pub(crate) fn new(shell: Arc<Shell>, cwd: PathBuf, roots: &[PathBuf]) -> Self {
         Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
     }
@@ -197,14 +197,14 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap()), ("SEEN".into(), "yes".into())];
         let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
-        let person = Person::new(shell, root.clone(), std::slice::from_ref(&root));
-        let Some(Reply::Ran { output, failed, .. }) = person.run("echo $SEEN; pwd".into()).await else {
+        let user_shell = UserShell::new(shell, root.clone(), std::slice::from_ref(&root));
+        let Some(Reply::Ran { output, failed, .. }) = user_shell.run("echo $SEEN; pwd".into()).await else {
             panic!("no answer")
         };
         assert!(output.contains("yes") && output.contains(&*root.to_string_lossy()) && !failed, "{output}");
-        let long = tokio::spawn(person.run("sleep 600".into()));
+        let long = tokio::spawn(user_shell.run("sleep 600".into()));
         tokio::task::yield_now().await;
-        person.stop();
+        user_shell.stop();
         let Some(Reply::Ran { failed, .. }) = long.await.unwrap() else { panic!("no answer") };
         assert!(failed);
     }

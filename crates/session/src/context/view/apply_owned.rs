@@ -11,7 +11,7 @@ const SPARE: usize = 1_024;
 impl View {
     /// Like [`View::apply`], for an entry that the caller no longer needs: its message is moved instead of
     /// copied.
-    pub fn take_in(&mut self, entry: Entry) {
+    pub fn apply_owned(&mut self, entry: Entry) {
         let Entry { seq, time, kind } = entry;
         match kind {
             EntryKind::Message { mut message } if self.is_next(seq) => {

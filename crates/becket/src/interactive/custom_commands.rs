@@ -7,10 +7,10 @@
 //! runs, and words of the caller stay words. Files are read up to a limit, and a file that is too large or unreadable
 //! is not a command.
 
-use super::person::Person;
+use super::user_shell::UserShell;
 use crate::environment::Environment;
 use crate::trust::content::{ContentTrust, Item, State};
-use crate::trust::{Brought, folders};
+use crate::trust::{ContentKind, folders};
 use becket_tool_skill::Skills;
 use becket_tui::input::{Confirm, Custom, Page, Reply};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) const TRUST: &str = "trust-command";
 /// Finds the skills of a session.
 pub(crate) type FindSkills = Box<dyn Fn() -> Skills + Send + Sync>;
 
-pub(crate) struct Customs {
+pub(crate) struct CustomCommands {
     /// Folders, the strongest first. True: the folder belongs to the project.
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) enum Called {
     Failed(String),
 }
 
-impl Customs {
+impl CustomCommands {
     /// `trusted`: the project is trusted; otherwise its commands are ignored. `everything`: the programs that they run
     /// are trusted as well.
     pub(crate) fn new(
@@ -67,7 +67,7 @@ impl Customs {
         everything: bool,
         skills: FindSkills,
     ) -> Self {
-        let of_project = if trusted { folders(Brought::Commands, root, cwd) } else { Vec::new() };
+        let of_project = if trusted { folders(ContentKind::Commands, root, cwd) } else { Vec::new() };
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
         if let Some(home) = &environment.home {
@@ -125,13 +125,13 @@ impl Customs {
     /// Returns the prompt that `/name arguments` expands to. `trust`: the user agrees to what it runs.
     pub(crate) async fn called(
         self: Arc<Self>,
-        person: &Person,
+        user_shell: &UserShell,
         name: &str,
         arguments: &str,
         trust: bool,
     ) -> Called {
-        let (customs, key, words) = (Arc::clone(&self), name.to_owned(), arguments.to_owned());
-        let looked = tokio::task::spawn_blocking(move || customs.find(&key, &words)).await;
+        let (custom_commands, key, words) = (Arc::clone(&self), name.to_owned(), arguments.to_owned());
+        let looked = tokio::task::spawn_blocking(move || custom_commands.find(&key, &words)).await;
         let found = match looked {
             Ok(Ok(found)) => found,
             Ok(Err(called)) => return called,
@@ -156,7 +156,7 @@ impl Customs {
         for piece in &pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
-                Piece::Command(command) => out.push_str(person.output(command.clone()).await.trim_end()),
+                Piece::Command(command) => out.push_str(user_shell.output(command.clone()).await.trim_end()),
             }
         }
         out.truncate(out.trim_end().len());
@@ -167,12 +167,12 @@ impl Customs {
     /// Returns the prompt of a command, or the question if it may run its programs.
     pub(super) async fn answer(
         self: Arc<Self>,
-        person: Arc<Person>,
+        user_shell: Arc<UserShell>,
         name: String,
         arguments: String,
         trust: bool,
     ) -> Reply {
-        match self.called(&person, &name, &arguments, trust).await {
+        match self.called(&user_shell, &name, &arguments, trust).await {
             Called::Prompt(text) => Reply::Prompt(text),
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
     use becket_tool_shell::{Shell, ShellSettings};
 
-    fn room() -> (tempfile::TempDir, Arc<Customs>, Arc<Person>) {
+    fn room() -> (tempfile::TempDir, Arc<CustomCommands>, Arc<UserShell>) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for (path, text) in [
@@ -403,7 +403,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let customs = Customs {
+        let custom_commands = CustomCommands {
             dirs: vec![
                 (root.join(".becket/commands"), true),
                 (root.join(".claude/commands"), true),
@@ -415,19 +415,19 @@ mod tests {
         };
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
         let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
-        let person = Person::new(shell, root.clone(), std::slice::from_ref(&root));
-        (dir, Arc::new(customs), Arc::new(person))
+        let user_shell = UserShell::new(shell, root.clone(), std::slice::from_ref(&root));
+        (dir, Arc::new(custom_commands), Arc::new(user_shell))
     }
 
     #[tokio::test]
     async fn a_file_is_a_command_and_the_project_s_goes_first() {
-        let (_dir, customs, person) = room();
-        let names: Vec<String> = customs.list().into_iter().map(|c| c.name).collect();
+        let (_dir, custom_commands, user_shell) = room();
+        let names: Vec<String> = custom_commands.list().into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["git:log", "own", "review"]);
-        assert_eq!(customs.list()[2].description, "Reviews");
-        assert_eq!(customs.list()[0].description, "The log");
+        assert_eq!(custom_commands.list()[2].description, "Reviews");
+        assert_eq!(custom_commands.list()[0].description, "The log");
         let answer = |name: &str, arguments: &str, trust| {
-            Arc::clone(&customs).answer(Arc::clone(&person), name.into(), arguments.into(), trust)
+            Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), name.into(), arguments.into(), trust)
         };
         let said = answer("review", "a.rs  critic", false).await;
         assert_eq!(said, Reply::Prompt("Look at a.rs as critic. All: a.rs  critic".into()));
@@ -453,9 +453,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_project_runs_is_shown_first_and_trusted_by_its_text() {
-        let (dir, customs, person) = room();
-        let answer =
-            |trust| Arc::clone(&customs).answer(Arc::clone(&person), "git:log".into(), "today".into(), trust);
+        let (dir, custom_commands, user_shell) = room();
+        let answer = |trust| {
+            Arc::clone(&custom_commands).answer(
+                Arc::clone(&user_shell),
+                "git:log".into(),
+                "today".into(),
+                trust,
+            )
+        };
         let Reply::Page { result: Ok(page), .. } = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("echo one\necho two\n"), "{}", page.markdown);
         let confirm = page.confirm.unwrap();

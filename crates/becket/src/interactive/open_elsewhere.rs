@@ -3,7 +3,7 @@
 //! Without a clear answer nothing changes: an empty line or the end of input quits. A single letter is not an answer,
 //! because it may have been typed before the question was read.
 
-use super::typed::Typed;
+use super::line_input::LineInput;
 use crate::failure::Failure;
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use std::io::{self, Write as _};
@@ -44,7 +44,7 @@ impl Answer {
 /// Asks the user. `None`: quit, or with `goes_back` return to the session before.
 pub(super) async fn ask(
     failure: &Failure,
-    typed: Option<&mut Typed>,
+    typed: Option<&mut LineInput>,
     goes_back: bool,
 ) -> Result<Option<Answer>, Failure> {
     let otherwise =

@@ -18,14 +18,14 @@ const WORDS: usize = 80;
 
 /// The effect of one compaction; see the module.
 #[derive(Clone, Debug)]
-pub struct Folded {
+pub struct CompactionEffect {
     /// Messages that leave the view.
     pub gone: Vec<Arc<Message>>,
     pub loss: Loss,
     pub present: Vec<Present>,
 }
 
-impl Folded {
+impl CompactionEffect {
     /// Computes the effect of an outcome that was not appended yet. `view` must be computed from `entries`.
     pub fn by(outcome: &Outcome, view: &View, entries: &[Entry]) -> Self {
         let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);

@@ -5,13 +5,13 @@ use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-pub(super) struct Typed {
+pub(super) struct LineInput {
     pub lines: mpsc::UnboundedReceiver<String>,
     /// Ctrl-C, if the terminal turns it into a signal.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
 
-impl Typed {
+impl LineInput {
     /// Starts reading. The thread ends with the process.
     ///
     /// # Errors

@@ -16,18 +16,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The hook around edits, its tools, and notes for the user.
-pub(crate) struct Reach {
+pub(crate) struct Integrations {
     pub hook: Arc<AfterEdit>,
     pub tools: Vec<Arc<dyn Tool>>,
     pub notes: Vec<String>,
 }
 
-pub(crate) fn reach(
+pub(crate) fn build(
     environment: &Environment,
     config: &Config,
     roots: &[PathBuf],
     programs: Programs,
-) -> Reach {
+) -> Integrations {
     let hook = Arc::new(AfterEdit::new(settings(environment, config, programs)));
     let mut tools: Vec<Arc<dyn Tool>> = always(config, proxies(environment));
     let mut notes = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn reach(
             notes.push(format!("format.use names no known formatter: {name:?}; known: {}", known.join(", ")));
         }
     }
-    Reach { hook, tools, notes }
+    Integrations { hook, tools, notes }
 }
 
 /// Returns the tools that are offered in every session.

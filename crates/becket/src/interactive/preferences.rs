@@ -22,7 +22,7 @@ pub(crate) fn project_file(environment: &Environment, root: &Path) -> PathBuf {
 }
 
 /// Returns the preferences of the configuration, and messages about what is wrong with them.
-pub(super) fn preferences(environment: &Environment, config: &Config) -> (Preferences, Vec<String>) {
+pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, Vec<String>) {
     let ui = &config.ui;
     let mut wrong = Vec::new();
     let themes: Vec<Theme> = ui
