@@ -58,7 +58,7 @@ pub(crate) struct Run {
 /// Options for programs that drive becket.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SdkArgs {
-    /// Who answers questions for permission: `stdio` asks the driving program over standard input and output.
+    /// Source of the answers to permission questions: `stdio` asks the driving program over standard input and output.
     #[arg(long, value_name = "NAME", hide = true)]
     pub permission_prompt_tool: Option<String>,
     /// Reasoning of the model: adaptive or disabled.

@@ -17,11 +17,12 @@ pub enum Amend {
     Remove(String),
 }
 
-/// Returns `text`, in TOML, with `[section] key` changed. A section may be a path (`providers.openai`); the empty section
-/// holds the file's own keys.
+/// Returns `text`, in TOML, with `[section] key` changed. A section may be a path (`providers.openai`); the empty
+/// section holds the file's own keys.
 ///
 /// # Errors
-/// Says why the file cannot be changed, and the line that the user can write there.
+///
+/// Explains why the file cannot be changed, with the line that the user can add.
 pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String, String> {
     let by_hand = |why: &str| {
         let value = match how {
@@ -38,7 +39,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
     };
     let unsafe_text = || by_hand("the file is written in a way that cannot be changed safely");
     let before = read(text).map_err(|e| by_hand(&format!("the file cannot be read as TOML ({e})")))?;
-    // The editor writes line feeds; a file with carriage returns gets them back below.
+    // The editor writes line feeds only. A file with carriage returns gets them back below.
     let line_feeds = text.replace("\r\n", "\n");
     let mut document: DocumentMut = line_feeds.parse().map_err(|_| unsafe_text())?;
     if document.to_string() != line_feeds && format!("{line_feeds}\n") != document.to_string() {
@@ -55,7 +56,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
     }
 }
 
-/// The texts in the list at `[section] key`; empty where there is none or the file cannot be read.
+/// Returns the texts in the list at `[section] key`; empty if there is no such list or the file cannot be parsed.
 pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
     let tree = read(text).unwrap_or_default();
     let table = names(section).try_fold(&tree, |table, name| table.get(name));
@@ -93,7 +94,7 @@ fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> 
         (Amend::Remove(_), None) => return Err("there is no such key"),
     }
     if section.is_empty() && !own_keys {
-        // The first key of the file itself is set apart from the section that opened the file.
+        // Separates the first key of the file itself from the section that used to be first.
         let first = document.iter_mut().find_map(|(_, item)| item.as_table_mut());
         if let Some(first) = first {
             let prefix = first.decor().prefix().and_then(RawString::as_str).unwrap_or_default().to_owned();
@@ -103,7 +104,7 @@ fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> 
     Ok(())
 }
 
-/// The table of a section, made where it is missing; `None` where something else has its name.
+/// Returns the table of a section, and creates it if it is missing. `None` if another kind of value has its name.
 fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mut dyn TableLike> {
     let depth = names(section).count();
     let mut item = document.as_item_mut();
@@ -114,7 +115,7 @@ fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mu
                 return Item::Value(InlineTable::new().into());
             }
             let mut table = Table::new();
-            // A table that only holds the next one has no header of its own.
+            // A table that only contains the next one needs no header.
             table.set_implicit(index + 1 < depth);
             Item::Table(table)
         });
@@ -122,8 +123,8 @@ fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mu
     item.as_table_like_mut()
 }
 
-/// Adds an element at the start of a list, where no comment behind the last one gets a wrong neighbour. A list with an
-/// element a line stays such a list.
+/// Adds an element at the start of a list. At the end, it could separate the last element from its comment. A list with
+/// one element per line keeps that layout.
 fn add(list: &mut Array, element: &str) {
     let first = list.get(0).and_then(|first| first.decor().prefix()).and_then(RawString::as_str);
     let before = first.unwrap_or_default().to_owned();
@@ -181,7 +182,7 @@ fn amended(mut tree: Value, section: &str, key: &str, how: &Amend) -> Value {
     tree
 }
 
-/// A scalar, or a list of them, as TOML; `None` for what TOML has no word for.
+/// Converts a scalar or a list of scalars to TOML; `None` for values that TOML does not have.
 fn literal(value: &Value) -> Option<toml_edit::Value> {
     Some(match value {
         Value::String(text) => text.as_str().into(),

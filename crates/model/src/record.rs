@@ -29,21 +29,21 @@ impl Line {
 
 type Write = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Passes everything on to a model and writes down what it says.
+/// Passes requests to a model and records its answers.
 pub struct Recorder {
     inner: Arc<dyn Model>,
     write: Write,
 }
 
 impl Recorder {
-    /// `write` gets one line at a time, without its line end.
+    /// `write` gets one line at a time, without the line ending.
     pub fn new(inner: Arc<dyn Model>, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { inner, write: Arc::new(write) }
     }
 }
 
 fn write_line(write: &Write, line: &Line) {
-    // A shape of ours that cannot be written does not exist; were there one, the recording lacks it and says so.
+    // Serialization cannot fail for these types. If it did, the recording would say which line is lost.
     let text = serde_json::to_string(line).unwrap_or_else(|e| format!("{{\"lost\":{:?}}}", e.to_string()));
     write(&text);
 }
@@ -80,10 +80,11 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// `encoder` is the model whose wire and figures the replay has; it is never asked.
+    /// `encoder` is the model whose wire format and limits the replay uses. It gets no requests.
     ///
     /// # Errors
-    /// [`ErrorKind::Script`] with the number of the line that cannot be read.
+    ///
+    /// Returns [`ErrorKind::Script`] with the number of the first line that cannot be parsed.
     pub fn new(encoder: Arc<dyn Model>, recording: &str) -> Result<Self, ModelError> {
         let mut exchanges: VecDeque<Exchange> = VecDeque::new();
         for (number, line) in recording.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -1,13 +1,14 @@
-//! Reading a shell command without running it: the script taken apart into simple commands, file redirects and doubts.
+//! Parses a shell command without running it, into simple commands, file redirects and doubts.
 //!
-//! Owns the one reading of shell text: the permission check, the undo and the shell tool ask it what a command would do. tree-sitter's bash grammar gives the tree; [`read`] walks it and knows every node kind by name. A shape that the walk
-//! does not know, cannot read for sure, or that would evaluate text as code becomes a *doubt* ([`Script::doubts`]).
-//! [`unwrap`] takes launchers (`env`, `timeout`, `bash -c`) off.
+//! Owns the only parser of shell text: the permission check, the undo and the shell tool use it to find the effects of
+//! a command. tree-sitter's bash grammar gives the tree; [`read`] walks it and knows every node kind by name. A shape
+//! that the walk does not know, cannot parse reliably, or that would evaluate text as code becomes a *doubt*
+//! ([`Script::doubts`]). [`unwrap`] removes launchers (`env`, `timeout`, `bash -c`).
 //!
-//! Invariants: nothing is run, and nothing is looked up on disk but through the resolver that a caller hands in; every
-//! nested command is found or there is a doubt; no length or count leaves a part out without a doubt.
+//! Invariants: nothing is run. The disk is accessed only through the resolver that the caller passes. Every nested
+//! command is found, or there is a doubt. No length or count leaves a part out without a doubt.
 //!
-//! It does not judge: permission is decided by `becket-guard`.
+//! Does not decide about permission: `becket-guard` does.
 
 mod script;
 mod unwrap;

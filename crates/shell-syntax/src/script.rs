@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree_sitter::{Node, Parser};
 
-/// Longer scripts are not judged: they ask.
+/// Longer scripts are not judged: becket asks about them.
 pub const MAX_CHARS: usize = 10_000;
-/// Longer scripts are not read at all.
+/// Longer scripts are not parsed at all.
 const MOST_CHARS: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
 
-/// The directories that a command may run in: every one possible at that point; `None` if they cannot be known.
+/// The directories in which a command may run: all that are possible at that point; `None` if they cannot be known.
 pub type Dirs = Option<Vec<PathBuf>>;
 
 /// One program call.
@@ -32,9 +32,9 @@ pub struct Simple {
     /// `NAME=value` before the name.
     pub assigns: Vec<String>,
     pub dirs: Dirs,
-    /// Text on its standard input, from a here-document or a here-string, as it is written.
+    /// Text on its standard input, from a here-document or a here-string, as written.
     pub input: Option<String>,
-    /// Its standard input is a pipe.
+    /// True if its standard input is a pipe.
     pub piped: bool,
 }
 
@@ -50,37 +50,38 @@ pub struct Redirect {
 pub struct Script {
     pub commands: Vec<Simple>,
     pub redirects: Vec<Redirect>,
-    /// Reasons why the script cannot be understood for sure, each in a few words.
+    /// Reasons why the script cannot be understood reliably, each in a few words.
     pub doubts: Vec<String>,
-    /// A part could not be read: what it does may be missing above.
+    /// True if a part could not be parsed: its effects may be missing above.
     pub unread: bool,
 }
 
-/// Turns text into paths for the walk.
+/// Resolves the paths of a script.
 pub struct Paths<'a> {
     pub home: &'a Path,
     pub resolve: &'a dyn Fn(&Path) -> PathBuf,
 }
 
 impl Paths<'_> {
-    /// `text` as a program started in `dir` would open it.
+    /// Returns the path that a program started in `dir` would open for `text`.
     pub fn join(&self, dir: &Path, text: &str) -> PathBuf {
         let path = match text.strip_prefix("~/") {
             Some(rest) => self.home.join(rest),
             None if text == "~" => self.home.to_path_buf(),
             None => dir.join(text),
         };
-        // Not folded before: `link/..` is the folder above the one that the link leads to.
+        // `..` must not be removed before links are resolved: `link/..` is the parent of the link's target.
         (self.resolve)(&path)
     }
 }
 
-/// Takes `source` apart. `dirs` is where it starts.
+/// Parses `source`. `dirs`: the directories in which it may start.
 pub fn read(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
     read_up_to(MAX_CHARS, source, dirs, paths)
 }
 
-/// As [`read`], also for long scripts: for whoever asks what a command may do, and decides nothing about whether it may run.
+/// Like [`read`], but also for long scripts. For callers that only ask for the effects of a command and do not decide
+/// if it may run.
 pub fn read_long(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
     read_up_to(MOST_CHARS, source, dirs, paths)
 }
@@ -136,9 +137,9 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
     walker.out
 }
 
-/// True if a redirection may stand right after a closing brace. Bash takes `{name}>file` as an assignment of the new
-/// descriptor to `name`, which may be `PATH` or an array element whose subscript is evaluated. Looks at the text alone,
-/// quoted or not: the grammar takes such a name for an ordinary word.
+/// True if a redirection may directly follow a closing brace. Bash takes `{name}>file` as an assignment of the new
+/// descriptor to `name`, which may be `PATH` or an array element whose subscript is evaluated. Examines only the text,
+/// quoted or not, because the grammar takes such a name for an ordinary word.
 fn names_descriptor(source: &str) -> bool {
     let text = source.replace("\\\n", "");
     let mut after_brace = false;
@@ -151,12 +152,12 @@ fn names_descriptor(source: &str) -> bool {
     false
 }
 
-/// True if a substitution in backquotes is read once more without its backslashes.
+/// True if a substitution in backquotes is parsed once more after its backslashes are removed.
 fn has_escapes(text: &str) -> bool {
     text.starts_with('`') && [r"\\", r"\`", r"\$"].iter().any(|escape| text.contains(escape))
 }
 
-/// Control and format characters, and white space that the grammar and bash may take differently.
+/// Control and format characters, and white space that the grammar and bash may interpret differently.
 fn is_odd(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\t'))
         || (c.is_whitespace() && !c.is_ascii())
@@ -193,11 +194,11 @@ struct Walker<'a> {
     /// Variables that a `for` or an assignment gives known values.
     known: BTreeMap<String, Vec<Word>>,
     paths: &'a Paths<'a>,
-    /// The directories that the `cd` just seen leads to when it succeeds.
+    /// The directories after the preceding `cd` if it succeeds.
     moved: Option<Dirs>,
-    /// A `cd` went through a symbolic link.
+    /// True if a `cd` went through a symbolic link.
     linked: bool,
-    /// Standard input of the commands that are visited now: its text, and true for a pipe.
+    /// Standard input of the commands that are visited now: the text, and true for a pipe.
     input: Option<String>,
     piped: bool,
 }
@@ -210,13 +211,13 @@ impl Walker<'_> {
         }
     }
 
-    /// A doubt about a part that could not be read.
+    /// Adds a doubt about a part that could not be parsed.
     fn unread(&mut self, what: impl Into<String>) {
         self.out.unread = true;
         self.doubt(what);
     }
 
-    /// Adds a command as it runs at this place of the script.
+    /// Adds a command that runs at this place of the script.
     fn add(&mut self, words: Vec<Word>, assigns: Vec<String>) {
         let (dirs, input) = (self.dirs.clone(), self.input.clone());
         self.out.commands.push(Simple { words, assigns, dirs, input, piped: self.piped });
@@ -293,7 +294,8 @@ impl Walker<'_> {
                 if node.child_by_field_name("argument").is_some() {
                     self.unread("arguments follow the mark of a here-document");
                 }
-                // Commands after the mark on its line read from a pipe, or from where they read before.
+                // Commands after the here-document's mark on the same line read from a pipe, or from their previous
+                // input.
                 let before = (self.input.take(), self.piped);
                 for child in Self::children(node) {
                     self.piped = before.1 || child.kind() == "pipeline";
@@ -328,7 +330,7 @@ impl Walker<'_> {
                 self.visit_all(node, depth);
             }
             "function_definition" => {
-                // Its name may be that of a command that is judged by its name later.
+                // The name may be that of a command that is judged by its name later.
                 self.doubt("it defines a function, which later commands may run instead of what they name");
                 let before = self.dirs.take();
                 self.block(node, depth);
@@ -341,8 +343,8 @@ impl Walker<'_> {
         }
     }
 
-    /// The tree must account for all of the text. The grammar can, without marking an error, read on over the end of a
-    /// line (seen with pipes before a here-document) and take the next command for arguments.
+    /// Checks that the tree accounts for all of the text. The grammar can continue over the end of a line without
+    /// marking an error (seen with pipes before a here-document), and take the next command for arguments.
     fn gaps(&mut self, node: Node<'_>) {
         let one_line = matches!(
             node.kind(),
@@ -395,8 +397,8 @@ impl Walker<'_> {
         }
     }
 
-    /// The grammar ends a word behind a quote where an escaped letter follows (`'a'\n'b'`), and takes the rest for a word of
-    /// its own. For the shell all that stands together is one word.
+    /// Handles words that the grammar splits by mistake. It ends a word after a quote if an escaped letter follows
+    /// (`'a'\n'b'`). For the shell, text without a blank in between is one word.
     fn words_apart(&mut self, node: Node<'_>) {
         if is_word(node.kind()) {
             return;
@@ -413,7 +415,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The grammar takes backquotes in patterns, and what it does not know there, for text. The shell runs them.
+    /// Finds backquotes that the grammar takes for text, in patterns and other places. The shell runs their contents.
     fn hidden(&mut self, node: Node<'_>) {
         let kind = node.kind();
         if !matches!(
@@ -453,8 +455,8 @@ impl Walker<'_> {
         }
     }
 
-    /// A comment begins where a word could. After the end of a line that goes on, or after an escaped blank, the shell takes
-    /// the sign for a letter of the word, and runs what follows.
+    /// Handles a comment of the grammar. A `#` starts a comment only at the start of a word. After a continued line or
+    /// an escaped blank, the shell takes the `#` for a letter of the word and runs the text after it.
     fn comment(&mut self, node: Node<'_>) {
         let before = self.source.get(..node.start_byte()).unwrap_or("?");
         let blank = before.chars().next_back();
@@ -471,7 +473,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Statements in a row: any of them may have moved or failed to move.
+    /// Handles consecutive statements: each of them may have changed the directory or failed to change it.
     fn block(&mut self, node: Node<'_>, depth: usize) {
         for child in Self::children(node) {
             let start = self.dirs.clone();
@@ -480,8 +482,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Blocks that run again and again: each round starts where the one before ended. If one of them may move, they are read
-    /// with folders that are not known.
+    /// Handles blocks that are repeated: each round starts in the directory in which the previous round ended. If a
+    /// block may change the directory, the blocks are read with unknown directories.
     fn rounds(&mut self, nodes: &[Node<'_>], depth: usize) {
         let (commands, redirects) = (self.out.commands.len(), self.out.redirects.len());
         let before = self.dirs.clone();
@@ -499,7 +501,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A part that runs in a process of its own: its `cd` stays inside.
+    /// Handles a part that runs in a separate process: its `cd` has no effect outside.
     fn apart(&mut self, node: Node<'_>, depth: usize) {
         let before = self.dirs.clone();
         if matches!(node.kind(), "subshell" | "command_substitution" | "process_substitution") {
@@ -525,7 +527,7 @@ impl Walker<'_> {
                 kind => {
                     self.moved = None;
                     self.visit(child, depth + 1);
-                    // Only a `cd` that stands here by itself tells by its success where the next part runs.
+                    // Only for a lone `cd` does success say where the next part runs.
                     if !matches!(kind, "command" | "redirected_statement" | "list") {
                         self.moved = None;
                     }
@@ -535,7 +537,7 @@ impl Walker<'_> {
                 operator = child.kind();
             }
         }
-        // A list succeeds by its last part, unless that did not have to run.
+        // A list succeeds with its last part, unless that part did not have to run.
         if operator != "&&" {
             self.moved = None;
         }
@@ -569,7 +571,7 @@ impl Walker<'_> {
         self.change_dir(&words);
         let before = self.input.clone();
         self.input = self.given(node).or_else(|| before.clone());
-        // `command cd x`, `time cd x`, `eval "cd x"`, whose text may hide the name.
+        // `command cd x`, `time cd x`, `eval "cd x"`: here the name may be hidden in text.
         let leaves = unwrap::is_launcher(&words)
             && words[1..].iter().chain(words.first()).any(|w| w.text == "eval" || text_has_cd(&w.text));
         self.add(words, assigns);
@@ -579,7 +581,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The text that a here-document or a here-string among the children of a node gives.
+    /// Returns the text of a here-document or here-string among the children of a node.
     fn given(&self, node: Node<'_>) -> Option<String> {
         let last = Self::children(node)
             .into_iter()
@@ -592,7 +594,7 @@ impl Walker<'_> {
         inner.into_iter().rfind(Node::is_named).map(|word| Word::decode(word, self.source).text)
     }
 
-    /// Puts the values of loop variables in place of `"$f"`, where all of them are known.
+    /// Replaces `"$f"` by the values of loop variables, if all of them are known.
     fn with_known(&self, words: Vec<Word>) -> Vec<Word> {
         let mut out = Vec::new();
         for word in words {
@@ -621,8 +623,8 @@ impl Walker<'_> {
         self.moved = Some(there);
     }
 
-    /// The directories that `cd` leads to. Bash folds `..` by the text of the path it came by, other programs by the folder that they are
-    /// in: both count, and after a link was followed neither can be told.
+    /// Returns the directories to which `cd` leads. Bash resolves `..` by the text of the path, other programs by the
+    /// real parent folder. Both count, and after a link neither can be known.
     fn led_to(&mut self, to: &str) -> Dirs {
         let up = to.split('/').any(|part| part == "..");
         if up && self.linked {
@@ -658,7 +660,7 @@ impl Walker<'_> {
             if self.source.get(node.start_byte()..child.start_byte()).is_none_or(|gap| gap.contains('\n')) {
                 self.unread("a redirection is cut by the end of a line");
             }
-            // Further words belong to the command, which has read them if it stands directly before.
+            // Further words belong to the command, if it directly precedes them.
             if has_target || operator.ends_with('-') {
                 if operator.ends_with('-') || !is_after_command(node) {
                     self.unread("words follow a redirection");
@@ -694,7 +696,7 @@ impl Walker<'_> {
         let ends = start.and_then(|start| self.source.get(start.end_byte()..)).unwrap_or("?").chars().next();
         let ended = ends.is_none_or(|c| c.is_ascii_whitespace() || ";&|<>)".contains(c));
         match delimiter(mark).filter(|_| ended) {
-            // The grammar may look for another end than the shell.
+            // The grammar may look for another delimiter than the shell.
             Some(end) if !body.lines().any(|line| line.trim_start_matches('\t').starts_with(end)) => {}
             Some(_) => self.unread("a line inside a here-document begins like its end"),
             None => self.unread("the end mark of a here-document is not plain text"),
@@ -735,7 +737,7 @@ impl Walker<'_> {
     }
 }
 
-/// Nodes that are a word or a piece of one.
+/// True for nodes that are a word or a part of one.
 fn is_word(kind: &str) -> bool {
     matches!(
         kind,
@@ -766,7 +768,7 @@ fn text_has_cd(text: &str) -> bool {
     words.any(|word| matches!(word, "cd" | "pushd" | "popd"))
 }
 
-/// True if anything in the script but this one loop may set `name`: the name stands anywhere else than behind `$`.
+/// True if anything in the script except this loop may set `name`: the name occurs somewhere without `$` before it.
 fn set_elsewhere(source: &str, name: &str) -> bool {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let named = source.match_indices(name).filter(|(at, _)| {
@@ -778,7 +780,7 @@ fn set_elsewhere(source: &str, name: &str) -> bool {
     named.count() != 1 || source.contains("read ")
 }
 
-/// The end that a here-document's mark stands for, where all of it is plain, quoted or not.
+/// Returns the delimiter of a here-document, if it is plain text, quoted or not.
 fn delimiter(mark: &str) -> Option<&str> {
     let quoted = |quote: char| mark.strip_prefix(quote).and_then(|m| m.strip_suffix(quote));
     let inner = quoted('\'').or_else(|| quoted('"')).or_else(|| mark.strip_prefix('\\')).unwrap_or(mark);

@@ -1,18 +1,18 @@
-//! Launchers: commands whose arguments are another command. The inner command is what has to be judged.
+//! Launchers: commands whose arguments are another command. The inner command has to be judged.
 
 use crate::vars;
 use crate::word::{Known, Word};
 
-/// The kind of command line that [`unwrap`] found.
+/// The result of [`unwrap`].
 #[derive(Debug, PartialEq)]
 pub enum Unwrapped {
-    /// No launcher.
+    /// The command is not a launcher.
     Plain,
-    /// These words run. A trailing dynamic word stands for arguments that come from elsewhere.
+    /// These words run. A dynamic word at the end stands for arguments from another source.
     Command(Vec<Word>),
     /// This text runs as a script.
     Script(String),
-    /// Another command runs, and how cannot be judged.
+    /// Another command runs in a way that cannot be judged.
     Opaque(&'static str),
 }
 
@@ -70,8 +70,8 @@ const OPAQUE: &[(&str, &str)] = &[
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"];
 
-/// The name of a program that is found by `PATH` or lies in the system's own folders; `None` for any other path, which may
-/// be a program of the workspace with the same name.
+/// Returns the name of a program that is found by `PATH` or is in the system's own folders; `None` for any other path,
+/// which may be a program of the workspace with the same name.
 pub fn system_name(name: &str) -> Option<&str> {
     let plain = name.strip_prefix("/usr/bin/").or_else(|| name.strip_prefix("/bin/")).unwrap_or(name);
     (!plain.contains('/')).then_some(plain)
@@ -82,7 +82,7 @@ pub fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// True if any suffix of its arguments may be a command: deny rules are tried on each.
+/// True if any suffix of the arguments may be a command. Deny rules are then tested on each suffix.
 pub fn is_launcher(words: &[Word]) -> bool {
     let Some(name) = words.first() else { return false };
     let name = base_name(&name.text);
@@ -119,7 +119,7 @@ pub fn is_launcher(words: &[Word]) -> bool {
         )
 }
 
-/// Takes one launcher off.
+/// Removes one launcher.
 pub fn unwrap(words: &[Word]) -> Unwrapped {
     let Some(name) = words.first().filter(|w| w.is_literal()) else { return Unwrapped::Plain };
     let rest = &words[1..];
@@ -191,7 +191,7 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
                 let place = replaced(rest);
                 for word in &mut inner {
                     if place.as_ref().is_some_and(|place| word.text.contains(place.as_str())) {
-                        // Input takes its place.
+                        // Input replaces this word.
                         word.known = Known::Dynamic;
                         word.variables = None;
                         word.text = word.text.replacen(place.as_deref().unwrap_or_default(), "$@", 1);
@@ -203,20 +203,20 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
             other => other,
         },
         "eval" => joined(rest),
-        // Later, and wherever the script is then.
+        // The script runs later, in another state.
         "trap" => Unwrapped::Opaque("sets code to run at a signal"),
         _ => Unwrapped::Plain,
     }
 }
 
-/// The text that `xargs -I` replaces.
+/// Returns the text that `xargs -I` replaces.
 fn replaced(words: &[Word]) -> Option<String> {
     let at = words.iter().position(|w| w.text.starts_with("-I"))?;
     let attached = &words[at].text[2..];
     if attached.is_empty() { words.get(at + 1).map(|w| w.text.clone()) } else { Some(attached.to_owned()) }
 }
 
-/// Skips options: `flags` stand alone (`*` at the end: with a value attached), `valued` take the next word; then skips
+/// Skips options: `flags` have no value (`*` at the end: an attached value), `valued` take the next word. Then skips
 /// `positional` words. An option that is not listed makes the launcher opaque.
 fn options(words: &[Word], flags: &[&str], valued: &[&str], positional: usize) -> Unwrapped {
     const UNKNOWN: Unwrapped = Unwrapped::Opaque("runs another command with options that are not judged");
@@ -261,7 +261,7 @@ fn env(words: &[Word]) -> Unwrapped {
         if matches!(word.text.as_str(), "-0" | "--null") {
             rest = after;
         } else if matches!(word.text.as_str(), "-i" | "-" | "--ignore-environment") {
-            // Among what it drops is what keeps git from obeying the repository.
+            // It would also drop the variables that make git ignore the repository's configuration.
             return Unwrapped::Opaque("runs another command without its environment");
         } else if matches!(word.text.as_str(), "-u" | "--unset") && !after.is_empty() {
             if !after[0].is_literal() || !vars::may_set(&after[0].text) {
@@ -315,9 +315,9 @@ fn shell(name: &str, words: &[Word]) -> Unwrapped {
     Unwrapped::Opaque("runs a shell that reads commands from its input")
 }
 
-/// True if the shell takes the script for what bash takes it for, so that reading it as bash does tells what it will do. Shells
-/// of the family of `dash` have no `[[`, no `$'…'` and no `<(…)`: what is one word or one test for bash are redirections and
-/// further commands for them. Those of the families of ksh and zsh evaluate text in many more places.
+/// True if the shell interprets the script like bash, so that parsing it as bash is correct. Shells of the `dash`
+/// family have no `[[`, no `$'…'` and no `<(…)`: one word or one test of bash can be redirections and further commands
+/// for them. Shells of the ksh and zsh families evaluate text in many more places.
 fn reads_as_bash(name: &str, script: &str) -> bool {
     const DIFFERENT: &[&str] =
         &["[[", "&>", "|&", ";&", "<<", "<>", ">|", "eval", "function", "select", "time"];

@@ -1,6 +1,6 @@
-//! Variables that may be set or shown without changing what later commands do or telling a secret.
+//! Variables that may be set or shown without changing later commands or revealing a secret.
 
-/// Environment variables that only change how a program prints or how chatty it is.
+/// Environment variables that only change the appearance or amount of a program's output.
 const HARMLESS: &[&str] = &[
     "CARGO_TERM_COLOR",
     "CI",
@@ -46,13 +46,13 @@ const OBEYED: &[&str] = &[
     "rsync_proxy",
 ];
 
-/// Variables whose value is no secret.
+/// Variables whose values are not secret.
 const PUBLIC: &[&str] = &[
     "HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR",
     "UID", "USER",
 ];
 
-/// Setting it changes nothing that another command does.
+/// True if setting the variable changes no other command.
 pub(crate) fn may_set(name: &str) -> bool {
     if HARMLESS.contains(&name) {
         return true;
@@ -63,9 +63,10 @@ pub(crate) fn may_set(name: &str) -> bool {
         || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-/// As [`may_set`], for an assignment of `value` as it is written. Programs look for message catalogues, terminal
-/// descriptions and time zones in files that these variables name, so a value with a way out of the usual folders counts
-/// as one that programs obey. So does a locale in which a letter may swallow the quote or the slash that follows it.
+/// Like [`may_set`], for an assignment of `value` as written. Programs search for message catalogues, terminal
+/// descriptions and time zones in files that these variables name. So a value that may lead out of the usual folders
+/// counts as one that programs obey. So does a locale in which a multibyte letter may include the following quote or
+/// slash.
 pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
     let own = !HARMLESS.contains(&name);
     let plain =
@@ -84,7 +85,7 @@ pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
                 && value.trim_matches(['"', '\'']).chars().all(|c| plain(c) || (slashes && c == '/'))))
 }
 
-/// Printing it tells no secret. Lower-case names are the script's own.
+/// True if printing the variable reveals no secret. Lower-case names are the script's own.
 pub fn may_show(name: &str) -> bool {
     PUBLIC.contains(&name)
         || may_set(name)

@@ -1,12 +1,12 @@
-//! One word of a shell command: the text that bash will pass to the program, as far as reading can tell.
+//! One word of a shell command: the text that bash will pass to the program, as far as it can be known from the source.
 //!
-//! A word is decoded as bash does it (quotes, backslashes, `$'…'`). A part that depends on the environment (a variable, a
-//! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: its text allows no conclusions. Any form that the
-//! grammar and bash could read differently also counts as dynamic.
+//! A word is decoded like in bash (quotes, backslashes, `$'…'`). A part that depends on the environment (a variable, a
+//! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: its text allows no conclusions. Any form
+//! that the grammar and bash could interpret differently also counts as dynamic.
 
 use tree_sitter::Node;
 
-/// Tells how much of a word is known before it runs.
+/// The degree to which a word is known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
     /// `text` is what the program gets.
@@ -15,22 +15,22 @@ pub enum Known {
     Glob,
     /// `<(…)`: the program gets a pipe; the commands inside are judged on their own.
     Pipe,
-    /// Anything may come out.
+    /// The result can be anything.
     Dynamic,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Word {
-    /// Decoded, with unknown pieces as they are written.
+    /// The decoded text, with unknown parts as written.
     pub text: String,
     /// As written.
     pub raw: String,
     pub known: Known,
-    /// The variable, where the whole word is one plain expansion in double quotes (`"$f"`).
+    /// The variable, if the whole word is one plain expansion in double quotes (`"$f"`).
     pub variable: Option<String>,
-    /// Names of the plain variables it expands; `None` when it holds anything else that is dynamic.
+    /// Names of the plain variables in the word; `None` if it contains anything else that is dynamic.
     pub variables: Option<Vec<String>>,
-    /// It is one argument whatever comes out: nothing in it is split into words or matched against file names.
+    /// True if the word is one argument in any case: no part of it is split into words or matched against file names.
     pub single: bool,
 }
 
@@ -107,7 +107,7 @@ impl Word {
                 Some(decoded) => self.text.push_str(&decoded),
                 None => self.push_opaque(text),
             },
-            // Numbers without blanks: never split.
+            // Numbers without blanks are never split.
             "simple_expansion" if matches!(text, "$?" | "$#" | "$$") => self.push_variable(text),
             "simple_expansion" => {
                 self.single = false;
@@ -121,7 +121,7 @@ impl Word {
                 self.text.push_str(text);
                 self.raise(Known::Pipe);
             }
-            // Its output is unknown; the commands inside are judged on their own.
+            // The output is unknown; the commands inside are judged separately.
             "command_substitution" => {
                 self.single = false;
                 self.text.push_str(text);
@@ -174,7 +174,7 @@ impl Word {
                     self.raise(Known::Glob);
                     self.text.push(c);
                 }
-                // Bash would not read these as part of a word.
+                // Bash would not take these characters as part of a word.
                 '$' | '`' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '"' | '\'' | ' ' | '\n' | '\t' => {
                     self.text.push(c);
                     self.dynamic();
@@ -184,7 +184,7 @@ impl Word {
         }
     }
 
-    /// `"…"`: literal pieces lie between the child nodes.
+    /// Handles `"…"`: literal parts are between the child nodes.
     fn push_string(&mut self, node: Node<'_>, source: &str) {
         let (mut at, end) = (node.start_byte() + 1, node.end_byte().saturating_sub(1));
         let mut cursor = node.walk();
@@ -199,7 +199,7 @@ impl Word {
                 "simple_expansion" | "expansion" | "command_substitution" => self.push(child, source, 1),
                 _ => self.push_opaque(text),
             }
-            // Double quotes keep what comes out together, but for `"$@"` and `"${a[@]}"`.
+            // Double quotes keep the result together, except for `"$@"` and `"${a[@]}"`.
             self.single = single && (child.kind() == "command_substitution" || !text.contains('@'));
             at = child.end_byte();
         }
@@ -218,7 +218,7 @@ impl Word {
                         self.text.push(next);
                     }
                 },
-                // The grammar saw no expansion here; bash may.
+                // The grammar found no expansion here, but bash may.
                 '`' => {
                     self.text.push(c);
                     self.dynamic();
@@ -273,7 +273,7 @@ pub(crate) fn text_of<'a>(node: Node<'_>, source: &'a str) -> &'a str {
     source.get(node.byte_range()).unwrap_or_default()
 }
 
-/// `$'…'`, or `None` for an escape whose meaning is not settled.
+/// Decodes `$'…'`; `None` if the meaning of an escape differs between versions.
 fn ansi_c(text: &str) -> Option<String> {
     let body = text.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut out = String::new();

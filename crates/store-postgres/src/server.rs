@@ -395,8 +395,8 @@ impl Worker {
         Ok(if made == 1 { Answer::Yes } else { Answer::No })
     }
 
-    /// Shortens the ledger, checking the writer's number like for a line. Lines that another process wrote
-    /// since are not removed.
+    /// Shortens the ledger, if this process still has the right to write it (`epoch`), as for a new line. Lines that
+    /// another process wrote since are not removed.
     async fn cut(&mut self, id: Uuid, len: i64) -> io::Result<Answer> {
         let Some(epoch) = self.held.get(&id).copied() else { return Ok(Answer::No) };
         let sql = "WITH mine AS (SELECT 1 FROM becket.sessions

@@ -60,8 +60,8 @@ impl<'a> Source<'a> {
         Self { text: Cow::Owned(text), crlf, cr: Vec::new(), cr_only: false }
     }
 
-    /// Returns the text with every lone CR as a newline too, if there is one, because listings show it so.
-    /// Offsets are unchanged.
+    /// Returns the text with a newline in place of every lone CR; `None` if there is no lone CR. Listings show a lone
+    /// CR as a line break too. Offsets are unchanged.
     pub(crate) fn breaking_at_cr(&self) -> Option<Source<'static>> {
         let cr: Vec<usize> = memchr::memchr_iter(b'\r', self.text.as_bytes()).collect();
         let text = Cow::Owned(self.text.replace('\r', "\n"));

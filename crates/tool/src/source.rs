@@ -1,6 +1,6 @@
-//! Tools that come and change while a session runs: those of servers that are started beside it.
+//! Tools that can be added and changed while a session runs: the tools of servers that start in parallel with it.
 //!
-//! Owns the seam alone. An agent looks before each request whether the tools are others than before.
+//! Owns only the interface. Before each request, an agent compares the generation of its source to find changes.
 
 use crate::Tool;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct OfferedTool {
     pub tool: Arc<dyn Tool>,
-    /// True if requests carry its definition; else it is only found when it is called.
+    /// True if requests contain its definition. Otherwise the model finds it by a search.
     pub offered: bool,
 }
 
@@ -21,12 +21,12 @@ impl OfferedTool {
 
 /// A source of tools.
 pub trait ToolSource: std::fmt::Debug + Send + Sync {
-    /// Another number after each change of the tools.
+    /// Returns a number that differs after each change of the tools.
     fn generation(&self) -> u64;
 
-    /// All tools, as they are now.
+    /// Returns all present tools.
     fn tools(&self) -> Vec<OfferedTool>;
 
-    /// A tool of this name that may still come: its call waits for it.
+    /// Returns a tool of this name that may still be added. Its call waits for it.
     fn late(&self, name: &str) -> Option<Arc<dyn Tool>>;
 }

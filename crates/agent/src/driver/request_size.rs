@@ -1,11 +1,11 @@
-//! Handles requests that a server or a proxy refuses for their size: makes them smaller, sends them again, and informs the
-//! user in one line.
+//! Handles requests that a server or a proxy refuses for their size: makes them smaller, sends them again, and informs
+//! the user in one line.
 //!
-//! Model: the model client knows the size that its server accepts ([`ModelError::limit`]), `session::context::shrink`
-//! chooses the contents to shorten, and this file measures the request after each choice. The shortening is recorded as an
+//! The model client knows the size that its server accepts ([`ModelError::limit`]), `session::context::shrink` chooses
+//! the contents to shorten, and this file measures the request after each choice. The shortening is recorded as an
 //! entry of the ledger, so it is permanent. If it is not enough, it is reverted, and the turn ends with the sizes.
 //!
-//! Invariant: each attempt has fewer bytes than the one before, and there are at most [`MAX_ATTEMPTS`] in a row.
+//! Invariant: each attempt has fewer bytes than the previous one, and there are at most [`MAX_ATTEMPTS`] in a row.
 
 use super::Agent;
 use crate::host::lock;
@@ -16,15 +16,15 @@ use becket_session::context::shrink::{Shrunk, shrink};
 use becket_types::{EntryKind, Event, NoticeLevel, Seq, Tokens};
 use std::num::NonZeroU64;
 
-/// Requests in a row that are made smaller and sent again. Each aims at half of the one before, or at a named limit.
+/// Maximum number of consecutive attempts. Each aims at half of the previous size, or at a limit that the server named.
 const MAX_ATTEMPTS: u32 = 8;
-/// Choices for one attempt: sizes are estimates, so the first choice may not suffice.
+/// Maximum number of choices for one attempt. Sizes are estimates, so the first choice may not suffice.
 const MAX_ROUNDS: u32 = 6;
 
 /// The changes made for one attempt.
 #[derive(Debug)]
 struct Shortened {
-    /// Bytes of the request now.
+    /// Present size of the request in bytes.
     size: u64,
     media: usize,
     outputs: usize,
@@ -33,8 +33,8 @@ struct Shortened {
 }
 
 impl Agent {
-    /// A request was refused for its bytes, or would be. Returns true if a smaller one is worth sending; else `error` says
-    /// what is left.
+    /// Makes a request smaller that was refused for its bytes, or would be. Returns true if the smaller one should be
+    /// sent; otherwise `error` explains the sizes.
     pub(super) fn is_made_smaller(&mut self, error: &mut ModelError) -> bool {
         if error.kind != ErrorKind::TooLarge {
             return false;
@@ -42,12 +42,12 @@ impl Agent {
         let (now, _) = self.request_size();
         let sent = error.sent.map_or(now, NonZeroU64::get);
         if error.limit.is_some_and(|limit| sent <= limit) {
-            // The server contradicts itself, so its limit is no guide.
+            // The server contradicts itself, so its limit cannot be trusted.
             return false;
         }
         self.wire.smaller += 1;
         if self.wire.smaller <= MAX_ATTEMPTS {
-            // With room for the next steps, so that not every one of them changes what was sent before.
+            // Leaves room for the next steps, so that not each of them changes what was already sent.
             let aim = error.limit.map_or(sent / 2, |limit| limit - limit / 8);
             let shortened = self.shorten(sent, aim);
             let (_, fits) = self.request_size();
@@ -70,7 +70,7 @@ impl Agent {
         false
     }
 
-    /// Makes the request shorter until it has `aim` bytes, or nothing is left to shorten.
+    /// Shortens the request until it has `aim` bytes, or until nothing is left to shorten.
     fn shorten(&mut self, sent: u64, aim: u64) -> Shortened {
         let mut done = Shortened { size: sent, media: 0, outputs: 0, freed: Tokens(0), entries: Vec::new() };
         for _ in 0..MAX_ROUNDS {
@@ -92,7 +92,7 @@ impl Agent {
         done
     }
 
-    /// Bytes of the request as things stand, and true if the server is known to take no less.
+    /// Returns the present size of the request in bytes, and true if the server is known to accept only less.
     fn request_size(&mut self) -> (u64, bool) {
         match self.prepare() {
             Ok(prepared) => (prepared.len() as u64, true),

@@ -13,7 +13,7 @@ pub(crate) struct McpArgs {
     /// Use only the servers of --mcp-config.
     #[arg(long)]
     pub strict_mcp_config: bool,
-    /// How to answer questions of MCP servers: ask the program that drives becket, accept the defaults, or
+    /// Answer to questions of MCP servers: ask the program that drives becket, accept the defaults, or
     /// cancel.
     #[arg(long, value_name = "HOW", value_enum)]
     pub mcp_elicitation: Option<ElicitationArg>,
@@ -56,7 +56,7 @@ pub(crate) enum McpWhat {
         name: String,
         /// Keys of the server, such as `{"command": "npx", "args": ["-y", "some-server"]}`.
         json: String,
-        /// Where to configure the server.
+        /// The place where the server is configured.
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,
     },
@@ -110,7 +110,7 @@ pub(crate) enum McpWhat {
 pub(crate) struct AddArgs {
     /// Name of the server.
     pub name: String,
-    /// Where to configure the server.
+    /// The place where the server is configured.
     #[arg(short, long, value_enum, default_value_t)]
     pub scope: McpScope,
     /// Transport of the server. The default for an address is `http`; use `sse` for the older protocol.

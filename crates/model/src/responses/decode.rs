@@ -1,5 +1,5 @@
-//! The events of Responses, and what servers that imitate it make of them: no sequence numbers, no indexes, no end of
-//! arguments, items that are never announced.
+//! Decodes the events of the Responses API. Also accepts the deviations of compatible servers: no sequence numbers, no
+//! indexes, no event at the end of arguments, items that are never announced.
 
 use super::encode::PHASE;
 use crate::ModelError;
@@ -9,26 +9,26 @@ use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An item of the answer that has begun.
+/// An item of the answer that has started.
 #[derive(Debug)]
 struct Item {
     id: String,
     index: Option<u64>,
-    /// Its place among the calls.
+    /// Index among the calls.
     call: Option<usize>,
-    /// Deltas of it have come.
+    /// True if deltas of it have arrived.
     streamed: bool,
 }
 
 pub(crate) struct ResponsesDecoder {
     assembler: Assembler,
     items: Vec<Item>,
-    /// A part of a summary has ended: the next one is a paragraph of its own.
+    /// True if a part of a summary has ended, so the next one is a new paragraph.
     paragraph: bool,
     ended: bool,
 }
 
-/// An event; what is rarely there stays a value.
+/// An event. Rare contents stay JSON values.
 #[derive(Default, Deserialize)]
 struct Event {
     #[serde(rename = "type", default)]
@@ -54,7 +54,7 @@ impl ResponsesDecoder {
         Self { assembler: Assembler::new(answer), items: Vec::new(), paragraph: false, ended: false }
     }
 
-    /// The place of the item that an event is about: by id, by index, else the last one.
+    /// Returns the index of the item to which an event belongs: by id, by index, or else the last one.
     fn find(&self, id: Option<&str>, index: Option<u64>) -> Option<usize> {
         let id = id.filter(|id| !id.is_empty());
         match (id, index) {
@@ -104,11 +104,11 @@ impl ResponsesDecoder {
         }
     }
 
-    /// An item is whole: what its deltas did not bring is taken from it.
+    /// Handles a complete item: adds everything that its deltas did not contain.
     fn done(&mut self, item: &Value, index: Option<u64>) {
         let id = item["id"].as_str();
         let found = self.find(id, index).filter(|at| {
-            // Without ids and indexes, the last item counts only if it is of the same sort.
+            // Without ids and indexes, the last item counts only if it has the same type.
             let is_call = item["type"] == "function_call";
             self.items[*at].call.is_some() == is_call
         });
@@ -179,7 +179,7 @@ impl ResponsesDecoder {
         });
     }
 
-    /// The end of an answer, whole or cut.
+    /// Handles the end of an answer, complete or cut off.
     fn response(&mut self, response: &Value) {
         self.usage(&response["usage"]);
         let reason = match (response["status"].as_str(), response["incomplete_details"]["reason"].as_str()) {
@@ -258,7 +258,7 @@ impl Decoder for ResponsesDecoder {
                 let response = event.response.unwrap_or_default();
                 return Err(self.assembler.failed(&response.to_string()));
             }
-            // Announcements, keep-alives, and what is yet to be invented.
+            // Announcements, keep-alives and unknown events.
             _ => {}
         }
         Ok(())

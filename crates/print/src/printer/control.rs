@@ -1,4 +1,4 @@
-//! Lines of the control protocol: requests, answers, and what the session is doing.
+//! Lines of the control protocol: requests, answers, and the state of the session.
 
 use super::{Format, Printer};
 use crate::exit::ExitStatus;
@@ -8,34 +8,38 @@ use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
 impl Printer {
-    /// A request to the program that drives becket; its answer comes as a line of input.
+    /// Writes a request to the program that drives becket. The answer arrives as a line of input.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn control_request(&mut self, request_id: &str, request: &Value) -> io::Result<()> {
         self.line(json!({ "type": "control_request", "request_id": request_id, "request": request }))
     }
 
-    /// Tells the program that a request needs no answer any more.
+    /// Informs the program that a request needs no answer any more.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn control_cancel(&mut self, request_id: &str) -> io::Result<()> {
         self.line(json!({ "type": "control_cancel_request", "request_id": request_id }))
     }
 
-    /// A line that is already in its shape, such as `transcript_mirror`.
+    /// Writes a line that is already in its final shape, such as `transcript_mirror`.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn raw(&mut self, line: Value) -> io::Result<()> {
         self.emit(line)
     }
 
-    /// The error answer to a control request.
+    /// Writes the error answer to a control request.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
         if self.options.format != Format::StreamJson {
             self.status = ExitStatus::Usage;
@@ -47,10 +51,11 @@ impl Printer {
         }))
     }
 
-    /// The success answer to a control request.
+    /// Writes the success answer to a control request.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn control_response(&mut self, request_id: &str, response: &Value) -> io::Result<()> {
         if self.options.format != Format::StreamJson {
             return Ok(());
@@ -61,7 +66,7 @@ impl Printer {
         }))
     }
 
-    /// The answer to a control request. Goes out at once, also where other lines are collected.
+    /// Writes the answer to a control request at once, even if other lines are collected.
     pub(super) fn receipt(&mut self, request_id: &str, error: Option<&str>) -> io::Result<()> {
         match error {
             None => self.control_response(request_id, &json!({})),
@@ -69,10 +74,11 @@ impl Printer {
         }
     }
 
-    /// Says what the session is doing now: `running`, `requires_action` or `idle`.
+    /// Writes the state of the session: `running`, `requires_action` or `idle`.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn state(&mut self, state: &str) -> io::Result<()> {
         if !self.options.states || self.options.format != Format::StreamJson {
             return Ok(());
@@ -82,10 +88,11 @@ impl Printer {
         self.line(line)
     }
 
-    /// The permission mode that later `system/init` lines name, with a line that it changed.
+    /// Changes the permission mode in later `system/init` lines, and writes a line about the change.
     ///
     /// # Errors
-    /// When the output cannot be written.
+    ///
+    /// Fails if the output cannot be written.
     pub fn mode_changed(&mut self, mode: &str) -> io::Result<()> {
         if let Some(Event::SessionStarted { permission_mode, .. }) = &mut self.started {
             mode.clone_into(permission_mode);
@@ -94,7 +101,7 @@ impl Printer {
         self.emit(line)
     }
 
-    /// The lines at the start of a turn, for a program that sends messages.
+    /// Writes the lines at the start of a turn, for a program that sends messages.
     pub(super) fn turn_began(&mut self) -> io::Result<()> {
         if !self.options.driven {
             return Ok(());

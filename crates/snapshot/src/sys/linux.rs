@@ -69,8 +69,9 @@ pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
     }
 }
 
-/// Sets the permission bits of the file with this inode number, also if it may not be read. Linux changes no mode by name without
-/// following a link, so the file is opened as a mere place, and changed through that.
+/// Sets the permission bits of the file with this inode number, even if the file may not be read. Linux has no call
+/// that changes the mode by name without following a link. So the file is opened with `O_PATH`, which needs no right to
+/// read, and changed through `/proc/self/fd`.
 pub(super) fn set_mode(dir: BorrowedFd<'_>, name: &OsStr, inode: u64, mode: u32) -> io::Result<()> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&file)?.st_ino != inode {

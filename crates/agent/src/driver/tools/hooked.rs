@@ -1,9 +1,11 @@
-//! Hooks around tool calls: before one, when it would be asked for, after it, and after all of a step.
+//! Hooks of tool calls: `PreToolUse`, `PermissionRequest`, `PermissionDenied`, `PostToolUse` and `PostToolBatch`.
 //!
 //! Invariants:
-//! - A call that a hook denies does not run, in any mode. Neither does one that the guard denies, even if a hook allows it.
-//! - A hook's yes replaces the user's yes. It does not override a rule that asks, or a case that only a person may allow.
-//! - Hooks judge the input that runs. If they change the input, it is checked and judged by the guard again.
+//! - A call that a hook denies does not run, in any mode. A call that the guard denies does not run even if a hook
+//!   allows it.
+//! - If a hook allows a call, this replaces the user's answer. It does not override an ask rule, or a case that only a
+//!   person may allow.
+//! - Hooks judge the input that runs. If they change the input, the guard judges it again.
 
 use super::super::Agent;
 use super::batch::{Judged, Opinion, Slot};
@@ -31,7 +33,7 @@ pub(super) struct AfterHooks {
 }
 
 impl AfterHooks {
-    /// An interrupt ends them; the output stays as it is then.
+    /// Runs the hooks. An interrupt ends them, and the output stays as it is at that time.
     pub(super) async fn run(
         self,
         output: &mut ToolOutput,
@@ -66,14 +68,14 @@ impl AfterHooks {
     }
 }
 
-/// The result of a call as hooks read it: the SDK's shape where there is one.
+/// Returns the result of a call for hooks: in the SDK's shape if it has one.
 fn response(tool: &str, input: &Value, output: &ToolOutput) -> Value {
     let known = sdk_result(tool, input, &output.content, &output.details, output.is_error);
     known.unwrap_or_else(|| json!({ "content": output.content }))
 }
 
-/// The input as hooks read it: the SDK's keys, and the path and command as becket understood them, whatever key the model
-/// wrote them under.
+/// Returns the input of a call for hooks. It has the SDK's keys. Path and command are those that becket resolved, even
+/// if the model used another key for them.
 fn input_of(tool: &str, input: &Value, access: &Access, cwd: &Path) -> Value {
     let mut input = sdk_input(tool, input, cwd);
     let Value::Object(keys) = &mut input else { return input };
@@ -89,7 +91,7 @@ fn input_of(tool: &str, input: &Value, access: &Access, cwd: &Path) -> Value {
 }
 
 impl Opinion {
-    /// The verdict of the guard together with what `PreToolUse` said.
+    /// Combines the verdict of the guard with the answer of `PreToolUse`.
     pub(super) fn over(
         &self,
         by: DecidedBy,
@@ -112,7 +114,7 @@ impl Opinion {
         }
     }
 
-    /// A question that `PermissionRequest` has answered.
+    /// Applies the answer of `PermissionRequest` to a question.
     pub(super) fn answered(&self, by: DecidedBy, verdict: Verdict) -> (DecidedBy, Verdict) {
         match (&self.request, verdict) {
             (Some(HookPermission::Deny { reason }), Verdict::Ask { .. }) => {
@@ -129,7 +131,7 @@ impl Opinion {
 }
 
 impl Agent {
-    /// Asks `PreToolUse` hooks about a call, once. True: it waits for them.
+    /// Runs `PreToolUse` hooks for a call, once. Returns true if the call waits for them.
     pub(super) fn ask_pre_hooks(
         &self,
         slot: &mut Slot,
@@ -145,7 +147,7 @@ impl Agent {
         slot.opinion.waiting
     }
 
-    /// Asks `PermissionRequest` hooks about a call that would be asked for, once. True: it waits for them.
+    /// Runs `PermissionRequest` hooks for a call that needs a question, once. Returns true if the call waits for them.
     pub(super) fn ask_request_hooks(
         &self,
         slot: &mut Slot,
@@ -196,12 +198,12 @@ impl Agent {
         Some(HookCall { call_id: Some(call.id.clone()), ..made })
     }
 
-    /// The tool's name, whatever other name of it the model wrote.
+    /// Returns the tool's own name, if the model used another name for it.
     fn own_name(&self, called: &str) -> String {
         self.tools.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
     }
 
-    /// `PermissionDenied` hooks, which only watch.
+    /// Runs `PermissionDenied` hooks, which can only observe.
     pub(super) fn call_denied(&mut self, call: &Call, access: &Access, reason: &str) {
         if self.settings.hooks.is_some() {
             let own = self.own_name(&call.name);
@@ -214,7 +216,7 @@ impl Agent {
         }
     }
 
-    /// Hooks have answered about a call that waits.
+    /// Handles the answer of hooks about a waiting call.
     pub(in crate::driver) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
         let Self { op: super::super::Op::Tools(batch), tools, .. } = self else { return };
         if let Some(slot) = batch.slots.get_mut(index) {
@@ -239,7 +241,7 @@ impl Agent {
         self.advance();
     }
 
-    /// Records an answer of hooks about a call, apart from the decision on it.
+    /// Records an answer of hooks about a call, separately from the decision.
     pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
         self.record_runs(&outcome);
         let texts = outcome.context.into_iter().chain(outcome.block);
@@ -251,7 +253,7 @@ impl Agent {
         }
     }
 
-    /// The hooks for the end of a call that starts now.
+    /// Returns the hooks for the end of a call that starts now.
     pub(super) fn after_hooks(&self, call: &Call, access: &Access) -> Option<AfterHooks> {
         let hooks = self.settings.hooks.clone()?;
         let made = |event| self.tool_hook_call(event, call, access, json!({}));
@@ -264,7 +266,7 @@ impl Agent {
         })
     }
 
-    /// Asks `PostToolBatch` hooks, once the results of a step are there. True: the batch is theirs now.
+    /// Runs `PostToolBatch` hooks when all results of a step are present. Returns true if the batch waits for them.
     pub(super) fn batch_hooks(&mut self, batch: &mut super::Batch) -> bool {
         if self.settings.hooks.is_none() || batch.cancel.is_cancelled() {
             return false;
