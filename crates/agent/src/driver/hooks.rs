@@ -1,13 +1,13 @@
-//! Moments at which hooks are asked, and what their answers do.
+//! The events at which hooks run, and the effects of their answers.
 //!
-//! Model: hooks that decide are an operation of their own ([`Op::Hooks`]): while they run no action is performed, so the
-//! prompt, the end of the turn or the compaction that they judge waits. Hooks that only watch run beside the loop. Hooks of
-//! tool calls are part of their batch, see `tools::hooked`.
+//! Hooks that decide are an operation ([`Op::Hooks`]): while they run no other action is performed, so the prompt, the
+//! end of the turn or the compaction that they judge waits. Hooks that only observe run in parallel with the loop.
+//! Hooks of tool calls belong to their batch, see `tools::hooked`.
 //!
 //! Invariants:
-//! - Without hooks nothing here is entered but one comparison with `None`.
-//! - An interrupt ends hooks that are waited for. A prompt that they had not judged is taken back.
-//! - Each run is an entry of the ledger; text for the model names the hook it is from.
+//! - Without hooks, the cost is one comparison with `None`.
+//! - An interrupt ends hooks for which the loop waits. A prompt that they had not judged yet is withdrawn.
+//! - Each run is an entry of the ledger. A text for the model names its hook.
 
 use super::{Agent, Op};
 use crate::host::lock;
@@ -27,10 +27,10 @@ use std::time::Duration;
 /// The files that a step touched, and texts of hooks for the model.
 type EndOfBatch = (Vec<PathBuf>, Vec<(HookEvent, HookText)>);
 
-/// Time that hooks may take when the session ends; a person waits for the prompt of the shell.
+/// Time limit for hooks at the end of the session, because the user waits for the shell.
 const END: Duration = Duration::from_secs(5);
 
-/// Hooks that are waited for.
+/// Hooks for whose answers the loop waits.
 pub(super) struct HookWait {
     run: BoxFuture<'static, Vec<HookOutcome>>,
     then: Then,
@@ -42,7 +42,7 @@ impl HookWait {
     }
 }
 
-/// The step that follows when they have answered.
+/// The next step after the hooks have answered.
 pub(super) enum Then {
     Nothing,
     Deliver { prompts: Vec<PromptId>, steered: bool },
@@ -54,32 +54,32 @@ pub(super) enum Then {
 /// State of the driver about hooks.
 #[derive(Default)]
 pub(crate) struct HookState {
-    /// Why a hook ends the turn.
+    /// The reason why a hook ends the turn.
     pub(super) stop: Option<String>,
-    /// Hooks that nobody waits for.
+    /// Hooks for which nobody waits.
     pub(super) beside: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
-    /// Until the ledger of the session has its first entries: what belongs behind them.
+    /// Entries that wait until the ledger of the session has its first entries.
     held: Vec<EntryKind>,
     held_context: Vec<(HookEvent, HookText)>,
-    /// Instructions of hooks for the summary of the compaction under way.
+    /// Instructions of hooks for the summary of the running compaction.
     pub(super) instructions: Option<String>,
 }
 
 impl HookState {
-    /// The end of the turn, if a hook has ended it.
+    /// Returns the end of the turn, if a hook has ended it.
     pub(super) fn end(&self) -> Option<TurnEnd> {
         self.stop.clone().map(|what| TurnEnd::HookStopped { what })
     }
 }
 
-/// The event at the end of a turn.
+/// Returns the event at the end of a turn.
 pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
     settings.hooks.as_ref()?;
     Some(if settings.hook_agent.is_some() { HookEvent::SubagentStop } else { HookEvent::Stop })
 }
 
 impl Agent {
-    /// The call for an event, if a hook that matches is there. `keys`: those of the event.
+    /// Returns the call for an event, if a hook matches. `keys`: the event's own keys.
     pub(super) fn hook_call(&self, event: HookEvent, subject: Option<&str>, keys: Value) -> Option<HookCall> {
         let hooks = self.settings.hooks.as_ref()?;
         if !hooks.listens(event) {
@@ -128,7 +128,7 @@ impl Agent {
         Some(hooks.run(call))
     }
 
-    /// Everything else waits until these hooks have answered. False: there is none.
+    /// Waits for these hooks before any other action. Returns false if there are none.
     fn wait_for_hooks(&mut self, calls: Vec<HookCall>, then: Then) -> bool {
         let runs: Vec<_> = calls.into_iter().filter_map(|call| self.run_hooks(call)).collect();
         if runs.is_empty() {
@@ -138,7 +138,7 @@ impl Agent {
         true
     }
 
-    /// Hooks that only watch: nobody waits for them.
+    /// Runs hooks that only observe; nobody waits for them.
     pub(super) fn hooks_beside(&mut self, event: HookEvent, subject: Option<&str>, keys: Value) {
         let call = self.hook_call(event, subject, keys);
         if let Some(run) = call.and_then(|call| self.run_hooks(call)) {
@@ -146,11 +146,11 @@ impl Agent {
         }
     }
 
-    /// Runs, lines for people, and text for the model, of hooks that have answered.
+    /// Records the runs of hooks that have answered, their messages for people, and their texts for the model.
     pub(super) fn record_hooks(&mut self, outcome: HookOutcome) {
         let event = outcome.runs.first().and_then(|run| HookEvent::parse(&run.event));
         self.record_runs(&outcome);
-        // It waits for a place where a message may stand.
+        // The texts wait until a message may be appended.
         let texts = outcome.context.into_iter().chain(outcome.block);
         self.hooking.held_context.extend(texts.map(|text| (event.unwrap_or(HookEvent::Notification), text)));
         if let Some(stop) = outcome.stop {
@@ -174,9 +174,9 @@ impl Agent {
         }
     }
 
-    /// Text of a hook for the model, marked as such.
+    /// Sends the text of a hook to the model, marked as such.
     pub(super) fn tell_model(&mut self, event: HookEvent, HookText { from, text }: HookText) {
-        // The whole command may hold a key; people see it in the inspector.
+        // The whole command may contain a key; people see it in the inspector.
         let name = from.split_whitespace().next().unwrap_or_default().replace('"', "'");
         let marked = format!("<hook event=\"{event}\" from=\"{name}\">\n{text}\n</hook>");
         let mut extra = Map::new();
@@ -184,7 +184,7 @@ impl Agent {
         self.core.synthetic(Synthetic::Hook, marked, extra);
     }
 
-    /// Writes what waited, where a message may stand: after prompts, and after the results of a step.
+    /// Appends the waiting texts at a place where a message may be: after prompts, and after the results of a step.
     pub(super) fn release_held(&mut self) {
         for entry in std::mem::take(&mut self.hooking.held) {
             self.core.push(entry);
@@ -232,12 +232,12 @@ impl Agent {
             }
         }
         if !self.rules.resumed {
-            // Nothing was said in this session: it leaves nothing behind.
+            // An empty session leaves nothing behind.
             self.hooking.held.clear();
         }
     }
 
-    /// Asks hooks about prompts before they are delivered. False: no hook has a say.
+    /// Runs hooks for prompts before they are delivered. Returns false if there are none.
     pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
         if self.settings.hooks.is_none() || self.settings.hook_agent.is_some() {
             return false;
@@ -250,7 +250,7 @@ impl Agent {
         self.wait_for_hooks(calls, Then::Deliver { prompts: prompts.to_vec(), steered })
     }
 
-    /// Asks hooks if the turn may end.
+    /// Runs hooks at the end of a turn.
     pub(super) fn stop_hooks(&mut self, sent_back: u32) {
         let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
         let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.turn.text });
@@ -261,7 +261,7 @@ impl Agent {
         }
     }
 
-    /// Asks hooks about a compaction. False: no hook has a say.
+    /// Runs hooks before a compaction. Returns false if there are none.
     pub(super) fn compact_hooks(&mut self, trigger: CompactionTrigger) -> bool {
         if self.settings.hooks.is_none() {
             return false;
@@ -286,7 +286,7 @@ impl Agent {
         self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 
-    /// Asks hooks about the results of a step. `Err`: no hook has a say, and what was given is given back.
+    /// Runs hooks for the results of a step. `Err` returns the arguments if there are none.
     pub(super) fn wait_after_batch(
         &mut self,
         keys: Value,
@@ -302,19 +302,19 @@ impl Agent {
         }
     }
 
-    /// A call is not run, and no person decided that.
+    /// Runs hooks for a call that was denied, but not by a person.
     pub(super) fn denied_hooks(&mut self, tool: &str, input: Value, id: &CallId, reason: &str) {
         let keys = json!({ "tool_name": tool, "tool_input": input, "tool_use_id": id, "reason": reason });
         self.hooks_beside(HookEvent::PermissionDenied, Some(tool), keys);
     }
 
-    /// A person is asked something and may look elsewhere.
+    /// Runs hooks that notify a person who is asked something.
     pub(super) fn notification_hooks(&mut self, kind: &str, message: &str) {
         let keys = json!({ "message": message, "title": "becket", "notification_type": kind });
         self.hooks_beside(HookEvent::Notification, Some(kind), keys);
     }
 
-    /// A compaction took effect.
+    /// Runs hooks after a compaction.
     pub(super) fn compacted_hooks(&mut self, trigger: CompactionTrigger, summary: &str) {
         let name = trigger_name(trigger);
         self.hooks_beside(
@@ -328,7 +328,7 @@ impl Agent {
         }
     }
 
-    /// The hooks that were waited for have answered.
+    /// Processes the answers of the hooks for which the loop waited.
     pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
         let Op::Hooks(wait) = std::mem::replace(&mut self.op, Op::None) else { return };
         match wait.then {
@@ -436,7 +436,7 @@ impl Agent {
         self.compact(trigger);
     }
 
-    /// Ends hooks that are waited for, because the user or the clock interrupts.
+    /// Ends the hooks for which the loop waits, because of an interrupt or the time limit.
     pub(super) fn cancel_hooks(&mut self) {
         if !matches!(self.op, Op::Hooks(_)) {
             return;
@@ -457,9 +457,9 @@ impl Agent {
         }
     }
 
-    /// The results of a step are there, and hooks have said what they have to say.
+    /// Ends a batch: all results and the answers of their hooks are present.
     pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
-        // Rules take their room first: they are not cut for a step.
+        // Rules are added first: they are not cut because of the step's size.
         self.rules_below(touched);
         self.limit_step();
         for (event, text) in told {

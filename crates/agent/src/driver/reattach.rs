@@ -1,11 +1,11 @@
-//! Files whose content comes along with a compaction: which ones, and what stands on disk now.
+//! Reads the files whose content is attached to a compaction.
 //!
-//! `session::context::compaction` says which files the model was shown and decides what fits. Here they are opened. A file
-//! counts only while its bytes have the hash that the model last saw; the edit tool compares with the same hash, so an
-//! edit of an attached file is accepted without another read.
+//! `session::context::compaction` decides which files the model was shown and how much of them fits. Here they are
+//! opened. A file counts only while its bytes have the hash that the model last saw. The edit tool compares with the
+//! same hash, so an edit of an attached file is accepted without another read.
 //!
-//! Invariants: nothing is opened that the `read` tool would not be allowed to open without a question now; nothing but
-//! regular text files of at most [`MAX_BYTES`].
+//! Invariants: a file is opened only if the `read` tool could open it now without a question. Only regular text files
+//! of at most [`MAX_BYTES`] are attached.
 
 use super::Agent;
 use crate::settings::SecretOutputs;
@@ -19,13 +19,13 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Larger files are not attached, in bytes.
+/// Maximum size in bytes of an attached file.
 const MAX_BYTES: u64 = 256 * 1024;
 /// Name of the tool whose permissions count.
 const READ: &str = "read";
 
 impl Agent {
-    /// The files that the model was shown, as they are now; those that were used last come first.
+    /// Returns the files that the model was shown, in their present state; those that were used last come first.
     pub(super) fn files_to_attach(&self, snapshot: &Snapshot) -> Vec<FileNow> {
         if self.budget.policy.reattach <= 0.0 {
             return Vec::new();
@@ -44,7 +44,7 @@ impl Agent {
         found.into_iter().filter_map(|(path, names)| self.file_now(&path, names)).collect()
     }
 
-    /// `None` for a file of which no hash is known: nobody can tell whether it changed.
+    /// Returns `None` for a file without a known hash, because a change could not be detected.
     fn file_now(&self, path: &Path, mut names: Vec<String>) -> Option<FileNow> {
         let seen = self.host.read_hash(path)?;
         let shown = path.strip_prefix(&self.settings.environment.cwd).unwrap_or(path).display().to_string();
@@ -63,14 +63,14 @@ impl Agent {
     }
 }
 
-/// The file at `path` now, compared with the hash of the content that the model saw.
+/// Reads the file at `path` and compares it with the hash of the content that the model saw.
 fn content(path: &Path, seen: &str, mask: bool) -> FileContent {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileContent::Gone,
         Err(_) => return FileContent::Skipped("it cannot be opened"),
     };
-    // A link here was made after the path was resolved and judged.
+    // This link was made after the path was resolved and judged.
     if !meta.is_file() {
         return FileContent::Skipped("it is no regular file any more");
     }

@@ -1,5 +1,5 @@
-//! An answer as it streams: deltas to the front ends at once, whole parts into the ledger as they come, and what the end
-//! of the stream means.
+//! Processes an answer while it streams: sends deltas to the front ends at once, appends complete parts to the ledger
+//! as they arrive, and interprets the end of the stream.
 
 use super::{Agent, Op};
 use crate::answer::Answer;
@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Events that are taken together when they are there.
+/// Maximum number of events that are processed together if they are available.
 const BATCH: usize = 256;
 
 /// One event of the stream.
 pub(super) type Piece = Result<ModelEvent, ModelError>;
 
-/// The request under way.
+/// The running request.
 pub(super) struct Reply {
     model: Arc<dyn Model>,
-    /// Not sent yet: what, and when.
+    /// The request and its start time, while it waits to be sent.
     waiting: Option<(Prepared, Instant)>,
     stream: Option<BoxStream<'static, Piece>>,
     pub(super) answer: Answer,
@@ -48,7 +48,7 @@ impl Reply {
         Self { model, waiting, stream, answer, sent: now, first_content: None, step }
     }
 
-    /// The next events: all that are there, at least one.
+    /// Returns all available events, at least one.
     pub(super) async fn next(&mut self) -> Vec<Piece> {
         if let Some((_, at)) = &self.waiting {
             tokio::time::sleep_until(*at).await;
@@ -111,7 +111,7 @@ impl Agent {
         }
     }
 
-    /// Whole parts that are not in the ledger yet go there. Call ids are made unique before they enter it.
+    /// Appends complete parts to the ledger that are not in it yet. Call ids are made unique before.
     fn save_parts(&mut self) {
         let Op::Reply(reply) = &mut self.op else { return };
         self.ids.admit(reply.answer.unsaved_parts());
@@ -153,8 +153,9 @@ impl Agent {
         self.feed(Input::Answered(answer));
     }
 
-    /// Calls that stand in the text run nothing, and look as if becket did not do its work. Those that may be an example
-    /// are a notice; those that the answer ends with end the turn with the text that is returned.
+    /// Handles calls that the model wrote into its text. They run nothing, so the user may think that becket did not
+    /// work. Calls that may be an example give a notice. If the answer ends with such calls, the turn ends with the
+    /// returned text.
     fn written_calls(&mut self, answer: &Answer) -> Option<String> {
         let texts = answer.parts.iter().filter_map(|part| match part {
             Part::Text { text, .. } => Some(text),
@@ -170,7 +171,8 @@ impl Agent {
         None
     }
 
-    /// Some servers report a cut answer as finished: the count of tokens says so.
+    /// Returns the true reason for the end. Some servers report a cut answer as finished, but its token count reveals
+    /// the cut.
     fn true_reason(&self, reason: FinishReason, answer: &Answer) -> FinishReason {
         let cut = self.wire.max_output > 0 && answer.usage.output >= self.wire.max_output;
         match reason {
@@ -181,8 +183,8 @@ impl Agent {
         }
     }
 
-    /// Puts what is left of the answer, its end and its usage into the commit under way, which is written with what the
-    /// tools add to it, or before the next wait. Gives the number of its calls.
+    /// Adds the rest of the answer, its end and its usage to the pending commit, which is written together with the
+    /// entries of the tools, or before the next wait. Returns the number of calls.
     fn settle(&mut self, reply: &mut Reply, reason: &FinishReason) -> usize {
         self.turn.api += reply.sent.elapsed();
         let Reply { answer, model, .. } = &mut *reply;
@@ -207,7 +209,7 @@ impl Agent {
         self.last_answer(reply.answer.entry, reply.answer.calls())
     }
 
-    /// Remembers the answer for what the machine may want next of it.
+    /// Remembers the answer for the machine's next action.
     fn last_answer(&mut self, entry: Option<Seq>, calls: Vec<crate::answer::Call>) -> usize {
         let count = calls.len();
         self.ids.last_entry = entry;
@@ -230,7 +232,8 @@ impl Agent {
         });
     }
 
-    /// The meter learns from what the provider reported, once the answer is in the view and before anything else is.
+    /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is
+    /// appended.
     pub(super) fn report_usage(&mut self) {
         let Some(usage) = self.budget.report.take() else { return };
         let base_now = self.base_now();
@@ -239,7 +242,7 @@ impl Agent {
         self.tell_used();
     }
 
-    /// The size of the context as it is now, for front ends.
+    /// Informs front ends of the present size of the context.
     pub(super) fn tell_used(&mut self) {
         let base_now = self.base_now();
         let budget = self.budget();
@@ -254,9 +257,9 @@ impl Agent {
         });
     }
 
-    /// The request failed, before or in the middle of its answer.
+    /// Handles a request that failed before its answer or in the middle of it.
     fn reply_broke(&mut self, mut error: ModelError) {
-        // First of all: the bytes can be told only while nothing was appended.
+        // This must come first: the bytes can be computed only while nothing was appended.
         let begun = match &self.op {
             Op::Reply(reply) => reply.answer.begun,
             _ => return,
@@ -276,7 +279,7 @@ impl Agent {
         self.learn_limit(&error);
         self.settle(&mut reply, &FinishReason::Error);
         self.turn.say(reply.answer.take_text(), false);
-        // Calls of a broken answer are never run; asked again, the model may use their ids again.
+        // Calls of a broken answer never run. The next attempt may use their ids again.
         self.ids.forget_last();
         self.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
         let end = self.broken_end(&error, kind);
@@ -285,7 +288,7 @@ impl Agent {
         self.feed(Input::Broke(Break { kind, end, fallback }));
     }
 
-    /// The last answer leaves the view.
+    /// Removes the last answer from the view.
     pub(super) fn supersede(&mut self) {
         if let Some(entry) = self.ids.last_entry.take() {
             self.core.flush(Durability::Buffered);
@@ -295,7 +298,7 @@ impl Agent {
         }
     }
 
-    /// The user interrupted: what was said so far is kept.
+    /// Handles an interrupt by the user: the text so far is kept.
     pub(super) fn cancel_request(&mut self) {
         let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else {
             return self.feed(Input::Cancelled { calls: 0 });

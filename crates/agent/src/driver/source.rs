@@ -1,7 +1,7 @@
-//! Tools that come and change while the session runs: looked at before each step, recorded where they are others.
+//! Tools that are added and changed while the session runs: checked before each step, and recorded if they changed.
 //!
-//! Another set of definitions is a boundary: the beginning of requests is then no longer the one that the provider has cached.
-//! The ledger says so, and the context engine begins a new generation.
+//! Another set of definitions is a boundary: the beginning of requests is then no longer the one that the provider has
+//! cached. The ledger records it, and the context engine begins a new generation.
 
 use super::Agent;
 use crate::answer::Call;
@@ -9,7 +9,7 @@ use becket_session::context::view::KindTotals;
 use becket_tool::Registry;
 use becket_types::EntryKind;
 
-/// The tools of an agent without those of its source, and the newest state of the source that was taken in.
+/// The tools of an agent without those of its source, and the last applied state of the source.
 pub(super) struct Sourced {
     own: Registry,
     generation: u64,
@@ -22,7 +22,7 @@ impl Sourced {
 }
 
 impl Agent {
-    /// Takes in the tools of the source, if they changed since the last step.
+    /// Updates the tools of the source, if they changed since the last step.
     pub(super) fn take_in_tools(&mut self) {
         let (Some(source), Some(sourced)) = (&self.settings.tool_source, &mut self.sourced) else { return };
         let generation = source.generation();
@@ -31,7 +31,8 @@ impl Agent {
         }
         let mut tools = sourced.own.clone();
         for offer in source.tools() {
-            // A name that is no name, or that a tool of becket has, is left out: nothing shadows what is there.
+            // A tool with an invalid name, or with the name of one of becket's tools, is left out, so that it cannot
+            // replace one.
             let _ = if offer.offered { tools.add(offer.tool) } else { tools.add_quiet(offer.tool) };
         }
         let removed = self.guard.removed_tools(&tools.all_names());
@@ -49,14 +50,14 @@ impl Agent {
         }
     }
 
-    /// Records the definitions that requests carry in the ledger.
+    /// Records the definitions of the requests in the ledger.
     pub(super) fn record_tools(&mut self) {
         let (specs, hash) = self.tools.definitions();
         let specs = super::lock(&self.core.session).put_blob(&specs).ok();
         self.core.push(EntryKind::Tools { names: self.tools.names(), hash, specs });
     }
 
-    /// The call that a call stands for, in its place: it is judged, recorded and run under its own name.
+    /// Returns the call to which an indirect call refers. It is judged, recorded and run under its own name.
     pub(super) fn meant(&self, mut call: Call) -> Call {
         let stands_for = self.tools.get(&call.name).and_then(|tool| tool.stands_for(&call.input));
         if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {

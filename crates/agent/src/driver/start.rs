@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 impl Agent {
-    /// Before the first command.
+    /// Prepares the session before the first command.
     pub(super) fn start(&mut self) {
         self.recall_meter();
         let info = self.wire.model.info();
@@ -35,7 +35,7 @@ impl Agent {
         if let Some(left) = inbox.and_then(|value| serde_json::from_value(value).ok()) {
             self.inbox.restore(left);
         }
-        // A window that is set goes before what an earlier run learned; what this one learns goes before both.
+        // A configured window overrides the limits of earlier runs; a limit that this run learns overrides both.
         if self.settings.context_window.is_none() {
             self.budget.limits = self.learned_limits();
         }
@@ -67,7 +67,7 @@ impl Agent {
         is_owed && self.begun && !self.rules.resumed
     }
 
-    /// The person learns at once that a turn was cut off, and not only when a message is sent.
+    /// Informs the user at once that a turn was cut off, not only after the next message.
     fn tell_unfinished(&self) {
         if !self.settings.resumed || !self.is_left_unfinished() {
             return;
@@ -87,7 +87,7 @@ impl Agent {
         self.core.say(NoticeLevel::Warning, format!("{turn} was cut off before it was done. {next}"));
     }
 
-    /// Continues a turn that an earlier process left, if there is one.
+    /// Continues a turn that an earlier process left unfinished, if there is one.
     pub(super) fn continue_turn(&mut self) {
         if !self.is_left_unfinished() || self.phase() != Phase::Idle {
             return;
@@ -108,7 +108,8 @@ impl Agent {
         self.feed(Input::Continue);
     }
 
-    /// Once per process, before its first turn: the first entries, or what a resumed session needs.
+    /// Runs once per process, before its first turn: writes the first entries, or everything that a resumed session
+    /// needs.
     pub(super) fn begin_ledger(&mut self) {
         if self.rules.resumed {
             return;
@@ -131,14 +132,14 @@ impl Agent {
         for (key, value) in std::mem::take(&mut self.settings.states) {
             let empty = value.as_object().is_some_and(Map::is_empty);
             let known = lock(&self.core.session).view().state(&key).cloned();
-            // A session that never had such a state needs none that says nothing.
+            // An empty state need not be recorded if the session never had one.
             if known.as_ref() != Some(&value) && !(empty && known.is_none()) {
                 self.core.push(EntryKind::State { key, value });
             }
         }
     }
 
-    /// Closes what a dead process left open and remembers the rules that the model was given.
+    /// Closes calls that a dead process left open, and remembers the rules that the model was given.
     fn close_left_open(&mut self) {
         let mut entries = Vec::new();
         self.recall_rules();
@@ -166,7 +167,7 @@ impl Agent {
         }
     }
 
-    /// The blocks in force.
+    /// Returns the blocks in force.
     pub(super) fn system_items(&self) -> Vec<SystemItem> {
         lock(&self.core.session).view().system_items().to_vec()
     }
@@ -179,7 +180,7 @@ fn call_name<'a>(message: &'a Message, id: &CallId) -> Option<&'a str> {
     })
 }
 
-/// A subagent that worked for the call left a session: people find there what it did.
+/// Mentions the session that a subagent of this call left, where people find what it did.
 fn name_subagent(message: &mut Message, id: &CallId, view: &View) {
     let mut lines = view.journal().iter().rev();
     let Some(line) = lines.find(|line| line.call_id == id.as_str()) else { return };
@@ -192,7 +193,7 @@ fn name_subagent(message: &mut Message, id: &CallId, view: &View) {
     }
 }
 
-/// The result of a call that a dead process left without one.
+/// Makes the result of a call that a dead process left without one.
 fn left_open(id: CallId, name: &str, journal: Option<JournalState>) -> Message {
     let (text, interrupted) = match journal {
         Some(JournalState::Started | JournalState::Finished) => (

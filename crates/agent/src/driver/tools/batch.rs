@@ -1,6 +1,6 @@
 //! The calls of one answer while they wait, are asked about, run and end.
 //!
-//! Plain state and waiting for what runs; which call may run when is decided in [`super`].
+//! Plain state, and the wait for running calls. [`super`] decides which call may run when.
 
 use super::super::{Wake, until};
 use crate::answer::Call;
@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 /// The calls of one answer.
 pub(in crate::driver) struct Batch {
     pub(super) slots: Vec<Slot>,
-    /// First slot that is not taken up.
+    /// First slot that was not processed yet.
     pub(super) next: usize,
     /// First slot without a result in the ledger.
     pub(super) written: usize,
-    /// A call with side effects is running.
+    /// True while a call with side effects is running.
     pub(super) alone: bool,
-    /// The front end was asked whether the output of the call at `written` may be sent with its secrets. No call is taken up
-    /// meanwhile, so at most one question is open.
+    /// True while the front end is asked if the output of the call at `written` may be sent with its secrets. No call
+    /// is processed meanwhile, so at most one question is open.
     pub(super) asks_secrets: bool,
     pub(super) running: FuturesUnordered<BoxFuture<'static, Done>>,
     pub(super) cancel: CancellationToken,
-    /// When tools that were cancelled are given up.
+    /// Time at which becket stops waiting for cancelled tools.
     pub(super) grace: Option<Instant>,
     pub(super) given_up: bool,
     pub(super) touched: Vec<PathBuf>,
@@ -56,7 +56,7 @@ pub(super) struct Opinion {
     pub(super) request: Option<HookPermission>,
 }
 
-/// A call that came to its end.
+/// A call that has ended.
 pub(in crate::driver) struct Done {
     pub(super) index: usize,
     pub(super) output: ToolOutput,
@@ -68,20 +68,20 @@ pub(in crate::driver) struct Done {
 pub(super) struct Slot {
     pub(super) call: Call,
     pub(super) state: SlotState,
-    /// `intended` is in the journal.
+    /// True if `intended` is in the journal.
     pub(super) journaled: bool,
     pub(super) subject: Option<String>,
     pub(super) started: Option<Instant>,
     /// The end of its live output.
     pub(super) partial: Arc<Mutex<String>>,
-    /// The answer of the person to the question about the secrets in its output.
+    /// The user's answer to the question about secrets in the output.
     pub(super) send_secrets: Option<bool>,
     pub(super) opinion: Opinion,
 }
 
 pub(super) enum SlotState {
     Waiting,
-    /// The front end was asked for permission; the rule that would allow it for the session.
+    /// The front end was asked for permission. Holds the rule that would allow the call for the session.
     Asking {
         access: Access,
         rule: Option<String>,
@@ -121,7 +121,8 @@ impl Batch {
         }
     }
 
-    /// The calls that ended, at least one; none when the tools that were cancelled are given up. Or an answer of hooks.
+    /// Returns calls that have ended, at least one, or an answer of hooks. Returns no call if becket stops waiting for
+    /// cancelled tools.
     pub(in crate::driver) async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
@@ -140,7 +141,7 @@ impl Batch {
         }
     }
 
-    /// A question about the permission of a call is open.
+    /// True while a question about the permission of a call is open.
     pub(super) fn asks_permission(&self) -> bool {
         self.slots.get(self.next).is_some_and(|slot| matches!(slot.state, SlotState::Asking { .. }))
     }

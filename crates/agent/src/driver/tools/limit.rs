@@ -1,8 +1,8 @@
-//! The results of one step together: at most a share of the window.
+//! Limits the results of one step, taken together, to a share of the window.
 //!
-//! Each output is within the limits of its tool, but many calls side by side can be larger together than the window. So
-//! the step is measured when its last result is there, before any request shows it. If it is too large, its largest
-//! results are shown by their beginning and end; the ledger keeps them whole and `recall` brings the rest.
+//! Each output is within the limits of its tool, but the outputs of many parallel calls can together exceed the window.
+//! So the step is measured when its last result is present, before any request shows it. If it is too large, only the
+//! beginning and the end of its largest results are shown. The ledger keeps them whole, and `recall` returns the rest.
 //!
 //! The rules of a cut are in `session::context::cut`.
 
@@ -13,12 +13,12 @@ use becket_session::context::budget::part_of;
 use becket_session::context::cut;
 use becket_types::{EntryKind, NoticeLevel, Tokens};
 
-/// However full the context is, one step may take this share of the usable window: older steps can be compacted.
+/// One step may take this share of the usable window even in a full context, because older steps can be compacted.
 const LEAST: f64 = 0.35;
-/// Room that a step leaves below the threshold, as a share of the usable window, so that cutting it to what is free does
-/// not end in a compaction all the same.
+/// Space that a step leaves below the threshold, as a share of the usable window. Without it, a step that was cut to
+/// the free space would still cause a compaction.
 const SPARE: f64 = 0.03;
-/// However empty the context is, one step takes no more than this: the next one needs room as well.
+/// One step may take at most this share even in an empty context, because the next step needs space too.
 const MOST: f64 = 0.60;
 
 impl Agent {
