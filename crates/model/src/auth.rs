@@ -1,19 +1,19 @@
-//! From a credential to the headers of one request.
+//! Converts a credential to the headers of one request.
 //!
-//! Fixed keys become headers once. Tokens that expire are asked for before each request, through the function that the caller
-//! hands in; what it does (run a program, refresh at a server) is its own. A key never leaves this crate but in its header.
+//! Fixed keys become headers once. Tokens that expire are requested before each request, through a function of the
+//! caller, which may run a program or refresh the token at a server. A key leaves this crate only in its header.
 
 use crate::settings::{Credential, Endpoint, Secret};
 use crate::{ErrorKind, Kind, ModelError};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Place of the key in a request.
+/// The place of the key in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// `Authorization: Bearer KEY`.
     Bearer,
     XApiKey,
-    /// `api-key`, as Azure has it.
+    /// `api-key`, as in Azure.
     ApiKey,
     XGoogApiKey,
     /// Amazon Bedrock: signatures of AWS, or a bearer key.
@@ -24,7 +24,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// As the wire format's own vendor has it.
+    /// Returns the place that the wire format's own vendor uses.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Anthropic => Self::XApiKey,
@@ -33,7 +33,7 @@ impl Auth {
         }
     }
 
-    /// The header for a key.
+    /// Returns the header for a key.
     pub(crate) fn header(self, key: &Secret) -> Option<(&'static str, String)> {
         let key = key.expose().to_owned();
         match self {
@@ -54,7 +54,7 @@ impl Endpoint {
         }
     }
 
-    /// The headers of a key that does not change.
+    /// Returns the header of a key that does not change.
     pub(crate) fn fixed_headers(&self, kind: Kind) -> Option<(&'static str, String)> {
         match &self.credential {
             Some(Credential::ApiKey(key) | Credential::Bearer(key)) => self.auth_for(kind).header(key),

@@ -1,9 +1,9 @@
-//! Response bodies in batches: everything that has arrived since the last look, at once.
+//! Reads response bodies in batches: returns everything that has arrived since the last read.
 //!
-//! The HTTP client hands over one chunk, then waits until it is taken, so a consumer that looks chunk by chunk wakes once for
-//! each although more is there. A small task takes the chunks and passes on what is buffered as one piece. It waits for
-//! nothing that has not arrived: a lone chunk is passed on after one round of the scheduler. Dropping the body ends the
-//! task, and with it the request.
+//! The HTTP client passes on one chunk and waits until it is taken. A consumer that reads chunk by chunk would wake
+//! once for each, although more are available. So a small task takes the chunks and passes on all buffered ones as one
+//! batch. It does not wait for further chunks: a single chunk is passed on after one round of the scheduler. Dropping
+//! the body ends the task, and with it the request.
 
 use bytes::{Bytes, BytesMut};
 use futures::future::{FutureExt as _, poll_fn};
@@ -13,19 +13,19 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
 
-/// Bytes after which a batch is passed on, so that text shows while a fast server goes on.
+/// Size in bytes after which a batch is passed on, so that text is shown while a fast server continues.
 const BATCH: usize = 64 * 1024;
-/// Batches that wait for the consumer. The next is read only when there is room for it.
+/// Number of batches that wait for the consumer. The next one is read only when there is room for it.
 const WAITING: usize = 1;
 
-/// A body that is read by a task of its own.
+/// A body that is read by a separate task.
 pub(crate) struct Batches<E> {
     batches: Receiver<Result<Bytes, E>>,
     task: JoinHandle<()>,
 }
 
 impl<E: Send + 'static> Batches<E> {
-    /// Starts to read. Must be called within a Tokio runtime.
+    /// Starts reading. Must be called within a Tokio runtime.
     pub(crate) fn of(body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static) -> Self {
         let mut body = body.fuse();
         let (sender, batches) = channel(WAITING);
@@ -51,8 +51,8 @@ impl<E: Send + 'static> Batches<E> {
     }
 }
 
-/// `first` with what has arrived after it, and the error that came then. The bytes are copied: a chunk that waited would keep
-/// the whole buffer of the connection, and the client would take a new one.
+/// Returns `first` with the chunks that have arrived after it, and an error that followed. The bytes are copied: a
+/// waiting chunk would keep the whole buffer of the connection, and the client would allocate a new one.
 async fn fill<E>(
     first: Bytes,
     body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
@@ -64,15 +64,15 @@ async fn fill<E>(
         match body.next().now_or_never() {
             Some(Some(Ok(more))) => batch.extend_from_slice(&more),
             Some(Some(Err(error))) => return (Some(batch.freeze()), Some(Err(error))),
-            // The end is seen again by who asks next.
+            // The next call sees the end again.
             Some(None) | None => break,
         }
     }
     (Some(batch.freeze()), None)
 }
 
-/// Goes to the end of the scheduler's queue, after the connection that was woken. Unlike Tokio's `yield_now`, this does not
-/// look for I/O in between, which would cost a system call for each chunk.
+/// Yields to the tasks that were woken. Unlike Tokio's `yield_now`, this does not poll for I/O in between, which would
+/// cost a system call for each chunk.
 async fn let_others_run() {
     let mut ran = false;
     poll_fn(|context| {

@@ -1,10 +1,11 @@
-//! The largest request body that a server takes, as far as becket found out.
+//! The largest request body that a server accepts, as far as becket knows.
 //!
-//! Servers and the proxies before them limit the bytes of a request; that says nothing about tokens. Some name their limit
-//! when they refuse a request. For the others it lies between the largest body that was accepted and the smallest that was
-//! refused. A body above a known limit is not sent; the caller makes the request smaller.
+//! Servers and the proxies in front of them limit the bytes of a request; this limit says nothing about tokens. Some
+//! name the limit when they refuse a request. For the others it lies between the largest accepted body and the smallest
+//! refused one. A body above a known limit is not sent; the caller makes the request smaller.
 //!
-//! The finding of an earlier run may be out of date: [`ServerBody::doubt`] forgets it, so that the server is asked again.
+//! The limit from an earlier run may be out of date. [`ServerBody::doubt`] removes it, so that the server is tried
+//! again.
 
 use crate::server_facts::ServerFacts;
 use crate::{ErrorKind, ModelError};
@@ -16,19 +17,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const HINT: &str = "Use fewer rules and tools, start a new session, or raise the limit of the server or of the \
                                proxy before it (nginx: client_max_body_size).";
 
-/// A limit on bytes that a server was found to have.
+/// A detected limit of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyLimit {
-    /// Bytes of the smallest body that was refused.
+    /// Size in bytes of the smallest refused body.
     pub refused: u64,
-    /// The limit in bytes, where the server named it.
+    /// The limit in bytes, if the server named it.
     pub named: Option<u64>,
     /// Time of the last refusal, since 1970.
     pub at: Millis,
 }
 
 impl BodyLimit {
-    /// Bytes of the largest body that is worth sending.
+    /// Returns the size in bytes of the largest body that is worth sending.
     fn most(self) -> u64 {
         self.named.unwrap_or(self.refused.saturating_sub(1))
     }
@@ -45,12 +46,12 @@ pub(crate) struct ServerBody {
     seen: Mutex<Seen>,
 }
 
-/// Bodies that this process sent to the server.
+/// Results of the bodies that this process sent to the server.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Bytes of the largest body that was accepted.
+    /// Size in bytes of the largest accepted body.
     accepted: u64,
-    /// A body was refused.
+    /// True if a body was refused.
     refused: bool,
 }
 
@@ -59,14 +60,15 @@ impl ServerBody {
         Self { key, limits, seen: Mutex::default() }
     }
 
-    /// A body of `sent` bytes was refused for its size; `named` is the limit that the server gave. Completes the error.
+    /// Records that a body of `sent` bytes was refused for its size. `named`: the limit in the server's answer.
+    /// Completes the error.
     pub(crate) fn refused(&self, sent: u64, error: &mut ModelError, now: Millis) {
         let named = error.limit;
         let said = if error.message.ends_with(['.', '!', '?']) { "" } else { "." };
         let size = byte_size(sent);
         error.sent = NonZeroU64::new(sent);
         if let Some(limit) = named.filter(|limit| sent <= *limit) {
-            // Nothing is learned from an answer that contradicts itself.
+            // An answer that contradicts itself teaches nothing.
             let limit = byte_size(limit);
             error.message = format!(
                 "{}{said} The request had {size}, which is within the limit of {limit}.",
@@ -95,7 +97,7 @@ impl ServerBody {
         error.hint = Some(HINT.to_owned());
     }
 
-    /// A body of `sent` bytes was accepted.
+    /// Records that a body of `sent` bytes was accepted.
     pub(crate) fn accepted(&self, sent: u64) {
         let mut seen = self.seen();
         seen.accepted = seen.accepted.max(sent);
@@ -124,12 +126,12 @@ impl ServerBody {
         Err(error)
     }
 
-    /// Forgets a limit that an earlier run found. Returns true if there was one.
+    /// Removes a limit from an earlier run. Returns true if there was one.
     pub(crate) fn doubt(&self) -> bool {
         !self.seen().refused && self.limits.forget(&self.key)
     }
 
-    /// A size that the server is likely to accept.
+    /// Returns a size that the server is likely to accept.
     fn aim(&self, limit: BodyLimit) -> u64 {
         limit.named.unwrap_or_else(|| self.seen().accepted.min(limit.most()).max(limit.refused / 2))
     }
@@ -139,7 +141,7 @@ impl ServerBody {
     }
 }
 
-/// A number of bytes for people: `12 bytes`, `3.4 kB`, `1.0 MB`.
+/// Formats a number of bytes for people: `12 bytes`, `3.4 kB`, `1.0 MB`.
 pub fn byte_size(bytes: u64) -> String {
     const KB: f64 = 1024.0;
     match bytes {

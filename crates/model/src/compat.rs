@@ -1,7 +1,8 @@
-//! Differences between servers of one wire format, as data: a row for each host whose deviation is known.
+//! Differences between servers with the same wire format, as data: a row for each host with a known deviation.
 //!
-//! Owns the defaults of each wire format and the table of hosts. The encoders ask a [`Compat`] and never a host name; a
-//! configuration changes single fields. Facts are those of the vendors' pages and of their public bug reports, autumn 2026.
+//! Owns the defaults of each wire format and the table of hosts. The encoders use a [`Compat`] and never a host name; a
+//! configuration can change single fields. The facts are from the vendors' pages and their public bug reports, autumn
+//! 2026.
 
 use crate::Kind;
 use crate::ids::IdRule;
@@ -12,7 +13,7 @@ use url::Url;
 pub enum OutputLimit {
     MaxTokens,
     MaxCompletionTokens,
-    /// The server refuses any.
+    /// The server refuses any such field.
     None,
 }
 
@@ -23,7 +24,7 @@ pub enum SystemRole {
     User,
 }
 
-/// Dial for the effort.
+/// Field for the effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
     /// `"reasoning_effort": "high"`.
@@ -58,10 +59,10 @@ impl CallIds {
     }
 }
 
-/// Field in which a model gets its own reasoning back.
+/// Field in which a model's own reasoning is sent back to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReasoningField {
-    /// `reasoning_content`, for the models that are known to want it.
+    /// `reasoning_content`, for models that are known to need it.
     ByModel,
     /// This field, for every model.
     Named(String),
@@ -72,33 +73,33 @@ pub enum ReasoningField {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compat {
     pub output_limit: OutputLimit,
-    /// Usage in the stream has to be asked for.
+    /// Usage in the stream must be requested.
     pub stream_usage: bool,
-    /// It takes `prompt_cache_key`.
+    /// The server accepts `prompt_cache_key`.
     pub prompt_cache_key: bool,
     pub system_role: SystemRole,
     pub reasoning_field: ReasoningField,
     pub effort: Dial,
-    /// Each tool says that its schema is not strict.
+    /// Each tool states that its schema is not strict.
     pub strict_tools: bool,
-    /// `tools` is sent without tools, too.
+    /// `tools` is sent even if there are no tools.
     pub empty_tools: bool,
-    /// The content of a message with calls alone is `null`; else an empty text.
+    /// The content of a message that has only calls is `null`; otherwise an empty text.
     pub null_content: bool,
     /// `const` becomes `enum`, and keywords that OpenAPI 3.0 does not have are left out.
     pub plain_schemas: bool,
     /// `anyOf` and `oneOf` at the root of a schema become one object.
     pub flat_schemas: bool,
     pub call_ids: CallIds,
-    /// Messages keep to an order that all chat templates take.
+    /// Messages are kept in an order that all chat templates accept.
     pub strict_order: bool,
-    /// It reads PDF files.
+    /// The server reads PDF files.
     pub pdf: bool,
-    /// Codes of errors that asking again never heals.
+    /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,
 }
 
-/// One difference from the wire format as it is defined.
+/// One difference from the defined wire format.
 enum Deviation {
     OutputLimit(OutputLimit),
     NoStreamUsage,
@@ -108,7 +109,7 @@ enum Deviation {
     EmptyContent,
     PlainSchemas,
     FlatSchemas,
-    /// It takes any order of messages.
+    /// The server accepts any order of messages.
     AnyOrder,
     Pdf,
     FatalCodes(&'static [&'static str]),
@@ -116,7 +117,7 @@ enum Deviation {
 
 use Deviation as D;
 
-/// Host and every host below it; first the wire format for which the row holds, if it is not every format.
+/// Rows apply to the host and every host below it. The wire format is set if the row applies to only one.
 const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
     ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
@@ -137,11 +138,11 @@ const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     // Google's own endpoint in OpenAI's format has the schema rules of Gemini.
     ("googleapis.com", Some(Kind::Chat), &[D::PlainSchemas, D::FlatSchemas]),
     ("openrouter.ai", Some(Kind::Chat), &[D::Effort(Dial::Reasoning)]),
-    // Mistral reports usage unasked and refuses fields that it does not know.
+    // Mistral always reports usage, and refuses unknown fields.
     ("mistral.ai", Some(Kind::Chat), &[D::NoStreamUsage, D::CallIds(CallIds::Nine), D::Effort(Dial::None)]),
     ("deepseek.com", Some(Kind::Chat), &[D::EmptyContent]),
     ("moonshot.ai", Some(Kind::Chat), &[D::EmptyContent, D::Effort(Dial::None)]),
-    // Used-up quotas come with status 429 and heal only after days.
+    // Used-up quotas have status 429 and recover only after days.
     ("z.ai", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
     ("bigmodel.cn", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
     ("cerebras.ai", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::FlatSchemas]),

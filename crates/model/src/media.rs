@@ -12,16 +12,16 @@ use std::collections::VecDeque;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest edge in pixels; what is larger is scaled down by providers anyway, and refused in requests of many images.
+/// Longest edge in pixels. Providers scale larger images down anyway, and refuse them in requests with many images.
 const MAX_EDGE: u32 = 1568;
-/// Most bytes of base64 (Anthropic: 5 MB per image).
+/// Maximum number of base64 bytes (Anthropic: 5 MB per image).
 const MAX_BASE64: usize = 5 * 1024 * 1024;
-/// Most memory for decoding one image.
+/// Maximum memory for decoding one image.
 const MAX_ALLOC: u64 = 768 * 1024 * 1024;
-/// Images kept in their encoded form.
+/// Number of encoded images that are kept.
 const KEPT: usize = 32;
 
-/// An image ready for any wire, or what stands in its place.
+/// An encoded image, or the text that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Image { media_type: &'static str, base64: Arc<str> },
@@ -29,12 +29,12 @@ pub(crate) enum Media {
     Text(String),
 }
 
-/// Encoded images by blob: a new generation encodes every message again, but decodes no image twice.
+/// Encoded images by blob. A new generation encodes every message again, but decodes no image twice.
 #[derive(Debug, Default)]
 pub(crate) struct MediaCache(Mutex<VecDeque<(BlobId, Media)>>);
 
 impl MediaCache {
-    /// The image of a message part.
+    /// Returns the image of a message part.
     pub(crate) fn image(
         &self,
         source: &ImageSource,
@@ -69,12 +69,12 @@ impl MediaCache {
     }
 }
 
-/// The line that stands for media that cannot be sent.
+/// Returns the text that replaces media that cannot be sent.
 pub(crate) fn stub(media_type: &str, name: Option<&str>, why: &str) -> Media {
     Media::Text(format!("[Attached {media_type}: {} (not shown: {why})]", name.unwrap_or("unnamed")))
 }
 
-/// The line that a model is shown in place of these bytes; `None` where it is shown an image.
+/// Returns the text that a model gets in place of these bytes; `None` if they are an image that it can see.
 pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
     match fit(bytes, media_type, None) {
         Media::Text(line) => Some(line),
@@ -82,20 +82,20 @@ pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
     }
 }
 
-/// Width and height by the header; `None` for what is no image that models read.
+/// Reads width and height from the header; `None` if the bytes are not an image that models read.
 pub fn image_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let (format, _) = format_of(bytes)?;
     ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().ok()
 }
 
-/// An image for people: red, green, blue and alpha of each pixel, no larger than `most` (pixels), with its size. `None` where it
-/// cannot be decoded.
+/// Returns an image for display: red, green, blue and alpha of each pixel, no larger than `most` (pixels), and its
+/// size. `None` if it cannot be decoded.
 pub fn thumbnail(bytes: &[u8], most: (u32, u32)) -> Option<(Vec<u8>, (u32, u32))> {
     let (format, _) = format_of(bytes)?;
     let decoded = decode(bytes, format).ok()?;
     let (width, height) = decoded.dimensions();
     let small = if width > most.0 || height > most.1 { decoded.thumbnail(most.0, most.1) } else { decoded };
-    // Other depths are several times as large and look the same.
+    // Other colour depths are several times as large and look the same.
     Some((small.to_rgba8().into_raw(), small.dimensions()))
 }
 
@@ -126,7 +126,7 @@ fn fit(bytes: &[u8], declared: &str, name: Option<&str>) -> Media {
     shrink(&decoded).unwrap_or_else(|| stub(declared, name, "it cannot be made small enough"))
 }
 
-/// Scales to the longest edge, then trades quality and size until it fits.
+/// Scales to the longest edge, then reduces quality and size until the image fits.
 fn shrink(decoded: &DynamicImage) -> Option<Media> {
     let mut edge = MAX_EDGE;
     while edge >= 256 {
@@ -160,7 +160,7 @@ fn base64_len(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// By the first bytes: names and declared types lie.
+/// Detects the format by the first bytes, because names and declared types may be wrong.
 fn format_of(bytes: &[u8]) -> Option<(ImageFormat, &'static str)> {
     if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         Some((ImageFormat::Png, "image/png"))

@@ -1,4 +1,4 @@
-//! A provider as the adapters need it: wire format, address, dialect and key, all decided.
+//! A provider with everything that the adapters need: wire format, address, deviations and key.
 
 use crate::auth::Auth;
 use crate::compat::Compat;
@@ -22,7 +22,9 @@ const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 impl<'a> Place<'a> {
     /// # Errors
-    /// [`ErrorKind::NotFound`] where nobody says where the server is, [`ErrorKind::Auth`] where a key is needed and missing.
+    ///
+    /// Returns [`ErrorKind::NotFound`] if no address is configured, and [`ErrorKind::Auth`] if a required key is
+    /// missing.
     pub(crate) fn new(provider: &'a str, name: &str, endpoint: &'a Endpoint) -> Result<Self, ModelError> {
         let url = endpoint.base_url.as_deref();
         let kind = endpoint.kind.unwrap_or(match provider {
@@ -35,7 +37,7 @@ impl<'a> Place<'a> {
             Kind::Gemini => GEMINI,
             Kind::Chat | Kind::Responses => OPENAI,
         };
-        // A name of the user's own has no address of its own; its key must not go to a vendor.
+        // A provider of the user's own needs a configured address: its key must not be sent to a vendor.
         let usual = matches!(provider, "anthropic" | "openai" | "google").then_some(own);
         let Some(base_url) = url.or(usual).filter(|url| !url.trim().is_empty()) else {
             let message = format!("It is not known where the server of `{provider}` is.");
@@ -52,7 +54,7 @@ impl<'a> Place<'a> {
         }
         let (kind, base_url) = match endpoint.auth {
             Some(Auth::Aws) => bedrock(name, base_url)?,
-            // Vertex serves Claude in its own format.
+            // Vertex serves Claude in a format of its own.
             Some(Auth::Google) if name.starts_with("claude") => (Kind::Anthropic, base_url.to_owned()),
             _ => (kind, base_url.to_owned()),
         };
@@ -63,7 +65,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// A vendor's own address needs a key. A server of somebody's own may need none.
+    /// Checks that there is a key. A vendor's own address needs one, another server may not.
     fn check_key(&self) -> Result<(), ModelError> {
         if self.endpoint.credential.is_some() {
             return Ok(());
@@ -92,7 +94,7 @@ impl<'a> Place<'a> {
         Err(ModelError::new(ErrorKind::Auth, message).hint(hint))
     }
 
-    /// The model's path below Gemini's base URL.
+    /// Returns the model's path below Gemini's base URL.
     pub(crate) fn gemini_path(&self, name: &str) -> String {
         if self.base_url.contains("/projects/") {
             format!("publishers/google/models/{name}")
@@ -101,12 +103,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The address of `path`. `keep_path`: see [`join`].
+    /// Returns the address of `path`. `keep_path`: see [`join`].
     pub(crate) fn url(&self, path: &str, keep_path: bool) -> Result<Url, ModelError> {
         join(&self.base_url, path, keep_path)
     }
 
-    /// The transport for requests. `own`: the headers of the wire format.
+    /// Makes the transport for requests. `own`: the headers of the wire format.
     pub(crate) fn transport(
         &self,
         url: Url,
@@ -135,13 +137,13 @@ fn bedrock(name: &str, base_url: &str) -> Result<(Kind, String), ModelError> {
         .hint("Choose a model of Anthropic or OpenAI there, or reach this one through another provider."))
 }
 
-/// OpenAI's own address: all others that call themselves `openai` speak Chat.
+/// True for OpenAI's own address. All other servers configured as `openai` get Chat Completions.
 fn is_openai(base_url: &str) -> bool {
     let host = Url::parse(base_url.trim()).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.is_some_and(|host| host == "api.openai.com")
 }
 
-/// The setting that says where the server is.
+/// Returns the setting that holds the server's address.
 fn setting(provider: &str, endpoint: &Endpoint) -> String {
     endpoint.url_setting.clone().unwrap_or_else(|| match provider {
         "anthropic" => "ANTHROPIC_BASE_URL".to_owned(),

@@ -1,6 +1,6 @@
-//! Asking a server what it is: its models, the window it really runs with, and what its template and its model can do.
+//! Asks a server about its models: their names, the window with which they run, and the abilities of the chat template.
 //!
-//! For `becket models`, `becket doctor` and the first choice of a model. Never needed for a request.
+//! For `becket models`, `becket doctor` and the first choice of a model. No request depends on it.
 
 use crate::ErrorKind::{Dns, Network, Tls};
 use crate::http::Transport;
@@ -14,21 +14,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// For what a run can do without, while somebody waits for it to begin.
+/// Time limit for optional facts, while a run waits to start.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A model that a server says it has.
+/// A model in a server's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The name on the wire; a file path on llama.cpp.
     pub name: String,
-    /// The window in tokens, where the server says it.
+    /// The window in tokens, if the server reports it.
     pub window: Option<u64>,
-    /// It reads images, where the server says it.
+    /// True if it reads images; `None` if the server does not report it.
     pub images: Option<bool>,
 }
 
-/// A server's statement about one of its models. A field is `None` where it said nothing.
+/// A server's report about one of its models. A field is `None` if the server did not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerModel {
     /// The window in tokens with which it runs.
@@ -37,30 +37,31 @@ pub struct ServerModel {
     /// It reads images.
     #[serde(default)]
     pub images: Option<bool>,
-    /// The layout without which its chat template refuses messages.
+    /// The layout of messages that its chat template requires.
     #[serde(default)]
     pub layout: Option<WireLayout>,
-    /// When it was asked, since 1970.
+    /// Time of the report, since 1970.
     #[serde(default)]
     pub asked: Millis,
 }
 
-/// Statements of servers, by base URL and the model's name.
+/// Reports of servers, by base URL and the model's name.
 pub type ServerModels = BTreeMap<String, BTreeMap<String, ServerModel>>;
 
-/// The models the provider of `reference` lists.
+/// Returns the models that the provider of `reference` lists.
 ///
 /// # Errors
-/// What went wrong on the way, typed; [`crate::ErrorKind::NotFound`] where the server has no such list.
+///
+/// Returns a typed error; [`crate::ErrorKind::NotFound`] if the server has no such list.
 pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Listed>, ModelError> {
     let transport = transport(reference, settings)?;
     let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;
     Ok(entries(&json))
 }
 
-/// Asks the server of an OpenAI-compatible model about it: for its list of models and, as llama.cpp has them, its properties.
-/// Waits for a second at most; whatever was not said until then is unknown. `None` if there is no server. `listed`: its entry in
-/// the list, where the caller has that already.
+/// Asks the server of an OpenAI-compatible model for its list of models and, as llama.cpp has them, its properties.
+/// Waits for a second at most; facts that did not arrive until then are unknown. `None` if there is no server.
+/// `listed`: the model's entry in the list, if the caller already has it.
 pub async fn describe(
     reference: &ModelRef,
     listed: Option<&Listed>,
@@ -85,11 +86,11 @@ pub async fn describe(
     {
         return None;
     }
-    // The server's own options go before the abilities of the model's file.
+    // The server's own options override the abilities in the model's file.
     let mut said = props.as_ref().map(properties).unwrap_or_default();
     let list = list.unwrap_or_default();
     let own = list.iter().find(|entry| entry.name == name);
-    // A server with one model takes every name for it.
+    // A server with one model accepts any name for it.
     if let Some(entry) = own.or(list.first().filter(|_| list.len() == 1)) {
         said.window = said.window.or(entry.window);
         said.images = said.images.or(entry.images);

@@ -1,7 +1,7 @@
-//! The proxy between becket and a server: which of the environment's proxies a request goes through, and the words for its
-//! faults. No message shows the login of a proxy.
+//! The proxy between becket and a server: chooses one of the environment's proxies for a request, and explains its
+//! errors. No message shows the login of a proxy.
 //!
-//! `NO_PROXY` is read in the way of the HTTP client. Does not make connections.
+//! Interprets `NO_PROXY` like the HTTP client. Makes no connections.
 
 use crate::settings::{Proxies, Settings};
 use crate::{ErrorKind, ModelError};
@@ -12,8 +12,8 @@ use url::Url;
 /// Schemes of proxies that the client supports. It would silently ignore any other, so becket refuses those itself.
 const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
-/// The proxies of the environment. One that is no address, or that would be passed over in silence, is refused: what it was set
-/// for must not go around it.
+/// Returns the proxies of the environment. An address that is invalid, or that the client would silently ignore, is an
+/// error: requests that should go through a proxy must not bypass it.
 pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
     let Proxies { https, http, no_proxy } = &settings.proxies;
     let exceptions = no_proxy.as_deref().and_then(reqwest::NoProxy::from_string);
@@ -22,7 +22,7 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
         [(https, "HTTPS_PROXY or ALL_PROXY", true), (http, "HTTP_PROXY or ALL_PROXY", false)]
     {
         let Some(address) = address else { continue };
-        // The address may hold a login, so it is not shown.
+        // The address may contain a login, so it is not shown.
         let bad = |why: &str| {
             ModelError::new(ErrorKind::InvalidRequest, format!("The proxy in {names} cannot be used: {why}."))
                 .hint("Write it as http://HOST:PORT (https://, socks5:// or socks5h:// where it speaks that), or unset it.")
@@ -38,12 +38,12 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
     Ok(out)
 }
 
-/// The proxy that the requests for one address go through.
+/// The proxy for the requests to one address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     /// Without its login.
     pub address: String,
-    /// The variables that may have named it.
+    /// The variables that may contain the address.
     pub names: &'static str,
     has_login: bool,
 }
@@ -55,7 +55,7 @@ impl std::fmt::Display for Way {
 }
 
 impl Way {
-    /// `None` if requests for `url` go to it directly.
+    /// Returns the proxy for `url`; `None` if requests are sent directly.
     pub(crate) fn to(url: &Url, proxies: &Proxies) -> Option<Self> {
         let (address, names) = match url.scheme() {
             "https" => (proxies.https.as_deref()?, "HTTPS_PROXY or ALL_PROXY"),
@@ -74,8 +74,8 @@ impl Way {
         Some(Self { address: format!("{}://{place}", scheme.to_ascii_lowercase()), names, has_login })
     }
 
-    /// The error of a request that got no response by way of this proxy. `connecting`: no connection to `url` was made, of
-    /// which TLS faults are no part. `why`: the last cause that the client gave.
+    /// Returns the error for a request through this proxy that got no response. `connecting`: no connection to `url`
+    /// was made (TLS errors do not count). `why`: the last cause that the client reported.
     pub(crate) fn fault(&self, url: &Url, connecting: bool, why: &str) -> ModelError {
         let server = url.origin().ascii_serialization();
         let host = url.host_str().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Way {
         ModelError::new(ErrorKind::Network, message).hint(hint)
     }
 
-    /// The proxy has asked for a login, or refused the one it got.
+    /// Returns the error for a proxy that requires a login or refused it.
     pub(crate) fn wants_login(&self) -> ModelError {
         let message = if self.has_login {
             format!("the proxy {self} does not accept the login of that variable (status 407)")
@@ -123,7 +123,7 @@ impl Way {
     }
 }
 
-/// True if `list`, the value of `NO_PROXY`, excepts this host: names with what lies below them, addresses, ranges, `*`.
+/// True if `list`, the value of `NO_PROXY`, contains this host: names with their subdomains, addresses, ranges, `*`.
 fn is_excepted(host: &str, list: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let ip: Option<IpAddr> = host.parse().ok();
@@ -137,7 +137,7 @@ fn is_excepted(host: &str, list: &str) -> bool {
     })
 }
 
-/// True if `range` (`10.0.0.0/8`, `::1`) holds `ip`.
+/// True if `range` (`10.0.0.0/8`, `::1`) contains `ip`.
 fn is_in(ip: IpAddr, range: &str) -> bool {
     let (base, bits) = range.split_once('/').map_or((range, None), |(base, bits)| (base, Some(bits)));
     let (Ok(base), Ok(bits)) = (base.parse::<IpAddr>(), bits.map_or(Ok(128), str::parse::<u32>)) else {

@@ -1,7 +1,7 @@
-//! Schemas of tools in the dialects that servers take.
+//! Converts schemas of tools to the dialects that servers accept.
 //!
-//! A schema changes in spelling and never in meaning where the dialect can say it; where it cannot, it becomes wider: the tool
-//! itself judges its input.
+//! If the dialect can express a schema, only its spelling changes. Otherwise the schema becomes wider; the tool itself
+//! checks its input.
 
 use crate::compat::Compat;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ const PLAIN: &[&str] = &[
     "propertyOrdering",
 ];
 
-/// The schema as `compat` takes it.
+/// Returns the schema in the form that `compat` accepts.
 pub(crate) fn for_server<'a>(schema: &'a Value, compat: &Compat) -> Cow<'a, Value> {
     if !compat.plain_schemas && !compat.flat_schemas {
         return Cow::Borrowed(schema);
@@ -46,7 +46,8 @@ pub(crate) fn for_server<'a>(schema: &'a Value, compat: &Compat) -> Cow<'a, Valu
     Cow::Owned(schema)
 }
 
-/// Merges the alternatives of the root into one object: all their properties, and what every one of them requires.
+/// Merges the alternatives of the root into one object: all their properties, and the required ones that all of them
+/// share.
 fn flatten(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     for key in ["anyOf", "oneOf", "allOf"] {
