@@ -18,11 +18,11 @@ pub struct ProviderConfig {
     pub kind: Option<ProviderKind>,
     /// Address of the server; for two providers also `ANTHROPIC_BASE_URL` and `OPENAI_BASE_URL`.
     pub base_url: Option<String>,
-    /// Name of the environment variable that holds the key. The key itself never stands in a file.
+    /// Name of the environment variable that holds the key. The key itself is never in this file.
     pub api_key_env: Option<String>,
     /// Program and arguments that print the key, or JSON with `token` and `expires_in` (seconds).
     pub key_command: Vec<String>,
-    /// Place of the key in a request; that of the wire format when not set.
+    /// Place of the key in a request. If not set, the usual place of the wire format.
     pub auth: Option<ProviderAuth>,
     /// Further headers for each request. Not for keys.
     pub headers: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct ProviderConfig {
     pub region: Option<String>,
     /// Project of Vertex.
     pub project: Option<String>,
-    /// Figures of single models, over those of the catalog.
+    /// Figures of single models. They override the catalog.
     pub models: Vec<ModelConfig>,
     pub compat: CompatConfig,
 }
@@ -57,7 +57,7 @@ pub enum ProviderAuth {
     Bearer,
     /// `x-api-key: KEY`.
     XApiKey,
-    /// `api-key: KEY`, as Azure has it.
+    /// `api-key: KEY`, as in Azure.
     ApiKey,
     /// `x-goog-api-key: KEY`.
     XGoogApiKey,
@@ -69,7 +69,7 @@ pub enum ProviderAuth {
     None,
 }
 
-/// Figures of a model, over those of the catalog.
+/// Figures of a model. They override the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ModelConfig {
@@ -79,9 +79,9 @@ pub struct ModelConfig {
     pub window: Option<u64>,
     /// Output limit in tokens.
     pub max_output: Option<u64>,
-    /// It reads images.
+    /// True if the model reads images.
     pub images: Option<bool>,
-    /// It takes an effort.
+    /// True if the model accepts an effort.
     pub reasoning: Option<bool>,
     /// US dollars per million tokens: input, output, cache read, cache write.
     pub prices: Option<[f64; 4]>,
@@ -99,28 +99,28 @@ pub struct CompatConfig {
     pub prompt_cache_key: Option<bool>,
     /// Role of the system prompt: `system`, `developer` or `user`.
     pub system_role: Option<SystemRole>,
-    /// Field in which a model gets its own reasoning back, such as `reasoning_content`; `none` for no field.
+    /// Field in which a model's own reasoning is sent back to it, such as `reasoning_content`; `none` for no field.
     pub reasoning_field: Option<String>,
-    /// Dial for the effort: `reasoning_effort`, `reasoning`, `thinking` or `none`.
+    /// Field for the effort: `reasoning_effort`, `reasoning`, `thinking` or `none`.
     pub effort: Option<EffortDial>,
     /// Send `strict: false` with each tool.
     pub strict_tools: Option<bool>,
-    /// Send `tools: []` where there are no tools.
+    /// Send `tools: []` if there are no tools.
     pub empty_tools: Option<bool>,
-    /// The content of a message with calls alone is `null`; else an empty text.
+    /// Send `null` as the content of a message that has only calls; otherwise an empty text.
     pub null_content: Option<bool>,
-    /// Write `const` as `enum` in schemas of tools, and keep to the keywords of OpenAPI 3.0.
+    /// Write `const` as `enum` in schemas of tools, and use only keywords of OpenAPI 3.0.
     pub plain_schemas: Option<bool>,
     /// Merge `anyOf` and `oneOf` at the root of a tool's schema into one object.
     pub flat_schemas: Option<bool>,
-    /// Call ids that the server takes: `any`, `word` (64 letters, digits, `_`, `-`), `short` (40 characters), `nine` (nine
-    /// letters and digits).
+    /// Call ids that the server accepts: `any`, `word` (64 letters, digits, `_`, `-`), `short` (40 characters), `nine`
+    /// (nine letters and digits).
     pub call_ids: Option<CallIds>,
-    /// Keep to an order of messages that all chat templates take.
+    /// Send messages in an order that all chat templates accept.
     pub strict_order: Option<bool>,
-    /// Codes of errors that asking again never heals, such as a used-up quota.
+    /// Codes of errors for which a retry never helps, such as a used-up quota.
     pub fatal_codes: Vec<String>,
-    /// A call that a model writes as text: `report` or `ask`.
+    /// Handling of tool calls that a model writes as text: `report` or `ask`.
     pub text_calls: Option<TextCalls>,
 }
 

@@ -16,9 +16,9 @@ use std::time::Duration;
 pub struct Config {
     /// Model as `provider/name`.
     pub model: Option<String>,
-    /// Models to turn to when the model cannot be reached, in order.
+    /// Models to use, in this order, when the model cannot be reached.
     pub fallback_models: Vec<String>,
-    /// Amount of thinking by the model.
+    /// Reasoning effort of the model.
     pub effort: Option<Effort>,
     /// `default`, `acceptEdits`, `auto`, `plan`, `dontAsk` or `bypassPermissions`.
     #[schemars(with = "ModeName")]
@@ -26,12 +26,13 @@ pub struct Config {
     pub permissions: PermissionsConfig,
     /// Keys and tokens of known forms in outputs of tools: `ask` before they are sent, `mask` or `send`. A project can only mask.
     pub secrets: SecretsToModel,
-    /// Programs, addresses, prompts and agents that are asked at moments of a session, by event: each a list of
-    /// `{matcher, hooks = [{type = "command", command = "…"}]}`. Those of a project run once you have said that they may.
+    /// Programs, addresses, prompts and agents that becket calls on events of a session, by event: each a list of
+    /// `{matcher, hooks = [{type = "command", command = "…"}]}`. Hooks of a project run only after you have allowed
+    /// them.
     pub hooks: BTreeMap<String, Vec<serde_json::Value>>,
     /// No hook runs. Not from a project.
     pub disable_all_hooks: bool,
-    /// Further folders that may be used like the project's.
+    /// Further folders of the workspace, which may be used like the project's.
     pub add_dirs: Vec<String>,
     pub context: ContextConfig,
     pub prune: PruneConfig,
@@ -80,7 +81,8 @@ pub enum Effort {
     Max,
 }
 
-/// Permission rules such as `Bash(git *)` or `Read(~/notes/**)`. Deny beats ask, ask beats allow. Lists of all layers add up.
+/// Permission rules such as `Bash(git *)` or `Read(~/notes/**)`. Deny wins over ask, and ask over allow. The lists of
+/// all layers are joined.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PermissionsConfig {
@@ -96,24 +98,24 @@ pub struct PermissionsConfig {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// Size of the window in tokens, at least 4,000; the model's own when not set. `32000` or `"32k"`.
+    /// Size of the window in tokens, at least 4,000, such as `32000` or `"32k"`. If not set, the model's own.
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub window: Option<u64>,
     /// Share of the usable window at which older history is compacted: more than 0, at most 1.
     pub threshold: f64,
-    /// Compact by itself.
+    /// Compact automatically.
     pub auto: bool,
-    /// Ask for the summary in the background before the window is full, so that nobody waits for it.
+    /// Request the summary in the background before the window is full, so that you need not wait for it.
     pub prepare: bool,
     /// User turns that stay word for word.
     pub tail_turns: usize,
-    /// Tokens of recent history that stay word for word; a tenth of the usable window, 1,000 to 8,000, when not set.
+    /// Tokens of recent history that stay word for word. If not set, a tenth of the usable window, 1,000 to 8,000.
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub keep_recent_tokens: Option<u64>,
-    /// Share of the usable window for the files read or edited last, whose content comes along with a compaction: 0 (none)
-    /// to 0.5.
+    /// Share of the usable window for the files read or edited last, whose content is attached to a compaction: 0
+    /// (none) to 0.5.
     pub reattach: f64,
     /// Template of the summary, in place of the built-in one.
     pub template: Option<String>,
@@ -134,12 +136,12 @@ impl Default for ContextConfig {
     }
 }
 
-/// Old tool outputs that become stubs.
+/// Replacing old tool outputs by stubs.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PruneConfig {
     pub enabled: bool,
-    /// Name patterns of tools whose outputs stay, such as `mcp__memory__*`.
+    /// Name patterns of tools whose outputs are never replaced, such as `mcp__memory__*`.
     pub protect: Vec<String>,
 }
 
@@ -153,19 +155,19 @@ impl Default for PruneConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LimitsConfig {
-    /// Requests to the model in one turn.
+    /// Maximum number of requests to the model in one turn.
     pub max_turns: Option<u64>,
-    /// US dollars at list price.
+    /// Maximum cost of a run in US dollars, at list prices.
     pub max_budget_usd: Option<f64>,
-    /// Tokens read and written.
+    /// Maximum number of tokens read and written.
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_tokens: Option<u64>,
-    /// Wall time of a turn: seconds, or text such as `"90s"`, `"10m"`, `"2h"`.
+    /// Maximum time of a turn: seconds, or text such as `"90s"`, `"10m"`, `"2h"`.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_wall: Option<Duration>,
-    /// Longest wait for a provider that says when to come back.
+    /// Maximum wait if a provider asks becket to wait.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_wait: Option<Duration>,
@@ -174,16 +176,16 @@ pub struct LimitsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolsConfig {
-    /// The only tools the model has; all when not set. Not from a project.
+    /// The only tools that the model has. If not set, all. Not from a project.
     pub enabled: Option<Vec<String>>,
-    /// Tools the model does not have.
+    /// Tools that the model does not have.
     pub disabled: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ShellConfig {
-    /// Time a command has when the model names none: seconds, or text such as `"2m"`.
+    /// Time limit of a command if the model sets none: seconds, or text such as `"2m"`.
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub timeout: Option<Duration>,
@@ -195,40 +197,42 @@ pub struct ShellConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretsToModel {
-    /// Keys and tokens of known forms: becket asks before the model, and so its provider, gets them. Masked where nobody can be
-    /// asked.
+    /// becket asks before the model, and so its provider, gets keys and tokens of known forms. They are masked if there
+    /// is no user to ask.
     #[default]
     Ask,
     /// They are masked without a question.
     Mask,
-    /// They are sent as they are.
+    /// They are sent unchanged.
     Send,
 }
 
-/// Confinement of commands. A project can only tighten it.
+/// The sandbox for commands. A project can only make it stricter.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SandboxConfig {
     pub mode: SandboxMode,
     /// Further folders and files that commands at the workspace level may write, such as caches. Not from a project.
     pub write: Vec<String>,
-    /// Places in the workspace that they may not write.
+    /// Places in the workspace that these commands may not write.
     pub deny_write: Vec<String>,
     /// Further places that no confined command may read.
     pub deny_read: Vec<String>,
-    /// The network of commands at the workspace level. Without a value: `proxy` if `allow_hosts` names a host, else `off`.
+    /// The network of commands at the workspace level. If not set: `proxy` if `allow_hosts` names a host, otherwise
+    /// `off`.
     pub network: Option<SandboxNetwork>,
     /// Hosts that commands reach with `network = "proxy"`: `docs.rs`, `*.docs.rs`, `docs.rs:8443`, `*`, addresses, ranges such
     /// as `10.0.0.0/8`. Not from a project.
     pub allow_hosts: Vec<String>,
-    /// Hosts that they do not reach, whatever is allowed.
+    /// Hosts that commands never reach, even if `allow_hosts` allows them.
     pub deny_hosts: Vec<String>,
-    /// Refuse commands that would be confined where no sandbox works, instead of asking for them.
+    /// If no sandbox works, deny commands that would be confined, instead of asking about them.
     pub fail_if_unavailable: bool,
-    /// In the modes `default` and `acceptEdits` too, commands in the workspace run confined without a question. Not from a
-    /// project.
+    /// Run commands that the workspace level confines without a question, also in the modes `default` and
+    /// `acceptEdits`. Not from a project.
     pub auto_allow_bash: bool,
-    /// Commands that are never confined, such as `docker *`; they are asked for as ever. Not from a project.
+    /// Commands that are never confined, such as `docker *`. becket asks about them as without a sandbox. Not from a
+    /// project.
     pub excluded_commands: Vec<String>,
 }
 
@@ -238,10 +242,10 @@ pub enum SandboxMode {
     /// No command is confined.
     #[serde(alias = "danger-full-access")]
     Off,
-    /// Commands that run without your word for them are confined.
+    /// Commands that run without your approval are confined.
     #[default]
     Auto,
-    /// All commands are confined, at the workspace level at least.
+    /// All commands are confined, at least at the workspace level.
     #[serde(alias = "workspace-write")]
     Required,
     /// All commands are confined at the read-only level.
@@ -306,13 +310,13 @@ pub struct RulesConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FormatConfig {
-    /// Run formatters that the project has a configuration for; when not set, only where commands run without a question.
+    /// Run formatters for which the project has a configuration. If not set, only if commands run without a question.
     /// `false`: no formatter at all.
     pub auto: Option<bool>,
     /// Names of formatters that always run on their files, such as `gofmt` or `rustfmt`.
     #[serde(rename = "use")]
     pub always: Vec<String>,
-    /// Your own formatters, by name; they come before all others.
+    /// Your own formatters, by name. They take precedence over all others.
     pub commands: BTreeMap<String, FormatCommand>,
 }
 
@@ -322,7 +326,7 @@ pub struct FormatConfig {
 pub struct FormatCommand {
     /// Program and arguments; `{path}` is the file.
     pub command: Vec<String>,
-    /// Endings of the files it is for, such as `toml`.
+    /// Extensions of its files, such as `toml`.
     pub extensions: Vec<String>,
 }
 
@@ -330,7 +334,7 @@ pub struct FormatCommand {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LspConfig {
-    /// Start language servers; when not set, only where commands run without a question.
+    /// Start language servers. If not set, only if commands run without a question.
     pub enabled: Option<bool>,
     /// Your own servers, and changes to `rust-analyzer`, `typescript`, `pyright`, `gopls`, `clangd`.
     pub servers: BTreeMap<String, LspServer>,
@@ -341,9 +345,9 @@ pub struct LspConfig {
 pub struct LspServer {
     /// Program and arguments; an empty list switches the server off.
     pub command: Option<Vec<String>>,
-    /// Endings of the files it is for, such as `zig`.
+    /// Extensions of its files, such as `zig`.
     pub extensions: Vec<String>,
-    /// Files that mark the top folder of a project.
+    /// Files that mark the root folder of a project.
     pub root_markers: Vec<String>,
     /// Options sent to the server when it starts and when it asks for settings.
     pub initialization_options: BTreeMap<String, serde_json::Value>,
@@ -353,7 +357,7 @@ pub struct LspServer {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WebConfig {
-    /// Hosts on this machine or its network that may be fetched from: names, addresses, `*.suffix`.
+    /// Hosts on this machine or its network that `web_fetch` may reach: names, addresses, `*.suffix`.
     pub allow_hosts: Vec<String>,
     pub search: SearchConfig,
 }
@@ -363,9 +367,10 @@ pub struct WebConfig {
 #[serde(default)]
 pub struct SearchConfig {
     pub provider: Option<SearchProvider>,
-    /// Address in place of the provider's own; needed for SearXNG.
+    /// Address that replaces the provider's own; needed for SearXNG.
     pub url: Option<String>,
-    /// Name of the environment variable that holds the key; `BRAVE_API_KEY`, `TAVILY_API_KEY`, `EXA_API_KEY` when not set.
+    /// Name of the environment variable that holds the key. If not set: `BRAVE_API_KEY`, `TAVILY_API_KEY`,
+    /// `EXA_API_KEY`.
     pub api_key_env: Option<String>,
 }
 
@@ -386,13 +391,13 @@ pub struct UiConfig {
     pub theme: Option<String>,
     /// Vim's keys in the composer.
     pub vim: bool,
-    /// Notifications while you look elsewhere: `off`, `bell`, `osc9`, `osc99`, `osc777`. If not set, becket
+    /// Notifications while another window has the focus: `off`, `bell`, `osc9`, `osc99`, `osc777`. If not set, becket
     /// chooses by the terminal.
     pub notifications: Option<String>,
     pub status_line: StatusLineConfig,
     /// Chords by name, such as `editor = "ctrl+x"`; `/keys` lists the names.
     pub keys: BTreeMap<String, String>,
-    /// Themes of your own: a `base`, and colours such as `accent = "#79b8ff"` or `"cyan"` by what they mean.
+    /// Your own themes: a `base`, and colours by purpose, such as `accent = "#79b8ff"` or `"cyan"`.
     pub themes: BTreeMap<String, BTreeMap<String, String>>,
 }
 
