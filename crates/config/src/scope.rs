@@ -20,24 +20,22 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
     let section = key.split('.').next().unwrap_or_default();
     match key {
         _ if !trusted && !narrows(key) => ignored("this directory is not trusted"),
-        _ if section == "providers" => ignored("a project does not decide where credentials are sent"),
-        "disable_all_hooks" => ignored("a project does not switch off your hooks"),
-        "permissions.allow" => ignored("a project does not allow itself to run or change anything"),
-        "add_dirs" => ignored("a project does not open further folders"),
-        "tools.enabled" => {
-            ignored("a project does not hand out tools; it may take some away with tools.disabled")
-        }
-        "shell.timeout" => lower(key, value, so_far, "a project can only shorten the time a command has"),
-        _ if key.starts_with("shell.env") => {
-            ignored("a project does not set variables of the commands that run")
-        }
+        _ if section == "providers" => ignored("a project cannot decide where credentials are sent"),
+        "disable_all_hooks" => ignored("a project cannot switch off your hooks"),
+        "permissions.allow" => ignored("a project cannot allow calls"),
+        "add_dirs" => ignored("a project cannot add folders to the workspace"),
+        "tools.enabled" => ignored("a project cannot enable tools; it can remove some with tools.disabled"),
+        "shell.timeout" => lower(key, value, so_far, "a project can only shorten the time limit of commands"),
+        _ if key.starts_with("shell.env") => ignored("a project cannot set variables of commands"),
         "format.auto" | "lsp.enabled" if *value == Value::Bool(false) => Ruling::Counts,
-        _ if matches!(section, "format" | "lsp") => ignored("a project does not decide which programs run"),
-        _ if section == "web" => ignored("a project does not decide what is reached or who is asked"),
-        _ if section == "ui" => ignored("how becket looks and what it runs for that is yours to decide"),
+        _ if matches!(section, "format" | "lsp") => ignored("a project cannot decide which programs run"),
+        _ if section == "web" => ignored("a project cannot decide which hosts are reached"),
+        _ if section == "ui" => {
+            ignored("a project cannot change becket's interface or the programs that it runs")
+        }
         "permission_mode" => mode(value, so_far),
         "secrets" if value.as_str() != Some("mask") => {
-            ignored("a project does not have secrets sent to a provider")
+            ignored("a project cannot let secrets be sent to a provider")
         }
         "sandbox.mode" => sandbox_mode(value, so_far),
         "sandbox.deny_write" | "sandbox.deny_read" | "sandbox.deny_hosts" => Ruling::Counts,
@@ -49,10 +47,10 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         }
         "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
         "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
-        _ if section == "sandbox" => ignored("a project can only tighten the sandbox"),
+        _ if section == "sandbox" => ignored("a project can only make the sandbox stricter"),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
-            ignored("a project names only places inside itself (relative, without `..`)")
+            ignored("a project can only name places inside itself (relative, without `..`)")
         }
         _ => Ruling::Counts,
     }
@@ -95,7 +93,7 @@ fn sandbox_mode(value: &Value, so_far: Option<&Value>) -> Ruling {
         (Some(wanted), Some(now)) if tightness(wanted) >= tightness(now) => Ruling::Counts,
         // An unknown name is reported elsewhere as a type error.
         (None, _) => Ruling::Counts,
-        _ => Ruling::Ignored { why: "a project can only tighten the sandbox".to_owned() },
+        _ => Ruling::Ignored { why: "a project can only make the sandbox stricter".to_owned() },
     }
 }
 

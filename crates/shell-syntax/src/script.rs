@@ -164,12 +164,12 @@ fn is_odd(c: char) -> bool {
         || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// `source` with every character that is not plain ASCII replaced by a letter that does not occur in it, byte for byte,
-/// so that places in the tree stay places in the source.
+/// Returns `source` with every character that is not plain ASCII replaced by a letter that does not occur in it. The
+/// replacement has the same number of bytes, so that positions in the tree are positions in the source.
 ///
 /// The grammar's scanner (tree-sitter-bash 0.25.1) looks characters up in a C table without checking their range: `{`
-/// followed by a character of a high plane ends the process. To bash these characters are ordinary parts of words, as
-/// the letter is. The letter must be new, or a here-document could seem to end early.
+/// followed by a character of a high plane ends the process. To bash these characters are ordinary parts of words, like
+/// the letter. The letter must be new, because otherwise a here-document could seem to end early.
 fn mask(source: &str) -> Option<String> {
     let plain = |c: char| c == '\n' || c == '\t' || (c.is_ascii() && !c.is_ascii_control());
     if source.chars().all(plain) {

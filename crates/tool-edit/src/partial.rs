@@ -61,8 +61,8 @@ struct Wanted<'a> {
     trail: &'a str,
 }
 
-/// One end of a hit: the border of the range, and the number of bytes of `old` and `new` that are omitted
-/// there.
+/// One end of a hit: its offset in the file, and the number of bytes of `old` and of `new` that are left out at this
+/// end.
 struct End {
     at: usize,
     of_old: usize,

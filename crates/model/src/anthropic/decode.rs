@@ -1,5 +1,5 @@
-//! Anthropic's event stream, and what servers that imitate it make of it: no pings, no outer type on errors, tool blocks
-//! without `input`, blocks that never begin.
+//! Decodes Anthropic's event stream. Also accepts the deviations of compatible servers: no pings, no outer type on
+//! errors, tool blocks without `input`, blocks without a start event.
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler, not_json, other_shape, parse_event};
