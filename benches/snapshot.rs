@@ -3,7 +3,7 @@
 //! a repository in which everything is committed.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use becket_snapshot::command::{Surroundings, classify};
+use becket_snapshot::command::{CommandContext, classify};
 use becket_snapshot::{History, Recorder, Settings, Store};
 use becket_types::{BlobId, CallId};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -57,7 +57,7 @@ fn waiting(root: &Path, patience: Duration) -> Recorder {
 
 fn call(recorder: &mut Recorder, root: &Path, command: &str) {
     let id = CallId("c".to_owned());
-    let around = Surroundings { cwd: root, home: None, script: &|_| None };
+    let around = CommandContext { cwd: root, home: None, script: &|_| None };
     let before = recorder.before_command(&id, classify(command, &around));
     std::hint::black_box((before, recorder.after(&id)));
 }

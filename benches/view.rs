@@ -103,7 +103,7 @@ fn per_step(c: &mut Criterion) {
                     let _plug = touch(batch);
                     // Making a long view has walked all its memory; who comes first pays for that, and is not timed.
                     for entry in step(&mut seq) {
-                        view.take_in(entry);
+                        view.apply_owned(entry);
                     }
                     view.context();
                     let mut taken = Duration::ZERO;
@@ -113,7 +113,7 @@ fn per_step(c: &mut Criterion) {
                         let step = step(&mut seq);
                         let start = Instant::now();
                         for entry in step {
-                            view.take_in(entry);
+                            view.apply_owned(entry);
                         }
                         black_box(view.context());
                         taken += start.elapsed();

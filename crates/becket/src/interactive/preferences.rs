@@ -293,7 +293,7 @@ mod tests {
             let own = [("base", "light"), ("accent", "#010203")];
             let own = own.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             config.ui.themes.insert("mine".to_owned(), own);
-            let (preferences, wrong) = preferences(&environment(dir.path(), vars), &config);
+            let (preferences, wrong) = load(&environment(dir.path(), vars), &config);
             (preferences.theme.name, wrong.len())
         };
         assert_eq!(theme(&[("TERM", "xterm")], None), ("ansi", 0));
