@@ -84,11 +84,11 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
     let screen = stage.screen();
     for words in [
         "148k → 21k tokens.",
-        "Removed: 2 messages. Kept word for word: 7.",
+        "Folded away: 2 messages. Kept word for word: 7.",
         "system prompt",
         "Never touch vendor/generated.rs!",
         "ACME-4711",
-        "12 tool outputs removed",
+        "12 outputs of tools folded away",
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",
@@ -178,7 +178,7 @@ fn an_open_compaction_says_what_was_lost() {
     assert_eq!(asks(&mut stage), 0, "asked once");
     stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Ok(loss()) }));
     let screen = stage.screen();
-    assert!(screen.contains("your sentences that are missing from the rest (1):"), "{screen}");
+    assert!(screen.contains("your sentences that stand nowhere in what is left (1):"), "{screen}");
     assert!(screen.contains("Never touch vendor/generated.rs!"), "{screen}");
     assert!(screen.contains("you: first words\n  you: second words"), "{screen}");
     let left_out = "left out of the model's summary\n  Instructions (stands word for word in a tool's output):\n    - push to main";

@@ -157,7 +157,7 @@ pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
 pub fn lines(loss: &Loss) -> Vec<String> {
     let mut out = Vec::new();
     for (name, list) in loss.lists().into_iter().filter(|(_, list)| !list.is_empty()) {
-        out.push(format!("{name} that are missing from the rest ({}):", list.len()));
+        out.push(format!("{name} that stand nowhere in what is left ({}):", list.len()));
         for lost in list.iter().take(SHOWN) {
             let who = if lost.by_user { "you" } else { "model" };
             out.push(format!("  {:>5}  {who:<5}  {}", lost.seq, lost.text.trim()));
@@ -171,7 +171,7 @@ pub fn lines(loss: &Loss) -> Vec<String> {
     }
     if loss.outputs > 0 {
         let s = if loss.outputs == 1 { "" } else { "s" };
-        out.push(format!("{} tool output{s} removed; recall brings back each", loss.outputs));
+        out.push(format!("{} output{s} of tools folded away; recall brings back each", loss.outputs));
     }
     out
 }
