@@ -291,6 +291,11 @@ impl Transport {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
             body.extend_from_slice(&chunk);
+            // Some servers answer every path with their web page or with a stream of events. The rest of it is not read.
+            if body.trim_ascii_start().first().is_some_and(|byte| !matches!(byte, b'{' | b'[')) {
+                let message = format!("{} sent something that is not JSON.", self.server);
+                return Err(ModelError::new(ErrorKind::Malformed, message));
+            }
             if body.len() > MAX_JSON_BODY {
                 let message = format!("{} sent more than {MAX_JSON_BODY} bytes.", self.server);
                 return Err(ModelError::new(ErrorKind::Malformed, message));

@@ -395,6 +395,19 @@ async fn servers_say_what_they_have() {
     assert_eq!(probe::describe(&ModelRef::openai("b".into()), None, &nowhere).await, None);
 }
 
+/// Some servers answer every path, with a web page or with a stream that does not end. No client waits for the rest of it.
+#[tokio::test]
+async fn a_list_that_is_no_json_is_not_read_to_its_end() {
+    let stream = Answer::text("hello").deltas(1).sse(Wire::Chat);
+    let page = "<!doctype html>".repeat(100);
+    for reply in [Reply::sse(stream).stall_at(400), Reply::body(200, "text/html", page).stall_at(400)] {
+        let server = MockServer::start(Vec::<Answer>::new()).get("/v1/models", reply);
+        let (settings, _) = settings(&server.url());
+        let error = probe::list(&ModelRef::openai(String::new()), &settings).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Malformed, "{}", error.message);
+    }
+}
+
 /// Each kind of server describes its model `m` in its own way.
 #[tokio::test]
 async fn servers_say_what_their_models_can_do() {
