@@ -13,7 +13,7 @@ mod word;
 
 pub(crate) use driven::{is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecWhat};
-pub(crate) use help::{run_command, whole_command};
+pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use login::*;
 pub(crate) use mcp::*;
 pub(crate) use stored::*;

@@ -36,10 +36,10 @@ mod sys;
 mod toolbox;
 mod trust;
 
-use args::{NotATask, Run, Sub, Subcommands};
+use args::{NotATask, Sub, Subcommands};
 use becket_print::ExitStatus;
+use clap::Parser as _;
 use clap::error::ErrorKind;
-use clap::{FromArgMatches as _, Parser as _};
 use environment::Environment;
 use failure::Failure;
 use serde_json::json;
@@ -126,8 +126,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
             let _ = writeln!(io::stderr(), "becket: {text}");
         }
     }
-    let parsed = args::run_command().try_get_matches_from(&arguments);
-    let mut run = match parsed.and_then(|matches| Run::from_arg_matches(&matches)) {
+    let mut run = match args::parse_run(&arguments) {
         Ok(run) => run,
         Err(error) => return mistyped(&error, &arguments),
     };

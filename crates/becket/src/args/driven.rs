@@ -4,7 +4,8 @@
 //! joined with their value, because a value may begin with a dash. Flags that have no effect here are removed silently.
 //! Every other flag causes a warning but does not end the run, because an SDK is often newer than becket.
 
-use super::run_command;
+use super::Run;
+use clap::CommandFactory as _;
 use std::ffi::OsString;
 
 /// Flags that are harmless to ignore, each with true if it takes a value.
@@ -35,7 +36,7 @@ pub(crate) fn is_driven(arguments: &[OsString], entrypoint: Option<&str>) -> boo
 
 /// Returns the arguments for clap, and a warning for each unknown flag.
 pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>) {
-    let command = run_command();
+    let command = Run::command();
     let find = |name: &str| {
         command.get_arguments().find(|arg| {
             arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))

@@ -3,7 +3,8 @@
 //! A run and the subcommands are parsed separately, but help, completion scripts and manual pages show one program.
 
 use super::{Run, Sub};
-use clap::{Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser as _};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 const EXAMPLES: &str = "\
@@ -20,6 +21,21 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 
 7 model unreachable, 8 repetition, 9 context full, 10 no room for results, 11 no answer, 12 calls as text,
 13 time limit, 130 interrupted, 143 terminated.
 `becket help COMMAND` explains a command.";
+
+/// Parses the arguments of a run.
+///
+/// The definitions of all subcommands take as long as the parsing itself, and only the help shows them. So they are
+/// made when the first attempt has ended with a text to print.
+///
+/// # Errors
+///
+/// Returns what clap prints: help, the version, or a mistake.
+pub(crate) fn parse_run(arguments: &[OsString]) -> Result<Run, clap::Error> {
+    Run::try_parse_from(arguments).or_else(|_| {
+        let matches = run_command().try_get_matches_from(arguments)?;
+        Run::from_arg_matches(&matches)
+    })
+}
 
 /// Returns the definition of a run. Its help also lists the subcommands.
 pub(crate) fn run_command() -> Command {
