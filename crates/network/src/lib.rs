@@ -1,8 +1,8 @@
-//! The network: decides which addresses are on the internet and which hosts the user allows, and contains the proxy of
-//! confined commands.
+//! The network: which addresses are on the internet, which hosts the user allows, and the proxy of confined commands.
 //!
-//! Does not confine anything: the sandbox ensures that a command reaches only the proxy. Reads neither the environment
-//! nor the configuration.
+//! Owns the judgement of addresses and hosts, and the proxy that enforces it for confined commands. Does not confine
+//! anything: the sandbox ensures that a command reaches only the proxy. Reads neither the environment nor the
+//! configuration.
 //!
 //! | module | purpose |
 //! |---|---|
