@@ -21,6 +21,8 @@ pub const MAX_CHARS: usize = 10_000;
 const MOST_CHARS: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
+/// Rounds of loops that are judged one by one; with more, the loop's variable is not known.
+const MAX_ROUNDS: usize = 256;
 
 /// The directories in which a command may run: all that are possible at that point; `None` if they cannot be known.
 pub type Dirs = Option<Vec<PathBuf>>;
@@ -243,6 +245,9 @@ impl Walker<'_> {
         }
         match node.kind() {
             "comment" => self.comment(node),
+            "ansi_c_string" if !ends_as_in_bash(text_of(node, self.source)) => {
+                self.unread("a quoted text ends elsewhere for the shell");
+            }
             "file_descriptor"
             | "heredoc_start"
             | "heredoc_end"
@@ -389,6 +394,9 @@ impl Walker<'_> {
             let joins = matches!(kind, "|" | "|&" | "&&" | "||" | "file_redirect" | "herestring_redirect");
             if gap.contains(|c: char| !matches!(c, ' ' | '\t' | '\n')) {
                 self.unread("a part of it was not read");
+            }
+            if matches!(kind, ";;" | ";&" | ";;&") && node.kind() != "case_item" {
+                self.unread("the end of a case stands outside of one");
             }
             if gap.contains('\n') && !kind.is_empty() && (one_line || joins) {
                 self.unread("a command seems to go on over the end of a line");
@@ -564,20 +572,33 @@ impl Walker<'_> {
             self.visit(child, depth + 1);
             words.push(Word::decode(child, self.source));
         }
-        if words.is_empty() {
-            return;
+        if words.iter().any(|word| word.raw.starts_with(|c: char| c.is_ascii_whitespace())) {
+            // The grammar takes the end of the line before an escaped letter for a part of the word.
+            self.unread("a command seems to go on over the end of a line");
         }
-        let words = self.with_known(words);
-        self.change_dir(&words);
+        let Some(first) = words.first() else { return };
+        let alone = first.raw == "time" && words.len() == 1;
+        if alone || RESERVED.contains(&first.raw.as_str()) {
+            self.unread("a word that is reserved for the grammar stands for a command");
+        }
+        let rounds = self.with_known(words);
         let before = self.input.clone();
         self.input = self.given(node).or_else(|| before.clone());
         // `command cd x`, `time cd x`, `eval "cd x"`: here the name may be hidden in text.
-        let leaves = unwrap::is_launcher(&words)
-            && words[1..].iter().chain(words.first()).any(|w| w.text == "eval" || text_has_cd(&w.text));
-        self.add(words, assigns);
+        let mut leaves = false;
+        let several = rounds.len() > 1;
+        for words in rounds {
+            leaves |= unwrap::is_launcher(&words)
+                && words[1..].iter().chain(words.first()).any(|w| w.text == "eval" || text_has_cd(&w.text));
+            // Each round of a loop starts where the one before ended.
+            leaves |= several && words.iter().any(|w| text_has_cd(&w.text));
+            self.change_dir(&words);
+            self.add(words, assigns.clone());
+        }
         self.input = before;
         if leaves {
             self.dirs = None;
+            self.moved = None;
         }
     }
 
@@ -594,16 +615,33 @@ impl Walker<'_> {
         inner.into_iter().rfind(Node::is_named).map(|word| Word::decode(word, self.source).text)
     }
 
-    /// Replaces `"$f"` by the values of loop variables, if all of them are known.
-    fn with_known(&self, words: Vec<Word>) -> Vec<Word> {
-        let mut out = Vec::new();
-        for word in words {
-            match word.variable.as_ref().and_then(|name| self.known.get(name)) {
-                Some(values) if out.len() + values.len() < 256 => out.extend(values.iter().cloned()),
-                _ => out.push(word),
+    /// Puts the values of loop variables in place of `"$f"`, where all of them are known: one command for each round of the
+    /// loop. A value must never stand beside another one, or the second would be judged as an operand of the first.
+    fn with_known(&self, words: Vec<Word>) -> Vec<Vec<Word>> {
+        let mut rounds = vec![words];
+        let mut done: Vec<String> = Vec::new();
+        loop {
+            let next = rounds[0].iter().find_map(|word| {
+                let name = word.variable.as_ref().filter(|name| !done.contains(name))?;
+                Some((name.clone(), self.known.get(name)?))
+            });
+            let Some((name, values)) = next else { return rounds };
+            if rounds.len() * values.len() > MAX_ROUNDS {
+                return rounds;
             }
+            rounds = rounds
+                .iter()
+                .flat_map(|words| {
+                    values.iter().map(|value| {
+                        let put = |word: &Word| {
+                            if word.variable.as_ref() == Some(&name) { value } else { word }.clone()
+                        };
+                        words.iter().map(put).collect()
+                    })
+                })
+                .collect();
+            done.push(name);
         }
-        out
     }
 
     fn change_dir(&mut self, words: &[Word]) {
@@ -677,7 +715,7 @@ impl Walker<'_> {
                 continue;
             }
             let write = !matches!(operator, "<" | "<&");
-            for target in self.with_known(vec![target]) {
+            for target in self.with_known(vec![target]).concat() {
                 self.out.redirects.push(Redirect { target, write, dirs: self.dirs.clone() });
             }
         }
@@ -736,6 +774,27 @@ impl Walker<'_> {
         self.rounds(&bodies, depth + 1);
     }
 }
+
+/// True if `$'…'` ends where bash ends it. The grammar takes the longest text that ends with a quote, and a backslash before
+/// a quote for an escape even if it is escaped itself.
+fn ends_as_in_bash(text: &str) -> bool {
+    let Some(body) = text.strip_prefix("$'") else { return false };
+    let mut chars = body.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => _ = chars.next(),
+            '\'' => return chars.as_str().is_empty(),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Words that bash takes for no command where one may begin. The grammar does, where it expects none of them.
+const RESERVED: &[&str] = &[
+    "then", "else", "elif", "fi", "do", "done", "esac", "{", "}", "if", "in", "case", "for", "while",
+    "until", "select", "function", "[[",
+];
 
 /// True for nodes that are a word or a part of one.
 fn is_word(kind: &str) -> bool {

@@ -62,10 +62,12 @@ impl Word {
             single: true,
         };
         word.push(node, source, 0);
-        if word.raw.starts_with('~') && !matches!(word.raw.as_bytes().get(1), None | Some(b'/')) {
+        let own_home = matches!(word.raw.as_bytes(), [b'~'] | [b'~', b'/', ..]);
+        // A quoted tilde is a plain letter, but whoever resolves `text` would take it for the home folder.
+        if word.text.starts_with('~') && !own_home || word.raw.starts_with('~') && !own_home {
             word.dynamic();
         }
-        if has_brace_list(&word.raw) {
+        if expands_unquoted(&word.raw) {
             word.dynamic();
         }
         word.variable = whole_variable(&word);
@@ -238,20 +240,37 @@ impl Word {
     }
 }
 
-/// `{a,b}` or `{1..9}` outside quotes: one word becomes several.
-fn has_brace_list(raw: &str) -> bool {
+/// True for what bash expands outside quotes and the grammar takes for plain text: `{a,b}` and `{1..9}`, which make several
+/// words of one, and a tilde behind `=` or `:`, as in `name=~/file`.
+fn expands_unquoted(raw: &str) -> bool {
     // Bash joins continued lines before it looks for lists.
     let raw = raw.replace("\\\n", "");
-    let (mut open, mut quote, mut previous) = (false, None, ' ');
-    for c in raw.chars() {
-        match quote {
-            Some(q) => quote = (c != q).then_some(q),
-            None if matches!(c, '\'' | '"') => quote = Some(c),
-            None if c == '{' => open = true,
-            None if open && (c == ',' || (c == '.' && previous == '.')) => return true,
-            None => {}
+    let mut chars = raw.chars();
+    let (mut open, mut previous) = (false, ' ');
+    while let Some(c) = chars.next() {
+        // A quoted letter is no part of a list, and no list or tilde begins behind it.
+        let plain = match c {
+            '\\' => {
+                chars.next();
+                false
+            }
+            '\'' | '"' => {
+                let escapes = c == '"' || previous == '$';
+                while let Some(inner) = chars.next().filter(|inner| *inner != c) {
+                    if inner == '\\' && escapes {
+                        chars.next();
+                    }
+                }
+                false
+            }
+            _ => true,
+        };
+        let lists = open && (c == ',' || (c == '.' && previous == '.'));
+        if plain && (lists || (c == '~' && matches!(previous, '=' | ':'))) {
+            return true;
         }
-        previous = c;
+        open |= c == '{';
+        previous = if plain { c } else { ' ' };
     }
     false
 }
@@ -292,8 +311,9 @@ fn ansi_c(text: &str) -> Option<String> {
             '"' => out.push('"'),
             '?' => out.push('?'),
             'x' => out.push(digits(&mut chars, 16, 2, 0x7f)?),
-            'u' => out.push(digits(&mut chars, 16, 4, 0xffff)?),
-            'U' => out.push(digits(&mut chars, 16, 8, 0x0010_ffff)?),
+            // How a letter beyond ASCII is written depends on the locale.
+            'u' => out.push(digits(&mut chars, 16, 4, 0x7f)?),
+            'U' => out.push(digits(&mut chars, 16, 8, 0x7f)?),
             d @ '0'..='7' => {
                 let mut value = d.to_digit(8)?;
                 for _ in 0..2 {

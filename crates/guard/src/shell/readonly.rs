@@ -114,12 +114,26 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     {
         return Err(format!("{} may name a file with more options", word.raw));
     }
+    if entry.names == "tree"
+        && let Some(word) = words.iter().find(|w| joins_values(w))
+    {
+        return Err(format!("letters behind a value in {} may be options of their own", word.raw));
+    }
     let parsed = options(words, entry.flags, entry.valued, entry.long, entry.tame)?;
+    // The environment of processes may hold secrets.
+    if entry.names == "ps"
+        && let Some((_, value)) = parsed.values.iter().find(|(_, value)| value.to_lowercase().contains("env"))
+    {
+        return Err(format!("the column {value} may show secrets of the environment"));
+    }
     let mut positional = parsed.positional;
     match entry.args {
         Args::None if !positional.is_empty() => return Err("an argument would change something".to_owned()),
         Args::UpTo(max) if positional.len() > max => {
             return Err("its second file would be written".to_owned());
+        }
+        Args::UpTo(_) if !positional.iter().all(Word::is_literal) => {
+            return Err("a pattern may match a second file, which would be written".to_owned());
         }
         // Some implementations take all words after the first file for files.
         Args::UpTo(_) if words.iter().skip_while(|w| !positional.contains(w)).count() > 1 => {
@@ -129,7 +143,10 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         Args::Pattern
             if !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
         {
-            positional.drain(..positional.len().min(1));
+            // A pattern for names may match several: all but the first are files then.
+            if positional.first().is_some_and(Word::is_literal) {
+                positional.remove(0);
+            }
         }
         _ => {}
     }
@@ -143,6 +160,17 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         found.extend(patterns.map(|(_, text)| PathArg { text, known: Known::Glob, content: true }));
     }
     Ok(found)
+}
+
+/// True for a word of `tree` with a value attached to its option. `tree` looks for the value in the next word and takes the
+/// letters for further options: `-Lo 2 FILE` writes to FILE.
+fn joins_values(word: &Word) -> bool {
+    let Some(letters) = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
+        return false;
+    };
+    letters
+        .split_once(['L', 'P', 'I'])
+        .is_some_and(|(_, after)| !after.is_empty() && !after.chars().all(|c| c.is_ascii_digit()))
 }
 
 fn xxd(words: &[Word]) -> Result<Vec<PathArg>, String> {

@@ -28,9 +28,20 @@ fn prepare(world: &World) {
         ("list", "top\n"),
         ("prog", "BEGIN{system(\"pwn\")}\n"),
         ("-delete", "x\n"),
+        // Names that a shell or a program could take for more than a name.
+        ("\"a.txt", "x\n"),
+        ("'a.txt", "x\n"),
+        ("1,env", "x\n"),
+        ("s*", "x\n"),
     ] {
         fs::write(w(path), text).unwrap();
     }
+    symlink("/", w("x=")).unwrap();
+    for dir in ["~/x", "w"] {
+        fs::create_dir_all(w(dir)).unwrap();
+    }
+    symlink(&outside, w("w/secret")).unwrap();
+    fs::create_dir(w("d\\u00E9")).unwrap();
     let launchers =
         ["nice", "env", "timeout", "bash", "nohup", "xargs", "time", "command", "builtin", "eval"];
     let others = ["exec", "setsid", "stdbuf", "sh", "git", "cat", "find"];
@@ -52,7 +63,7 @@ fn no_attack_of_the_table_passes_for_reading() {
     let table = include_str!("../corpus/attacks.txt");
     let rows = table.lines().filter(|line| !line.starts_with("# ") && !line.is_empty());
     let commands: Vec<String> = rows.map(decode).collect();
-    assert!(commands.len() > 2_500, "{}", commands.len());
+    assert!(commands.len() > 4_400, "{}", commands.len());
     let (mut ran, mut through) = (0, Vec::new());
     let mut before = world.state();
     for command in commands.iter().filter(|command| allowed(&guard, command)) {

@@ -4,8 +4,11 @@ use crate::world::{World, there};
 use becket_guard::Guard;
 use becket_types::PermissionMode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Calls that change a file or a folder, by the beginnings of their names.
 const CHANGES: &[&str] = &[
@@ -40,6 +43,9 @@ const OWN: &[&str] = &["home/.gitconfig", "home/.config/git/", "home/.bashrc"];
 /// relative to the folder, what the command names relative to where it runs.
 const SECRETS: &[&str] = &["w/server.pem"];
 
+/// A value that only the environment holds.
+const CANARY: &str = "canary-2f81c7";
+
 /// True if strace is there and may trace. Says so where it is not.
 pub(crate) fn works(world: &World) -> bool {
     // strace writes other letters as numbers, so that the paths of the test could not be found in what it wrote.
@@ -57,11 +63,22 @@ pub(crate) fn works(world: &World) -> bool {
 
 /// The first thing that a command did and that reading the workspace cannot need. `None` where all was reading.
 pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String> {
+    harm_of(world, guard, &world.path("bin"), command, command)
+}
+
+/// As [`harm`], with the programs of a folder before all others. `words` is what the command was judged by.
+pub(crate) fn harm_of(
+    world: &World,
+    guard: &Guard,
+    programs: &Path,
+    command: &str,
+    words: &str,
+) -> Option<String> {
     let log = world.path("trace");
     let log_name = log.display().to_string();
     let strace = [
         "timeout",
-        "10",
+        "20",
         "strace",
         "-f",
         "-qq",
@@ -75,14 +92,38 @@ pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String
         "-o",
         &log_name,
     ];
-    let _ = world.command(guard, &strace, command).status();
+    let mut start = world.command(guard, &strace, command);
+    let path =
+        start.get_envs().find_map(|(name, value)| value.filter(|_| name == "PATH")).unwrap_or_default();
+    let path = [programs.as_os_str(), path].join(OsStr::new(":"));
+    let told = tells_secret(start.env("PATH", path));
     let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let _ = fs::remove_file(&log);
     assert!(!text.is_empty(), "strace wrote nothing for {command}");
+    if told {
+        return Some("printed a secret of the environment".to_owned());
+    }
     let lines = whole_lines(&text);
     let (searchers, threads) = (searchers(&lines), threads(&lines));
     let mut harmful = lines.iter().filter(|line| is_harm(&world.0, line));
-    harmful.find(|line| !is_expected(command, line, &searchers, &threads)).cloned()
+    harmful.find(|line| !is_expected(words, line, &searchers, &threads)).cloned()
+}
+
+/// Runs a command with a secret in its environment. True if the secret is in its output, which may be without end.
+fn tells_secret(command: &mut Command) -> bool {
+    command.env("CANARY_API_KEY", CANARY).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let (mut window, mut piece, mut told) = (Vec::new(), [0; 65_536], false);
+    while let Ok(count) = output.read(&mut piece)
+        && count > 0
+    {
+        window.extend_from_slice(&piece[..count]);
+        told |= window.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+        window.drain(..window.len().saturating_sub(CANARY.len()));
+    }
+    child.wait().unwrap();
+    told
 }
 
 /// Calls that another one interrupts in the log stand there in two pieces.

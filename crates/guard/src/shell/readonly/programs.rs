@@ -217,7 +217,8 @@ pub(super) fn awk(words: &[Word]) -> Result<Vec<PathArg>, String> {
             }
             positional.push(word.clone());
         } else if matches!(text, "-F" | "-v") {
-            rest.next().filter(|w| w.is_literal()).ok_or_else(|| unknown(word))?;
+            let value = rest.next().filter(|w| w.is_literal() && !w.text.starts_with('-'));
+            value.ok_or_else(|| unknown(word))?;
         } else if text.starts_with("-F") {
         } else if text.starts_with('-') {
             return Err(unknown(word));
@@ -253,16 +254,36 @@ pub(super) fn jq(words: &[Word]) -> Result<Vec<PathArg>, String> {
             Err("its program is not known".to_owned())
         };
     };
+    // `.[0]` names no file that is anything else; any other pattern takes its program from the name of a file.
+    if !program.is_literal() && !indexes_only(&program.text) {
+        return Err(format!("the program {} may become the name of a file (quote it)", program.raw));
+    }
     let hidden = ["env", "ENV", "import", "include", "input_filename", "getpath_file", "modulemeta", "debug"];
     if let Some(found) = hidden.iter().find(|h| program.text.contains(**h)) {
         return Err(format!("a jq program with `{found}` may read more than its files"));
     }
-    Ok(files(inputs, true))
+    let mut found = files(inputs, true);
+    found.extend(files(&parsed.doubtful, true));
+    Ok(found)
+}
+
+/// True if all brackets of a jq program are empty or hold numbers, and nothing else in it is a pattern for names.
+fn indexes_only(program: &str) -> bool {
+    !program.contains(['*', '?'])
+        && program.split('[').skip(1).all(|part| {
+            part.split_once(']').is_some_and(|(index, _)| index.chars().all(|c| c.is_ascii_digit()))
+        })
 }
 
 pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let parsed =
         options(words, "uRI", "d", "date= iso-8601 iso-8601= rfc-3339= rfc-email utc universal", true)?;
+    // For `date` of some BSD systems, `-d` sets whether the kernel's clock follows summer time.
+    if let Some((_, value)) =
+        parsed.values.iter().find(|(name, value)| name == "d" && value.chars().all(|c| c.is_ascii_digit()))
+    {
+        return Err(format!("`-d {value}` would set the kernel's summer time on some systems"));
+    }
     if parsed.positional.iter().all(|w| w.text.starts_with('+') && w.is_literal()) {
         Ok(Vec::new())
     } else {

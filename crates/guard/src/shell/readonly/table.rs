@@ -260,7 +260,8 @@ pub(super) const TABLE: &[Entry] = &[
     entry("ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
 ];
 
-/// Programs whose `--version` may run: neither they nor a launcher in front of them obeys files of the project.
+/// Programs whose `--version` may run: neither they nor a launcher in front of them obeys files of the project. Not `java`,
+/// which keeps a file about itself in the temporary folder, and not `kubectl`, which looks for plugins.
 pub(super) const VERSIONED: &[&str] = &[
     "python",
     "python3",
@@ -280,7 +281,6 @@ pub(super) const VERSIONED: &[&str] = &[
     "docker",
     "psql",
     "bash",
-    "java",
     "php",
     "lua",
     "sqlite3",
@@ -295,7 +295,6 @@ pub(super) const VERSIONED: &[&str] = &[
     "ffmpeg",
     "fd",
     "gh",
-    "kubectl",
     "pkg-config",
     "ld",
     "gdb",
