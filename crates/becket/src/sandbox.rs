@@ -104,8 +104,8 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
     let (reads, works) = (sandbox.backend(SandboxLevel::ReadOnly), sandbox.backend(SandboxLevel::Workspace));
     match (reads, works) {
         (Backend::None { why }, _) => format!(
-            "none: {why}; becket asks about commands that only read; formatters, language servers and the status line are \
-             not confined"
+            "none ({why}). Asked about: every command, also those that only read. As always: rules, secrets, becket's own \
+             tools. Not confined: commands that you allow, formatters, language servers, the status line"
         ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
         (reads, works) if reads == works => format!("{reads}; self-test passed"),
