@@ -576,9 +576,12 @@ impl Walker<'_> {
             // The grammar takes the end of the line before an escaped letter for a part of the word.
             self.unread("a command seems to go on over the end of a line");
         }
-        let Some(first) = words.first() else { return };
-        let alone = first.raw == "time" && words.len() == 1;
-        if alone || RESERVED.contains(&first.raw.as_str()) {
+        // The grammar does not know `time`, so what follows it is a command, too.
+        let mut named = words.iter().skip_while(|word| matches!(word.raw.as_str(), "time" | "-p"));
+        if words.is_empty() {
+            return;
+        }
+        if named.next().is_none_or(|word| RESERVED.contains(&word.raw.as_str())) {
             self.unread("a word that is reserved for the grammar stands for a command");
         }
         let rounds = self.with_known(words);
