@@ -103,7 +103,7 @@ mod tests {
     async fn a_program_runs_once_for_many_requests() {
         let dir = tempfile::tempdir().unwrap();
         let count = dir.path().join("count");
-        let script = format!("echo x >> {}; echo key-of-program", count.display());
+        let script = format!("echo x >> '{}'; echo key-of-program", count.display());
         let source = source("p", &["/bin/sh".to_owned(), "-c".to_owned(), script]);
         let asked = (0..8).map(|_| source.token(false));
         for key in futures::future::join_all(asked).await {

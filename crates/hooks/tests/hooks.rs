@@ -93,7 +93,7 @@ async fn what_a_program_says_decides() {
 async fn a_hook_that_hangs_is_ended_with_everything_that_it_started() {
     let dir = tempfile::tempdir().unwrap();
     let pids = dir.path().join("pids");
-    let text = format!("sleep 300 & echo $! >{}; wait", pids.display());
+    let text = format!("sleep 300 & echo $! >'{}'; wait", pids.display());
     let hooks = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": text, "timeout": 0.5}]}]});
     let began = Instant::now();
     let outcome = engine(dir.path(), hooks).run(call(HookEvent::PreToolUse, dir.path())).await;

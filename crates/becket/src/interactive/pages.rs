@@ -484,7 +484,7 @@ mod tests {
         git(&["add", "."]);
         let plain = std::fs::read_to_string(repository.join(".git/config")).unwrap();
         let marker = dir.path().join("ran");
-        let program = format!("touch {}; cat", marker.display());
+        let program = format!("touch '{}'; cat", marker.display());
         let pages = pages(&repository);
         for (setting, refused) in [
             ("[diff \"d\"]\n\ttextconv", true),
