@@ -11,9 +11,8 @@ fn peers(test: &str, needed: &str) -> Option<PathBuf> {
     let named = std::env::var_os("BECKET_PEERS").map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let dir =
-        named.or_else(|| cache.or_else(home).map(|dir| dir.join("becket-peers")).map(|dir| dir.join("sdks")));
-    let dir = dir.filter(|dir| dir.join(needed).exists());
+    let dir = named.or_else(|| cache.or_else(home).map(|dir| dir.join("becket-peers")));
+    let dir = dir.map(|dir| dir.join("sdks")).filter(|dir| dir.join(needed).exists());
     if dir.is_none() {
         println!("skipped {test}: the packages of tests/peers/sdks are not installed");
     }
