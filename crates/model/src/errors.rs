@@ -354,6 +354,12 @@ const OVERFLOW: &[&str] = &[
     r"maximum prompt length is (\d+)",
     // GitHub's proxy: "prompt token count of 128001 exceeds the limit of 128000"
     r"prompt token count of \d+ exceeds the limit of (\d+)",
+    // SGLang: "The input (40000 tokens) is longer than the model's context length (32768 tokens)"
+    r"longer than the model(?:'s)? context length(?: \((\d+) tokens\))?",
+    // Cohere: "too many tokens: total number of tokens (prompt and prediction) cannot exceed 4096"
+    r"total number of tokens .{0,40}cannot exceed (\d+)",
+    // Text Generation Inference: "`inputs` must have less than 4096 tokens. Given: 5000"
+    r"inputs` must have less than (\d+) tokens",
     // Text Generation Inference, Together
     r"inputs` tokens \+ `max_new_tokens` must be <= (\d+)",
     r"(?:inputs|input) tokens \+ .{0,20}must be <= (\d+)",

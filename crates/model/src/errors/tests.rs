@@ -80,6 +80,24 @@ const OVERFLOWS: &[(&str, u16, &str, Option<u64>)] = &[
     ),
     ("ollama", 400, r#"{"error":"input length exceeds maximum context length"}"#, None),
     (
+        "sglang",
+        400,
+        r#"{"object":"error","message":"The input (40000 tokens) is longer than the model's context length (32768 tokens).","type":"BadRequestError","code":400}"#,
+        Some(32_768),
+    ),
+    (
+        "cohere",
+        400,
+        r#"{"message":"too many tokens: total number of tokens (prompt and prediction) cannot exceed 4096, received 5000"}"#,
+        Some(4096),
+    ),
+    (
+        "tgi",
+        422,
+        r#"{"error":"Input validation error: `inputs` must have less than 4096 tokens. Given: 5000","error_type":"validation"}"#,
+        Some(4096),
+    ),
+    (
         "ollama newer",
         400,
         r#"{"error":{"message":"prompt too long; exceeded max context length by 12 tokens","type":"invalid_request_error"}}"#,
