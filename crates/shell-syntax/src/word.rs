@@ -311,7 +311,7 @@ fn ansi_c(text: &str) -> Option<String> {
             '"' => out.push('"'),
             '?' => out.push('?'),
             'x' => out.push(digits(&mut chars, 16, 2, 0x7f)?),
-            // How a letter beyond ASCII is written depends on the locale.
+            // The form of a letter beyond ASCII depends on the locale.
             'u' => out.push(digits(&mut chars, 16, 4, 0x7f)?),
             'U' => out.push(digits(&mut chars, 16, 8, 0x7f)?),
             d @ '0'..='7' => {

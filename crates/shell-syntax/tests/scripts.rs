@@ -78,7 +78,7 @@ fn every_command_of_a_script_is_found() {
     }
 }
 
-/// What bash evaluates beside its words, and what the reader cannot know, is a doubt.
+/// Whatever bash evaluates beside its words, or the reader cannot know, is a doubt.
 #[test]
 fn what_is_evaluated_or_unknown_is_doubted() {
     for source in [
@@ -480,7 +480,7 @@ proptest! {
         prop_assert!(found || read.unread);
     }
 
-    /// What bash refuses to parse is not understood.
+    /// A text that bash refuses to parse is not understood.
     #[test]
     fn what_bash_refuses_is_not_understood(pieces in prop::collection::vec(prop::sample::select(PIECES), 1..7)) {
         let source = pieces.concat();

@@ -60,7 +60,7 @@ fn bash(folder: &Folder, source: &str) -> Option<Vec<u8>> {
     output.status.success().then_some(output.stdout)
 }
 
-/// What bash passes on for each text: its arguments, or `None` if it refuses the text. A function prints them, so nothing else runs.
+/// Returns what bash passes on for each text: its arguments, or `None` if it refuses the text. A function prints them, so nothing else runs.
 fn passed(folder: &Folder, texts: &[String]) -> Option<Vec<Option<Vec<String>>>> {
     bash(folder, ":")?;
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
@@ -266,7 +266,7 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(|_| pieces.new_tree(&mut runner).unwrap().current()).collect()
 }
 
-/// How many words are made: `PROPTEST_CASES` times a hundred, or this many.
+/// Number of words that are made, if `PROPTEST_CASES` does not say it (times a hundred).
 fn count(usual: usize) -> usize {
     std::env::var("PROPTEST_CASES")
         .ok()
