@@ -273,7 +273,7 @@ pub(crate) enum Subcommands {
     Doctor(DoctorArgs),
     /// Show every setting with its value and its source.
     Config(ConfigCommandArgs),
-    /// List the models that becket knows; with --remote, also those of configured servers.
+    /// List the models that becket knows, and with --remote those of servers.
     Models(ModelsArgs),
     /// Save the key of a provider in a file that only you can read.
     Login(LoginArgs),

@@ -254,8 +254,8 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         (
             "model = 'm'\n[context]\nwindow = 'big'\n",
             "/home/u/.config/becket/config.toml:3:10: context.window: expected a whole number of tokens such as 32000 \
-             or \"32k\" (Size of the window in tokens, at least 4,000; the model's own when not set. `32000` or \
-             `\"32k\"`); correct the value or remove the key",
+             or \"32k\" (Size of the window in tokens, at least 4,000, such as `32000` or `\"32k\"`. If not set, the \
+             model's own); correct the value or remove the key",
         ),
         ("permission_mode = 'careful'", "permission_mode: unknown permission mode"),
         (
