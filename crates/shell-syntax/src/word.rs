@@ -64,7 +64,7 @@ impl Word {
         word.push(node, source, 0);
         let own_home = matches!(word.raw.as_bytes(), [b'~'] | [b'~', b'/', ..]);
         // A quoted tilde is a plain letter, but whoever resolves `text` would take it for the home folder.
-        if word.text.starts_with('~') && !own_home || word.raw.starts_with('~') && !own_home {
+        if !own_home && (word.text.starts_with('~') || word.raw.starts_with('~')) {
             word.dynamic();
         }
         if expands_unquoted(&word.raw) {

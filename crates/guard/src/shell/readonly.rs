@@ -141,12 +141,11 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         }
         Args::Text => return text(&positional),
         Args::Pattern
-            if !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
-        {
             // A pattern for names may match several: all but the first are files then.
-            if positional.first().is_some_and(Word::is_literal) {
-                positional.remove(0);
-            }
+            if positional.first().is_some_and(Word::is_literal)
+                && !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
+        {
+            positional.remove(0);
         }
         _ => {}
     }
