@@ -114,7 +114,7 @@ fn tells_secret(command: &mut Command) -> bool {
     command.env("CANARY_API_KEY", CANARY).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut output = child.stdout.take().unwrap();
-    let (mut window, mut piece, mut told) = (Vec::new(), [0; 65_536], false);
+    let (mut window, mut piece, mut told) = (Vec::new(), vec![0; 65_536], false);
     while let Ok(count) = output.read(&mut piece)
         && count > 0
     {
