@@ -30,7 +30,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
             &["-p", "--model", "openai/x", "--json-schema", "@schema.json", "go"],
             "--json-schema: the JSON schema is not a valid schema",
         ),
-        (&["-p", "--model", "openai/x", "--json-schema", "{", "go"], "give a schema as JSON, or @FILE"),
+        (&["-p", "--model", "openai/x", "--json-schema", "{", "go"], "give a schema as JSON, or as @FILE"),
         (&["-p", "--model", "openai/x", "--permission-mode", "yolo", "go"], "yolo"),
         (&["-p", "--model", "openai/x", "--allowedTools", "Bash(", "--", "go"], "Bash("),
         (&["-p", "--model", "openai/x", "--system-prompt-file", "absent.md", "go"], "absent.md"),

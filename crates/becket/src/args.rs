@@ -293,7 +293,7 @@ pub(crate) enum Subcommands {
     Redo(RedoArgs),
     /// Go back to before a message: conversation, files or both.
     Rewind(RewindArgs),
-    /// Run a command in the sandbox; without a command, show how commands are confined here.
+    /// Run a command in the sandbox, or show how commands are confined here.
     Sandbox(SandboxArgs),
     /// Explain the decision about a call, list the rules, or test them in CI.
     Permissions(PermissionsCommandArgs),
