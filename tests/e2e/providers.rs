@@ -213,7 +213,7 @@ fn a_refusal_says_which_key_was_sent() {
     assert!(said.contains("The key is from OPENAI_API_KEY."), "{said}");
     configured(&bench, "[providers.openai]\napi_key_env = \"MY_KEY\"\n");
     let said = ran(&[("MY_KEY", "sk-test-0123456789")]);
-    assert!(said.contains("The key is from MY_KEY, which providers.openai.api_key_env names."), "{said}");
+    assert!(said.contains("The key is from MY_KEY, as set in providers.openai.api_key_env."), "{said}");
     configured(&bench, "");
     run_with(bench.command().args(["login", "openai"]), b"sk-test-0123456789abcdef").expect(0);
     assert!(ran(&[]).contains("The key is from credentials.toml."));

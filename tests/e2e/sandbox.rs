@@ -172,7 +172,7 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
         for (program, code, words) in [
             ("no-such-program", 127, "no-such-program: command not found"),
             ("./no-such-file", 127, "./no-such-file: there is no such file"),
-            ("./plain.txt", 126, "./plain.txt is no program"),
+            ("./plain.txt", 126, "./plain.txt is not a program that can be run"),
         ] {
             let ran = run(bench.command().args(["sandbox", "--level", level, "--", program])).expect(code);
             assert!(ran.stderr.contains(words), "{program}: {}", ran.stderr);

@@ -480,7 +480,7 @@ fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
     terminal.send("\x1b[200~sk-wrong-0123456789\x1b[201~");
     terminal.shows("19 characters");
     terminal.send("\r");
-    terminal.shows_words("The key was refused and is not kept");
+    terminal.shows_words("The key was refused and is not saved");
     let kept = bench.home.path(".config/becket/credentials.toml");
     assert!(!kept.exists());
     assert_eq!(refusing.all_requests().len(), 1);

@@ -3,13 +3,13 @@
 //! Owns the services that the interface requests: the history of prompts, the editor, the clipboard and Ctrl-Z.
 //! Submodules own the others:
 //! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
-//! - the user's shell commands and drafts ([`person`]) and custom commands ([`customs`]);
+//! - the user's shell commands and drafts ([`user_shell`]) and custom commands ([`custom_commands`]);
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`open_elsewhere`]);
 //! - the change from one session to another ([`switch`]);
 //! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
 //!   ([`accounts`]), other programs ([`programs`]), signals ([`signals`]) and input lines of plain sessions
-//!   ([`typed`]).
+//!   ([`line_input`]).
 
 mod accounts;
 pub(crate) mod custom_commands;
