@@ -284,7 +284,7 @@ fn loops_are_judged_round_by_round() {
     ] {
         assert_eq!(commands(source), found, "{source}");
     }
-    // Where a value may be another one, none is put in its place.
+    // A variable that may have another value by then is not replaced by the one that is known.
     for source in [
         "for f in a $x; do cat \"$f\"; done",
         "for f in a; do f=b; cat \"$f\"; done",
