@@ -2,7 +2,8 @@
 //! `recall`.
 //!
 //! Results that the model has not answered yet are never dropped. If they do not fit, the largest are cut:
-//! small ones stay whole, and large ones share the rest equally ([`share`]). The decision is an entry
+//! small ones stay whole, and large ones share the rest equally ([`share`]). If equal shares would be too small
+//! to show anything, the first ones get a useful share and the others become stubs. The decision is an entry
 //! ([`CutOutput`]), so the view depends only on the ledger. The ledger keeps every output whole.
 //!
 //! Invariants: a cut is at a character border. Text of tools is escaped on both sides of the stub. A cut
@@ -17,8 +18,12 @@ use std::sync::Arc;
 
 /// Minimum size of a piece in tokens. A smaller piece is useless, so only the stub is shown.
 const MIN_PIECE: u64 = 24;
+/// Size in tokens of a piece that is worth showing when not every output can have one.
+const USEFUL_PIECE: u64 = 96;
 /// Tokens of a stub with its notice.
 const STUB: u64 = 72;
+/// Maximum tokens of a stub without text around it, for a call id and a tool name of usual length.
+const BARE_STUB: u64 = 40;
 /// Maximum distance in bytes by which a cut is moved to a line break.
 const LINE: usize = 200;
 
@@ -89,7 +94,34 @@ pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
         return Vec::new();
     }
     let level = level(outputs.iter().map(|o| o.tokens).collect(), room);
+    if level < STUB + MIN_PIECE {
+        return share_among_few(outputs, room);
+    }
     outputs.iter().filter(|o| o.tokens > level).filter_map(|o| shorten(o, level)).collect()
+}
+
+/// Like [`share`], if an equal share is a stub without text. The model called for the first outputs first, so
+/// they get the space that stubs for all leave, in pieces that are worth showing.
+fn share_among_few(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
+    let stubs: u64 = outputs.iter().map(|o| o.tokens.min(BARE_STUB)).sum();
+    let mut left = room.saturating_sub(stubs);
+    let mut large: u64 = outputs.iter().filter(|o| o.tokens > STUB).count() as u64;
+    let mut cuts = Vec::new();
+    for output in outputs.iter().filter(|o| o.tokens > STUB) {
+        // The stub of this output is paid for, its notice is not.
+        let notice = STUB - BARE_STUB;
+        let fair = left / large.max(1);
+        let piece = fair.max(notice + USEFUL_PIECE).min(left);
+        large -= 1;
+        if BARE_STUB + piece >= output.tokens {
+            left -= output.tokens - BARE_STUB;
+            continue;
+        }
+        let has_piece = piece >= notice + MIN_PIECE;
+        left -= if has_piece { piece } else { 0 };
+        cuts.extend(shorten(output, if has_piece { BARE_STUB + piece } else { 0 }));
+    }
+    cuts
 }
 
 /// Returns the size up to which outputs stay whole when `room` is shared equally.

@@ -552,11 +552,86 @@ fn what_may_not_be_dropped_and_does_not_fit_stops_with_the_breakdown() {
     assert_eq!(stop.reason, StopReason::NotEnough);
 }
 
+/// Only a compaction that somebody asked for is refused while there is room. All other stops are about a request that does
+/// not fit.
+#[test]
+fn a_stop_says_that_there_is_room_only_if_nothing_had_to_fit() {
+    let before = snapshot(&long(), 200_000);
+    for reason in [
+        StopReason::AutoOff,
+        StopReason::FloorTooBig,
+        StopReason::TooMany,
+        StopReason::NotGrown,
+        StopReason::NothingShown,
+        StopReason::Breaker { until: Millis(1) },
+    ] {
+        let stop = stop(&before, reason);
+        for text in [stop.to_string(), stop.headless()] {
+            assert!(text.starts_with("The context is full") && text.contains("You can "), "{text}");
+        }
+    }
+    assert!(stop(&before, StopReason::NotEnough).headless().starts_with("There is room"));
+}
+
 #[test]
 fn a_manual_compaction_of_nothing_says_so() {
     let mut before = snapshot(&Log::default(), 32_768);
     before.trigger = CompactionTrigger::Manual;
     assert!(matches!(begin(before), Step::Nothing(_)));
+}
+
+/// `/compact` twice in a row: the second one has nothing to add to the first one's summary and does not replace it.
+#[test]
+fn a_second_manual_compaction_at_once_leaves_the_first_ones_summary() {
+    let by_hand = |log: &Log, previous: Option<Previous>| {
+        let mut before = snapshot(log, 200_000);
+        (before.trigger, before.turn_state) = (CompactionTrigger::Manual, TurnState::AwaitingUser);
+        before.previous = previous;
+        before
+    };
+    let mut log = long();
+    let (step, _) = run(by_hand(&log, None), Behaviour::Good);
+    let first = log.apply(&committed(step));
+    let (step, requests) = run(by_hand(&log, first.clone()), Behaviour::Good);
+    assert!(matches!(step, Step::Nothing(why) if why.contains("since the last compaction")), "{step:?}");
+    assert_eq!(requests.len(), 0, "a request for nothing");
+    // A short exchange fits into the tail. The user asks for a summary nevertheless, so the model gets what would stay.
+    log.user("one more thing").says("done");
+    for _ in 0..3 {
+        log.user("and this").says(&filler(3_000));
+    }
+    let (step, requests) = run(by_hand(&log, first), Behaviour::Good);
+    assert!(requests[0].prompt.contains("one more thing"), "{step:?}");
+    assert_eq!(committed(step).notices, Vec::<String>::new());
+}
+
+/// Enough is freed by shortening the newest outputs. No model is asked, and the earlier summary keeps all of its sections.
+#[test]
+fn a_compaction_without_anything_to_summarise_keeps_the_earlier_summary() {
+    let mut log = long();
+    let mut before = snapshot(&log, 16_384);
+    // Nothing but the user's last message stays beside the summary.
+    before.policy.keep_recent_tokens = Some(0);
+    let outcome = committed(run(before, Behaviour::Good).0);
+    let first = compaction(&outcome).summary.clone();
+    let previous = log.apply(&outcome);
+    log.step("read", &[60_000, 60_000]);
+    let mut before = snapshot(&log, 16_384);
+    before.previous = previous;
+    let (step, requests) = run(before, Behaviour::Good);
+    let outcome = committed(step);
+    assert_eq!(requests.len(), 0, "only the message that continued the turn leaves: {:?}", outcome.report);
+    assert!(
+        matches!(outcome.notices.as_slice(), [cut] if cut.contains("shown to the model in part")),
+        "{outcome:?}"
+    );
+    let section = |summary: &str, heading: &str| {
+        let from = summary.split_once(heading).map_or("", |(_, rest)| rest).to_owned();
+        from.split("\n#").next().unwrap_or_default().trim().to_owned()
+    };
+    for heading in ["## Goal", "## Discoveries", "## Next steps"] {
+        assert_eq!(section(&compaction(&outcome).summary, heading), section(&first, heading), "{heading}");
+    }
 }
 
 #[test]

@@ -180,6 +180,62 @@ fn small_outputs_stay_whole_and_large_ones_share_what_is_left() {
     assert!((4_700..=5_000 + 16).contains(&left), "{left}");
 }
 
+/// Where equal parts would be stubs alone, the first results get a useful part, and the small ones stay whole.
+#[test]
+fn in_little_room_some_outputs_are_shown_rather_than_none() {
+    let sizes = [40_000usize, 100, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000];
+    let parts: Vec<Part> = (0..)
+        .zip(sizes)
+        .map(|(n, bytes)| {
+            let id = CallId(format!("call_{n}"));
+            Message::tool_result(id, "read", filler(bytes), false).parts.remove(0)
+        })
+        .collect();
+    let outputs: Vec<_> = parts.iter().filter_map(|part| cut::Output::of(part, None)).collect();
+    // room in tokens -> number of outputs with text
+    for (room, want) in [(0, 0), (300, 0), (450, 1), (520, 1), (650, 2), (800, 3)] {
+        let cuts = cut::share(&outputs, room);
+        assert_eq!(cuts.len(), 9, "{room}");
+        let shown: Vec<bool> = cuts.iter().map(|cut| cut.head + cut.tail > 0).collect();
+        assert_eq!(shown.iter().filter(|shown| **shown).count(), want, "{room}: {shown:?}");
+        assert!(shown.is_sorted_by_key(|shown| !shown), "the first ones: {shown:?}");
+        let cost: u64 = cuts
+            .iter()
+            .map(|cut| {
+                let part = parts
+                    .iter()
+                    .find(|part| matches!(part, Part::ToolResult { call_id, .. } if *call_id == cut.call_id));
+                cut::tokens(part.unwrap(), Some(cut))
+            })
+            .sum();
+        assert!(cost <= room.max(9 * 40) + 40, "{cost} of {room}");
+    }
+}
+
+/// Two rounds of parallel reads in a small window: after each of them the model sees something of what it asked for.
+#[test]
+fn parallel_results_in_a_small_window_are_never_all_stubs() {
+    let budget = Budget::new(8_192, 0, 2_048);
+    let floor = Floor { system: Tokens(2_000), ..Floor::default() };
+    for count in 2..=12 {
+        let mut ledger = Ledger::new();
+        ledger.message(Message::user("compare all of them"));
+        for n in 0..4 {
+            ledger.step(n, 4_000);
+        }
+        for round in 0..3 {
+            let results = parallel(&mut ledger, 100 * round, &vec![30_000; count]);
+            let outcome = match compact(&ledger, floor, budget, CompactionTrigger::Auto) {
+                Step::Commit(outcome) => outcome,
+                other => panic!("{count}, {round}: {other:?}"),
+            };
+            assert!(!outcome.report.blind, "{count}, {round}: {:?}", outcome.report);
+            ledger.append(outcome.entries);
+            assert!(all_shown(&ledger.shown(), &results).unwrap() > 0, "{count}, {round}");
+        }
+    }
+}
+
 #[test]
 fn a_cut_names_the_id_and_the_bytes_and_text_of_tools_stays_escaped() {
     let mut ledger = Ledger::new();

@@ -12,7 +12,7 @@ use super::nested_rules::{self, NestedRules};
 use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
-use crate::context::continuation::{Branch, branch, last_user};
+use crate::context::continuation::{Branch, branch, is_users_words, last_user};
 use crate::context::summary::{Quotes, ShownTexts, state_text};
 use crate::context::{cut, prune};
 use becket_types::{
@@ -364,6 +364,16 @@ impl Measured {
             .enumerate()
             .filter(|(n, _)| gone.contains(&(m.id, *n as u32)) && !already(*n as u32));
         saved.map(|(_, p)| estimate_part(p).0.saturating_sub(PLACEHOLDER)).sum()
+    }
+
+    /// True if a message leaves the view at this level that says something. The message with which an earlier
+    /// compaction continued the turn does not.
+    pub(super) fn summarises(&self, layout: &Layout) -> bool {
+        layout
+            .head
+            .iter()
+            .map(|i| &self.snapshot.messages[*i])
+            .any(|message| !message.metadata.compaction_continue || is_users_words(message))
     }
 
     /// Returns the base tokens that the summary with its anchor may take at this level; `None` if this level

@@ -15,7 +15,7 @@ use crate::context::summary::{
 };
 use crate::context::tail_anchor;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Tokens, Usage, is_blank,
+    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Origin, Tokens, Usage, is_blank,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +29,12 @@ const AUDIT_TOKENS: u64 = 2_000;
 const MIN_PIECE: u64 = 300;
 /// Output limit of a summary request in tokens. Reasoning models need more than the summary itself.
 const MAX_OUTPUT: u64 = 8_192;
+
+/// The reasons why a manual compaction does nothing.
+const ALL_STAYS: &str = "everything in the conversation stays verbatim; there is nothing to summarise";
+const NOTHING_ADDED: &str = "nothing was added since the last compaction; there is nothing to summarise";
+/// The notice if a compaction frees enough without summarising anything.
+const EARLIER_STAYS: &str = "The earlier summary stays as it is: shortening outputs and images was enough";
 
 /// Maximum length in bytes of text before the first section that counts as a greeting ("Here is the
 /// summary:").
@@ -111,9 +117,16 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
-    let layouts: Vec<Layout> = (0..LEVELS).map(|level| measured.layout(level)).collect();
-    if layouts.iter().all(|l| l.head.is_empty()) && !automatic {
-        return Step::Nothing("everything in the conversation stays verbatim; there is nothing to summarise");
+    let mut layouts: Vec<Layout> = (0..LEVELS).map(|level| measured.layout(level)).collect();
+    if !automatic {
+        // The user asked for a summary, so a level without anything new to summarise is no answer.
+        layouts.retain(|layout| measured.summarises(layout));
+        if layouts.is_empty() {
+            return Step::Nothing(ALL_STAYS);
+        }
+        if nothing_added(snapshot) {
+            return Step::Nothing(NOTHING_ADDED);
+        }
     }
     let Some((layout, room)) = layouts.into_iter().find_map(|l| measured.room(&l).map(|room| (l, room)))
     else {
@@ -127,6 +140,14 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
         (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
         (None, _) => ask.start(),
     }
+}
+
+/// True if the conversation has no message that is newer than the compaction in force. The message with which a
+/// compaction continues a turn does not count.
+fn nothing_added(snapshot: &Snapshot) -> bool {
+    let Some(previous) = &snapshot.previous else { return false };
+    let is_new = |m: &Arc<Message>| m.seq > previous.entry && !matches!(m.origin, Origin::Synthetic(_));
+    !snapshot.messages.iter().any(is_new)
 }
 
 /// Starts a preparation. `None` if pruning alone will probably be enough, or if there is no model or no
@@ -280,6 +301,10 @@ impl Ask {
     }
 
     fn start(mut self) -> Step {
+        if !self.measured.summarises(&self.layout) {
+            let (level, earlier) = (self.layout.level, self.so_far.clone());
+            return self.without_model(level, Some(&earlier), "there is nothing new to summarise");
+        }
         if self.measured.snapshot.summariser.is_none() {
             return self.fall_back("no model for the summary");
         }
@@ -513,16 +538,31 @@ impl Ask {
             let messages = &self.measured.snapshot.messages;
             let gone = self.messages(&self.layout.head);
             let sources = Sources { messages, gone: &gone, earlier, anchor: anchor.as_deref() };
-            let Assembled { text, left_out } = fallback(&sources, &self.facts, max);
+            let unchanged = self.earlier_sections().filter(|_| !self.measured.summarises(&self.layout));
+            let keeps_earlier = unchanged.is_some();
+            let Assembled { text, left_out } = match unchanged {
+                Some(sections) => assemble(sections, &self.facts, max),
+                None => fallback(&sources, &self.facts, max),
+            };
             let left_out = [self.left_out.clone(), left_out].concat();
             let made = Made { left_out, ..self.made(CompactionSource::Fallback) };
             let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
             if self.accepts(after) {
-                outcome.notices.push(format!("Summary made without the model: {why}"));
+                if !keeps_earlier {
+                    outcome.notices.push(format!("Summary made without the model: {why}"));
+                } else if outcome.notices.is_empty() {
+                    outcome.notices.push(EARLIER_STAYS.to_owned());
+                }
                 return Step::Commit(Box::new(outcome));
             }
         }
         Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: self.measured.breakdown() })
+    }
+
+    /// Returns the sections of the previous summary, without the blocks that are added to each summary anew.
+    fn earlier_sections(&self) -> Option<Sections> {
+        let previous = self.measured.snapshot.previous.as_ref()?;
+        read_any(&self.template, &own_text(&previous.summary))
     }
 
     fn accepts(&self, after: Tokens) -> bool {
@@ -538,10 +578,15 @@ impl Ask {
 
 /// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
 fn earlier_text(summary: &str) -> String {
-    let body = Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "");
+    let body = own_text(summary);
     let last = tail_anchor::carried(summary);
     let last = last.map(|words| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
     escape_tags(&format!("{body}{last}"))
+}
+
+/// Returns a summary without its anchor, its quotes and the mark of a prepared one.
+fn own_text(summary: &str) -> String {
+    Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "")
 }
 
 /// Parses the sections of an earlier summary, with the current template or the default one.

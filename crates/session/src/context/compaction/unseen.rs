@@ -102,7 +102,8 @@ impl Measured {
         let free = self.base(target.0).0.saturating_sub(self.snapshot.floor.total().0);
         layout.squeezed = layout.level < FULLER && (room as f64) < free as f64 * FAIR_SHARE;
         let is_shown = |output: &&Output<'_>| {
-            let cut = cuts.iter().find(|cut| cut.call_id == *output.call_id);
+            let new = cuts.iter().find(|cut| cut.call_id == *output.call_id);
+            let cut = new.or_else(|| self.snapshot.cuts.get(output.call_id));
             !output.text.is_empty() && cut.is_none_or(|cut| cut.head + cut.tail > 0)
         };
         layout.blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));

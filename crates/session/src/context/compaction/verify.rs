@@ -211,10 +211,10 @@ impl Stop {
 
 impl Stop {
     /// Returns the message for a requested compaction while there is still room: only the reason why it was
-    /// not made.
+    /// not made. The other reasons come up only when the next request does not fit.
     fn with_room(&self) -> Option<String> {
         let full = part_of(self.breakdown.usable.0, FULL_SHARE);
-        (self.breakdown.total().0 < full)
+        (self.reason == StopReason::NotEnough && self.breakdown.total().0 < full)
             .then(|| format!("There is room, and {}. The context holds {}.", self.reason, self.breakdown))
     }
 
