@@ -36,7 +36,7 @@ pub(crate) fn plan(edit: &Value, encoding: Encoding, env: &ToolEnv) -> Result<Ve
     let mut files: BTreeMap<PathBuf, Vec<&Value>> = BTreeMap::new();
     let mut add = |uri: &str, edits: &'_ Value| -> Result<(), String> {
         let path = path_of(uri).ok_or_else(|| format!("it would change {uri}, which is no file"))?;
-        let path = env.path(&path.to_string_lossy())?;
+        let path = env.path_beyond(&path.to_string_lossy())?;
         if !env.is_inside(&path) {
             return Err(format!("it would change {}, outside the workspace", path.display()));
         }
@@ -61,7 +61,7 @@ pub(crate) fn plan(edit: &Value, encoding: Encoding, env: &ToolEnv) -> Result<Ve
         add(uri, edits)?;
     }
     for (uri, edits) in lists {
-        let path = path_of(uri).and_then(|p| env.path(&p.to_string_lossy()).ok());
+        let path = path_of(uri).and_then(|p| env.path_beyond(&p.to_string_lossy()).ok());
         if let Some(list) = path.and_then(|p| files.get_mut(&p)) {
             list.extend(edits.as_array().into_iter().flatten());
         }

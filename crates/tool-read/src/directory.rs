@@ -3,6 +3,7 @@
 //! Shows hidden and ignored names too, and does not descend.
 
 use crate::Range;
+use becket_tool::dir::Dir;
 use becket_tool::{ToolEnv, text::clean};
 use becket_types::ToolOutput;
 use serde_json::json;
@@ -16,30 +17,31 @@ const MAX_SHOWN: usize = 1_000;
 const MAX_BYTES: usize = 50 * 1024 - 512;
 
 pub(crate) fn read(path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
-    let entries = match std::fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) => return ToolOutput::error(format!("{}: {error}.", env.display(path))),
-    };
     let mut names: Vec<String> = Vec::new();
-    let mut more = false;
-    for entry in entries.flatten() {
-        if names.len() >= MAX_NAMES {
-            more = true;
-            break;
-        }
-        if env.cancel.is_cancelled() {
-            return ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") };
-        }
-        let mut name = entry.file_name().to_string_lossy().into_owned();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => name.push('/'),
-            Ok(kind) if kind.is_symlink() => {
-                let target = std::fs::read_link(entry.path()).unwrap_or_default();
-                let _ = write!(name, " -> {}", target.display());
+    let (mut more, mut cancelled) = (false, false);
+    // The path was judged. A link that has taken its place since is not followed.
+    let listed = Dir::open(path).and_then(|dir| {
+        dir.list(|name, is_dir, target| {
+            more = names.len() >= MAX_NAMES;
+            cancelled = env.cancel.is_cancelled();
+            if more || cancelled {
+                return false;
             }
-            _ => {}
-        }
-        names.push(name);
+            let mut name = name.to_string_lossy().into_owned();
+            match target {
+                Some(target) => _ = write!(name, " -> {}", target.display()),
+                None if is_dir => name.push('/'),
+                None => {}
+            }
+            names.push(name);
+            true
+        })
+    });
+    if let Err(error) = listed {
+        return ToolOutput::error(format!("{}: {error}.", env.display(path)));
+    }
+    if cancelled {
+        return ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") };
     }
     names.sort_unstable();
     let total = names.len();

@@ -9,7 +9,7 @@
 
 use crate::sys;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, Stat, mkdirat, openat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, mkdirat, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -75,6 +75,36 @@ impl Dir {
     /// Fails if there is no such entry.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Calls `each` with every entry (name, true for a directory, target of a symbolic link), in no order, until it
+    /// returns false.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory may not be listed.
+    pub fn list(&self, mut each: impl FnMut(&OsStr, bool, Option<&Path>) -> bool) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let whole = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = openat(&self.fd, ".", whole, Mode::empty())?;
+        for entry in rustix::fs::Dir::read_from(&listed)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                kind = self.stat(name).map_or(kind, |stat| FileType::from_raw_mode(stat.st_mode));
+            }
+            let target = (kind == FileType::Symlink)
+                .then(|| rustix::fs::readlinkat(&self.fd, name, Vec::new()).unwrap_or_default());
+            let target = target.as_ref().map(|target| Path::new(OsStr::from_bytes(target.to_bytes())));
+            if !each(name, kind == FileType::Directory, target) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Opens a file for reading. Refuses a symbolic link, and does not wait for a writer if the file is a

@@ -123,6 +123,9 @@ pub struct ToolEnv {
     pub variables: &'static [(&'static str, &'static str)],
     /// Confinement of the call's command.
     pub sandbox: SandboxLevel,
+    /// The paths of the call's [`Access`], as they were judged; `None` before that. Links may have changed since, so
+    /// [`ToolEnv::path`] refuses a path that leads elsewhere now.
+    pub judged: Option<Arc<[PathBuf]>>,
 }
 
 /// See [`ToolEnv::may_read`].
@@ -140,8 +143,25 @@ impl ToolEnv {
     ///
     /// # Errors
     ///
-    /// Returns a message for the model if the path cannot be used.
+    /// Returns a message for the model if the path cannot be used, or if it leads to another place than the one
+    /// that was judged.
     pub fn path(&self, path: &str) -> Result<PathBuf, String> {
+        let real = self.path_beyond(path)?;
+        match &self.judged {
+            Some(judged) if !judged.contains(&real) => Err(format!(
+                "{path} leads to {} now, which is not what was permitted for this call. Nothing was done; call again.",
+                real.display()
+            )),
+            _ => Ok(real),
+        }
+    }
+
+    /// Like [`ToolEnv::path`], for a path that the call's [`Access`] does not name. The caller checks it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model if the path cannot be used.
+    pub fn path_beyond(&self, path: &str) -> Result<PathBuf, String> {
         paths::resolve(&self.cwd, Path::new(path)).map_err(|e| e.to_string())
     }
 

@@ -115,14 +115,19 @@ pub fn env(cwd: &Path) -> (ToolEnv, Arc<TestHost>) {
         may_read: Arc::new(|_: &Path| true),
         variables: &[],
         sandbox: becket_types::SandboxLevel::Off,
+        judged: None,
     };
     (env, host)
 }
 
-/// Runs a tool like the agent does: `access` first. If that fails, its error is the output.
+/// Runs a tool like the agent does: `access` first, then the call with exactly those paths. If `access` fails, its
+/// error is the output.
 pub async fn run(tool: &dyn Tool, env: &ToolEnv, input: Value) -> ToolOutput {
     match tool.access(&input, env) {
-        Ok(_) => tool.run(input, env).await,
+        Ok(access) => {
+            let env = ToolEnv { judged: Some(access.paths.into()), ..env.clone() };
+            tool.run(input, &env).await
+        }
         Err(message) => ToolOutput::error(message),
     }
 }

@@ -218,8 +218,10 @@ impl Agent {
             may_read: Arc::new(|_: &Path| false),
             variables: &[],
             sandbox: SandboxLevel::Off,
+            judged: None,
         };
         let access = tool.access(&call.input, &env)?;
+        env.judged = Some(access.paths.as_slice().into());
         // The model saw a mask in place of a secret. Writing it would replace the secret by the mask.
         if self.settings.secrets != SecretOutputs::Send
             && !access.is_read_only()

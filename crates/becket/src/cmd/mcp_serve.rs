@@ -150,11 +150,13 @@ impl Server {
             may_read: Arc::new(|_: &Path| false),
             variables: &[],
             sandbox: becket_types::SandboxLevel::Off,
+            judged: None,
         };
         let access = match tool.access(&input, &env) {
             Ok(access) => access,
             Err(why) => return ToolOutput::error(why),
         };
+        env.judged = Some(access.paths.as_slice().into());
         let judged = self.guard.explain(&tool.spec().name, &access, &input);
         let refused = match judged.verdict {
             Verdict::Allow { .. } => None,
