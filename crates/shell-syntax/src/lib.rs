@@ -10,6 +10,8 @@
 //!
 //! Does not decide about permission: `becket-guard` does.
 
+#[doc(hidden)]
+pub mod fuzzing;
 mod script;
 mod unwrap;
 mod vars;
