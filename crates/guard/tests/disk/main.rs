@@ -4,6 +4,7 @@
 
 mod attacks;
 mod generated;
+mod others;
 mod trace;
 mod world;
 
