@@ -245,12 +245,11 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 /// Reads a file's state; `None` if it is not a regular file, too large, or not readable.
 fn content(path: &Path) -> Option<Content> {
-    match std::fs::metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() <= MAX_READ => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(Content::Gone),
-        _ => return None,
+    match becket_files::read(path, MAX_READ) {
+        Ok(bytes) => Some(Content::Hash(becket_tool::sha256(&bytes))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Content::Gone),
+        Err(_) => None,
     }
-    std::fs::read(path).ok().map(|bytes| Content::Hash(becket_tool::sha256(&bytes)))
 }
 
 #[cfg(test)]

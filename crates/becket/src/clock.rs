@@ -6,7 +6,10 @@
 use crate::environment::Environment;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::path::Path;
 
+/// Most bytes of a description of a zone.
+const ZONE_BYTES: u64 = 1 << 20;
 /// The zone of the machine on Unix.
 const LOCAL: &str = "/etc/localtime";
 
@@ -17,7 +20,7 @@ pub(crate) fn today(environment: &Environment) -> String {
 }
 
 fn local(file: &str) -> Option<TimeZone> {
-    TimeZone::tzif("Local", &std::fs::read(file).ok()?).ok()
+    TimeZone::tzif("Local", &becket_files::read(Path::new(file), ZONE_BYTES).ok()?).ok()
 }
 
 fn date(now: Timestamp, zone: TimeZone) -> String {

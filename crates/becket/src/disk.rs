@@ -1,14 +1,32 @@
-//! The guard's access to files: names in a folder, and the text of small files.
+//! Access to files for the guard (names in a folder, and the text of small files), and walks over a project.
 //!
 //! A folder or file that cannot be read completely is an error, never an empty answer. The guard then asks the user.
 
 use becket_guard::Files;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use ignore::WalkBuilder;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// Most bytes of a file. A git configuration that is larger is not an ordinary one.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Makes a walk over the files of a project, with hidden ones and without ignored ones and those of git.
+///
+/// A folder whose ignore rules are a pipe, a device or huge is left out, because the walk would wait for them.
+pub(crate) fn walk(root: &Path) -> WalkBuilder {
+    let mut builder = WalkBuilder::new(root);
+    builder.hidden(false).require_git(false).git_global(false).follow_links(false);
+    if !root.ancestors().all(becket_files::ignore_rules_are_plain) {
+        builder.ignore(false).git_ignore(false).git_exclude(false);
+    }
+    builder.filter_entry(|entry| {
+        let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let plain = || !folder || becket_files::ignore_rules_are_plain(entry.path());
+        entry.depth() == 0 || (entry.file_name() != ".git" && plain())
+    });
+    builder
+}
 
 /// The file system as it is.
 pub(crate) struct Disk;
@@ -28,15 +46,6 @@ impl Files for Disk {
     }
 
     fn text(&self, path: &Path) -> io::Result<String> {
-        let meta = fs::metadata(path)?;
-        if meta.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !meta.is_file() || meta.len() > MAX_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut text = String::new();
-        File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
-        Ok(text)
+        becket_files::read_text(path, MAX_BYTES)
     }
 }

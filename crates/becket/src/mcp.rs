@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Approximate bytes of a definition for each token.
 const BYTES_PER_TOKEN: u64 = 4;
 
+/// Most bytes of a file with servers or permissions.
+const MOST_BYTES: u64 = 4 << 20;
+
 /// A place where servers are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -122,7 +125,7 @@ fn given_config(text: &str) -> Result<Value, Failure> {
 
 /// Reads the JSON of a file, if it exists. If it cannot be read, adds a message for the user.
 pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match becket_files::read_text(path, MOST_BYTES) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
         Err(e) => {
@@ -179,7 +182,7 @@ fn approval(cwd: &Path, name: &str, text: &str) -> String {
 /// True if the user allowed this server of the project with exactly this text.
 pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text: &str) -> bool {
     let key = approval(cwd, name, text);
-    let known = std::fs::read_to_string(approvals(environment)).ok();
+    let known = becket_files::read_text(&approvals(environment), MOST_BYTES).ok();
     let known = known.and_then(|known| serde_json::from_str::<Map<String, Value>>(&known).ok());
     known.is_some_and(|known| known.contains_key(&key))
 }
@@ -187,7 +190,8 @@ pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text
 /// Allows a server of the project as it is written now.
 pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = approvals(environment);
-    let known = std::fs::read_to_string(&path).ok().and_then(|known| serde_json::from_str(&known).ok());
+    let known =
+        becket_files::read_text(&path, MOST_BYTES).ok().and_then(|known| serde_json::from_str(&known).ok());
     let mut known: Map<String, Value> = known.unwrap_or_default();
     known.insert(
         approval(cwd, name, text),
@@ -199,7 +203,8 @@ pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &
 /// Forgets the permissions of this project. Returns how many servers were allowed.
 pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize> {
     let path = approvals(environment);
-    let known = std::fs::read_to_string(&path).ok().and_then(|known| serde_json::from_str(&known).ok());
+    let known =
+        becket_files::read_text(&path, MOST_BYTES).ok().and_then(|known| serde_json::from_str(&known).ok());
     let mut known: Map<String, Value> = known.unwrap_or_default();
     let (root, before) = (project_root(cwd), known.len());
     known.retain(|_, entry| entry.get("root").and_then(Value::as_str) != Some(&*root.to_string_lossy()));

@@ -20,6 +20,9 @@ const NOT_SEARCHED: &[&str] =
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
 
+/// Most bytes of a file of git that names a folder.
+const GIT_BYTES: u64 = 64 * 1024;
+
 /// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
 pub(crate) fn sandbox(
     environment: &Environment,
@@ -179,7 +182,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
     let Some(dir) = pointed_to(&dot_git, "gitdir:") else { return Vec::new() };
     // A `.git` file can name any folder. The folder is accepted only if it names this work tree in return.
     let back = |name: &str, from: &Path| {
-        let text = std::fs::read_to_string(dir.join(name)).ok()?;
+        let text = becket_files::read_text(&dir.join(name), GIT_BYTES).ok()?;
         let named = match name {
             "gitdir" => text.trim().to_owned(),
             _ => text.lines().find_map(|line| line.trim().strip_prefix("worktree = ").map(str::to_owned))?,
@@ -195,7 +198,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
 
 /// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
 fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = becket_files::read_text(file, GIT_BYTES).ok()?;
     let named = text.trim().strip_prefix(prefix)?.trim();
     file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }

@@ -4,7 +4,6 @@
 
 use crate::error::{ConfigError, Problem};
 use crate::layers::{Layer, Scope, SettingSources};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a configuration file in bytes.
@@ -67,25 +66,22 @@ pub fn read_files(
 /// Fails if the file is too large or cannot be read. Devices, pipes and folders are refused without being
 /// opened.
 pub fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {
-    use std::io::ErrorKind::{NotADirectory, NotFound};
+    use std::io::ErrorKind::{FileTooLarge, NotADirectory, NotFound};
     let refused = |why: &str| ConfigError::Refused { path: path.to_path_buf(), why: why.to_owned() };
     let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
-    let metadata = match std::fs::metadata(path) {
-        Ok(metadata) => metadata,
+    let bytes = match becket_files::read(path, MAX_BYTES) {
+        Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
+        Err(error) if error.kind() == FileTooLarge => {
+            return Err(refused(
+                "is longer than 1 MB; configuration files are small, so this is probably another file",
+            ));
+        }
+        Err(error) if becket_files::is_special(&error) => {
+            return Err(refused("is not a regular file; name a plain one"));
+        }
         Err(error) => return Err(unreadable(error)),
     };
-    if !metadata.is_file() {
-        return Err(refused("is not a regular file; name a plain one"));
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(refused(
-            "is longer than 1 MB; configuration files are small, so this is probably another file",
-        ));
-    }
     let text = String::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text; save it as UTF-8"))?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }

@@ -66,8 +66,7 @@ fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
     } else if meta.is_symlink() {
         Kind::Link(fs::read_link(path).unwrap_or_default())
     } else if meta.is_file() {
-        let content =
-            (meta.len() <= MOST_BYTES && out.len() < MOST_FILES).then(|| fs::read(path).ok()).flatten();
+        let content = (out.len() < MOST_FILES).then(|| becket_files::read(path, MOST_BYTES).ok()).flatten();
         Kind::File { mode: meta.permissions().mode(), content }
     } else {
         Kind::Other

@@ -11,9 +11,18 @@ use std::io::{BufReader, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longest wait for one object.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A larger index, in bytes, is not read.
 const MAX_INDEX: u64 = 64 << 20;
+
+/// A larger text file of git, in bytes, is not read.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// The folders of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +47,12 @@ impl Repo {
         let dir = match sys::lstat(&dot).ok()?.kind {
             sys::Kind::Dir => dot,
             sys::Kind::File => {
-                let text = std::fs::read_to_string(&dot).ok()?;
+                let text = becket_files::read_text(&dot, MAX_TEXT).ok()?;
                 top.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?
             }
             _ => return None,
         };
-        let common = std::fs::read_to_string(dir.join("commondir"))
+        let common = becket_files::read_text(&dir.join("commondir"), MAX_TEXT)
             .ok()
             .and_then(|text| dir.join(text.trim()).canonicalize().ok())
             .unwrap_or_else(|| dir.clone());
@@ -77,12 +86,32 @@ impl Repo {
             let _ = stdin.write_all(asked.as_bytes());
         });
         let mut out = BufReader::new(child.stdout.take()?);
+        // A repository can have a pipe among its files, for which git waits without end. Then all later answers are
+        // missing.
+        let (answered, progress) = mpsc::channel::<()>();
+        let child = Arc::new(Mutex::new(child));
+        let waited = Arc::clone(&child);
+        let watch = std::thread::spawn(move || {
+            loop {
+                match progress.recv_timeout(PATIENCE) {
+                    Ok(()) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        let _ = waited.lock().unwrap_or_else(PoisonError::into_inner).kill();
+                        return;
+                    }
+                }
+            }
+        });
         let mut found = Vec::with_capacity(ids.len());
         for _ in ids {
             found.push(answer(&mut out));
+            let _ = answered.send(());
         }
+        drop(answered);
+        let _ = watch.join();
         let _ = writer.join();
-        let _ = child.wait();
+        let _ = child.lock().unwrap_or_else(PoisonError::into_inner).wait();
         Some(found)
     }
 }
@@ -176,7 +205,8 @@ impl Index {
 }
 
 fn converts(repo: &Repo) -> bool {
-    let config = std::fs::read_to_string(repo.common.join("config")).unwrap_or_default().to_lowercase();
+    let config = becket_files::read_text(&repo.common.join("config"), MAX_TEXT);
+    let config = config.unwrap_or_default().to_lowercase();
     config.contains("autocrlf")
         || config.contains("eol")
         || config.contains("[filter")
@@ -184,7 +214,7 @@ fn converts(repo: &Repo) -> bool {
 }
 
 fn speaks_of_conversion(attributes: &Path) -> bool {
-    let text = std::fs::read(attributes).unwrap_or_default();
+    let text = becket_files::read(attributes, MAX_TEXT).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     ["filter", "eol", "text", "crlf", "ident", "working-tree-encoding"].iter().any(|word| text.contains(word))
 }

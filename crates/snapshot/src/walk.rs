@@ -83,6 +83,17 @@ impl Rules {
     }
 }
 
+/// Reads the ignore rules in `file`, which apply below `dir`. `None` if it is no ordinary file.
+fn ignore_rules(dir: &Path, file: &Path) -> Option<Gitignore> {
+    let bytes = becket_files::read(file, becket_files::MAX_IGNORE_BYTES).ok()?;
+    let mut builder = GitignoreBuilder::new(dir);
+    for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
+        // An invalid line is no rule; the others count.
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok()
+}
+
 struct CachedDir {
     stamp: FileStamp,
     rules: u64,
@@ -151,10 +162,8 @@ impl Walker {
         let mut rules = Arc::new(Rules { id: 0, chain: Vec::new() });
         let Some(repo) = repo.filter(|repo| root.starts_with(&repo.top)) else { return rules };
         let exclude = repo.common.join("info/exclude");
-        if exclude.is_file() {
-            let mut builder = GitignoreBuilder::new(&repo.top);
-            builder.add(&exclude);
-            if let Ok(own) = builder.build() {
+        if exclude.exists() {
+            if let Some(own) = ignore_rules(&repo.top, &exclude) {
                 rules = Arc::new(Rules { id: 1, chain: vec![Arc::new(own)] });
                 self.next_rules = self.next_rules.max(1);
             }
@@ -181,10 +190,8 @@ impl Walker {
         let rules = match stamp {
             None => Arc::clone(&above),
             Some(_) => {
-                let mut builder = GitignoreBuilder::new(dir);
-                builder.add(&file);
                 let mut chain = above.chain.clone();
-                chain.extend(builder.build().ok().map(Arc::new));
+                chain.extend(ignore_rules(dir, &file).map(Arc::new));
                 self.next_rules += 1;
                 Arc::new(Rules { id: self.next_rules + 1, chain })
             }

@@ -139,8 +139,8 @@ impl Newest {
 
 impl Job {
     fn run(self, env: &ToolEnv, stop: &AtomicBool) -> ToolOutput {
-        let mut builder = walk::rules(&self.root, self.filter.hidden);
-        builder.max_depth(self.filter.depth(&self.root, &env.cwd));
+        let mut walk = walk::rules(&self.root, self.filter.hidden);
+        walk.builder.max_depth(self.filter.depth(&self.root, &env.cwd));
         let looks = AtomicU64::new(0);
         let each = |part: &mut Newest, entry: DirEntry, _: &mut Skipped| {
             part.files += 1;
@@ -152,7 +152,7 @@ impl Job {
             }
             true
         };
-        let (parts, skipped) = walk::files(&builder, &self.root, stop, Newest::default, each);
+        let (parts, skipped) = walk::files(&walk, &self.root, stop, Newest::default, each);
         if stop.load(Ordering::Relaxed) {
             return interrupted();
         }

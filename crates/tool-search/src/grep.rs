@@ -115,13 +115,13 @@ impl Job {
     }
 
     fn run(self, env: &ToolEnv, stop: &AtomicBool) -> ToolOutput {
-        let mut builder = walk::rules(&self.root, self.filter.as_ref().is_some_and(|f| f.hidden));
-        builder.max_depth(self.filter.as_ref().and_then(|f| f.depth(&self.root, &env.cwd)));
+        let mut walk = walk::rules(&self.root, self.filter.as_ref().is_some_and(|f| f.hidden));
+        walk.builder.max_depth(self.filter.as_ref().and_then(|f| f.depth(&self.root, &env.cwd)));
         if let Some(types) = &self.types {
-            builder.types(types.clone());
+            walk.builder.types(types.clone());
         }
         let wanted = |path: &Path| self.filter.as_ref().is_none_or(|f| f.accepts(path, &self.root, &env.cwd));
-        let found = search::search(&self.plan, &builder, &self.root, wanted, &*env.may_read, stop);
+        let found = search::search(&self.plan, &walk, &self.root, wanted, &*env.may_read, stop);
         if found.cancelled {
             return interrupted();
         }

@@ -12,7 +12,7 @@
 //!
 //! Knows nothing of tools: it receives a plan and returns hits.
 
-use crate::walk::{self, Skipped};
+use crate::walk::{self, Skipped, Walk};
 use becket_tool::paths;
 use becket_types::cut_end;
 use grep_matcher::Matcher;
@@ -20,7 +20,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
-use ignore::{DirEntry, WalkBuilder};
+use ignore::DirEntry;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -132,7 +132,7 @@ struct Total {
 /// `may_read` refuses are not opened. `root` itself was permitted by the caller.
 pub(crate) fn search(
     plan: &Plan,
-    builder: &WalkBuilder,
+    walk: &Walk,
     root: &Path,
     wanted: impl Fn(&Path) -> bool + Sync,
     may_read: &(dyn Fn(&Path) -> bool + Send + Sync),
@@ -140,7 +140,7 @@ pub(crate) fn search(
 ) -> Found {
     let total = Total::default();
     let make = || Worker::new(plan, stop, &total);
-    let (workers, skipped) = walk::files(builder, root, stop, make, |worker, entry, skipped| {
+    let (workers, skipped) = walk::files(walk, root, stop, make, |worker, entry, skipped| {
         let path = entry.path();
         match wanted(path) {
             true if entry.depth() > 0 && !may_read(path) => skipped.closed(path),

@@ -359,6 +359,37 @@ async fn what_could_not_be_looked_into_is_named() {
 }
 
 #[tokio::test]
+async fn ignore_rules_that_are_no_ordinary_files_are_never_opened() {
+    use std::os::unix::fs::symlink;
+    for name in [".gitignore", ".ignore", ".git/info/exclude"] {
+        let (dir, env) =
+            tree(&[("a", "x\n"), ("sub/b", "x\n"), ("sub/.git/info/x", ""), (".git/info/x", "")]);
+        let place = env.cwd.display();
+        symlink("/dev/zero", dir.path().join("sub").join(name)).unwrap();
+        let left = format!("[not searched: {place}/sub (its ignore rules are no ordinary files)]\n");
+        assert_eq!(
+            text(&Grep::new(), &env, json!({"pattern": "x"})).await,
+            format!("a\n1:x\n{left}"),
+            "{name}"
+        );
+        assert_eq!(
+            text(&Glob::new(), &env, json!({"pattern": "**/*"})).await,
+            format!("a\n{left}"),
+            "{name}"
+        );
+        // In the searched folder or above it, nothing is left out.
+        symlink("/dev/zero", dir.path().join(name)).unwrap();
+        std::fs::remove_file(dir.path().join("sub").join(name)).unwrap();
+        for (path, at) in [(".", "sub/b"), ("sub", "sub/b")] {
+            let out = text(&Grep::new(), &env, json!({"pattern": "x", "path": path})).await;
+            assert!(out.contains(at), "{name}: {out}");
+            let why = format!("[not searched: the ignore rules of {place} (no ordinary files;");
+            assert!(out.contains(&why), "{name}: {out}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn one_match_of_many_lines_is_shown_in_part() {
     let (_dir, env) = tree(&[("a", &"x\n".repeat(1_000))]);
     let out = text(&Grep::new(), &env, json!({"pattern": "x.*x", "multiline": true})).await;

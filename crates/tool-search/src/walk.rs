@@ -10,21 +10,49 @@ use becket_tool::ToolEnv;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of threads. With more, they only wait for each other.
 const MAX_THREADS: usize = 12;
 
+/// A walk that was prepared by [`rules`].
+pub(crate) struct Walk {
+    pub(crate) builder: WalkBuilder,
+    /// Messages about folders that are left out, or searched without their ignore rules.
+    unreadable: Arc<Mutex<Vec<String>>>,
+}
+
 /// Makes a walk below `root` with the rules of this crate. `hidden` includes hidden names.
-pub(crate) fn rules(root: &Path, hidden: bool) -> WalkBuilder {
+pub(crate) fn rules(root: &Path, hidden: bool) -> Walk {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let mut builder = WalkBuilder::new(root);
     builder.hidden(!hidden).require_git(false).git_global(false).follow_links(false).threads(threads);
-    if hidden {
-        // Git's own files are not part of the project's text.
-        builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
+    let mut first = Vec::new();
+    // The walk reads the ignore rules of all folders above, and would wait for a pipe.
+    if let Some(dir) = root.ancestors().find(|dir| !becket_files::ignore_rules_are_plain(dir)) {
+        builder.ignore(false).git_ignore(false).git_exclude(false);
+        let dir = dir.display();
+        first.push(format!("the ignore rules of {dir} (no ordinary files; ignored files are searched, too)"));
     }
-    builder
+    let unreadable = Arc::new(Mutex::new(first));
+    let log = Arc::clone(&unreadable);
+    builder.filter_entry(move |entry| {
+        if entry.depth() == 0 {
+            return true;
+        }
+        // Git's own files are not part of the project's text.
+        if hidden && entry.file_name() == ".git" {
+            return false;
+        }
+        let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let plain = !folder || becket_files::ignore_rules_are_plain(entry.path());
+        if !plain {
+            let message = format!("{} (its ignore rules are no ordinary files)", entry.path().display());
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        }
+        plain
+    });
+    Walk { builder, unreadable }
 }
 
 /// Everything that a walk skipped.
@@ -120,7 +148,7 @@ impl Skipped {
 /// state, made by `make`. Stops at the end of the tree, when `stop` is set, or when `each` returns false.
 /// Returns the states.
 pub(crate) fn files<S: Send>(
-    builder: &WalkBuilder,
+    walk: &Walk,
     root: &Path,
     stop: &AtomicBool,
     make: impl Fn() -> S + Sync,
@@ -128,8 +156,13 @@ pub(crate) fn files<S: Send>(
 ) -> (Vec<S>, Skipped) {
     let done = Mutex::new((Vec::new(), Skipped::default()));
     let mut visitors = Visitors { root, stop, make: &make, each: &each, done: &done };
-    builder.build_parallel().visit(&mut visitors);
-    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    walk.builder.build_parallel().visit(&mut visitors);
+    let (states, mut skipped) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut unreadable = walk.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+    // Sorted, so that equal trees give equal output.
+    unreadable.sort_unstable();
+    unreadable.drain(..).for_each(|message| skipped.trouble(message));
+    (states, skipped)
 }
 
 struct Visitors<'a, S, M, E> {

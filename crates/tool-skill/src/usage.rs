@@ -20,8 +20,8 @@ pub(crate) fn counts(file: &Path) -> HashMap<String, usize> {
 }
 
 fn newest(path: &Path) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
-    let from = file.metadata()?.len().saturating_sub(BYTES);
+    let (mut file, meta) = becket_files::open(path)?;
+    let from = meta.len().saturating_sub(BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(BYTES).read_to_end(&mut bytes)?;

@@ -216,7 +216,6 @@ impl Agent {
 
 /// The text of a script; `None` unless it is a small text file.
 fn read_script(path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= MAX_SCRIPT)?;
-    let text = std::fs::read_to_string(path).ok()?;
-    (!text.contains('\0') && meta.len() > 0).then_some(text)
+    let text = becket_files::read_text(path, MAX_SCRIPT).ok()?;
+    (!text.contains('\0') && !text.is_empty()).then_some(text)
 }

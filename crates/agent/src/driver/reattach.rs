@@ -77,7 +77,9 @@ fn content(path: &Path, seen: &str, mask: bool) -> FileContent {
     if meta.len() > MAX_BYTES {
         return FileContent::Skipped("it is larger than 256 kB");
     }
-    let Ok(bytes) = std::fs::read(path) else { return FileContent::Skipped("it cannot be opened") };
+    let Ok(bytes) = becket_files::read(path, MAX_BYTES) else {
+        return FileContent::Skipped("it cannot be opened");
+    };
     let hash = sha256(&bytes);
     if hash != seen {
         return FileContent::Changed;

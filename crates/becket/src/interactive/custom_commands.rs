@@ -70,9 +70,7 @@ impl CustomCommands {
         let of_project = if trusted { folders(ContentKind::Commands, root, cwd) } else { Vec::new() };
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
-        if let Some(home) = &environment.home {
-            dirs.push((home.join(".claude/commands"), false));
-        }
+        dirs.extend(environment.of_home(".claude/commands").map(|dir| (dir, false)));
         let trust = ContentTrust::of(environment, root, everything);
         Self { dirs, cwd: cwd.to_owned(), skills, trust }
     }
@@ -269,11 +267,7 @@ fn command_name(path: &Path) -> Option<String> {
 }
 
 fn small(path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok()?;
-    if !meta.is_file() || meta.len() > BYTES {
-        return None;
-    }
-    std::fs::read_to_string(path).ok()
+    becket_files::read_text(path, BYTES).ok()
 }
 
 fn found(name: String, text: String, project: bool) -> Found {

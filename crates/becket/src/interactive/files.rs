@@ -7,7 +7,6 @@
 use becket_tui::input::Reply;
 use frizbee::{Config, Matcher};
 use futures::future::BoxFuture;
-use ignore::WalkBuilder;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,10 +86,10 @@ impl Files {
 }
 
 fn list(root: &Path) -> Vec<String> {
-    let mut builder = WalkBuilder::new(root);
-    builder.hidden(false).require_git(false).git_global(false).follow_links(false);
-    builder.filter_entry(|entry| entry.file_name() != ".git" || entry.depth() == 0);
-    let files = builder.build().filter_map(Result::ok).filter(|e| e.file_type().is_some_and(|t| !t.is_dir()));
+    let files = crate::disk::walk(root)
+        .build()
+        .filter_map(Result::ok)
+        .filter(|e| e.file_type().is_some_and(|t| !t.is_dir()));
     let relative = files.filter_map(|e| Some(e.path().strip_prefix(root).ok()?.to_str()?.to_owned()));
     let mut paths: Vec<String> = relative.take(MOST).collect();
     paths.sort_by_cached_key(|p| (p.bytes().filter(|b| *b == b'/').count(), p.clone()));

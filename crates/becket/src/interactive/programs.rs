@@ -19,16 +19,19 @@ const BYTES: u64 = 32 * 1024 * 1024;
 /// Largest image that is accepted, in bytes.
 const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
+/// Most bytes of a file of git that names a folder or a branch.
+const GIT_BYTES: u64 = 64 * 1024;
+
 /// Returns the branch or the abbreviated commit that `dir` is on. Reads git's files and runs nothing.
 pub(super) fn branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
-        let text = std::fs::read_to_string(&git).ok()?;
+        let text = becket_files::read_text(&git, GIT_BYTES).ok()?;
         git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
     } else {
         git
     };
-    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = becket_files::read_text(&git.join("HEAD"), GIT_BYTES).ok()?;
     let head = head.trim();
     let name = head.strip_prefix("ref: refs/heads/").or_else(|| head.get(..8))?;
     Some(name.chars().take(60).collect())
@@ -140,11 +143,7 @@ pub(super) fn attached(text: String, cwd: &Path, home: Option<&Path>) -> Reply {
 }
 
 fn read_image(path: &Path) -> Option<(String, Vec<u8>)> {
-    let meta = std::fs::metadata(path).ok()?;
-    if !meta.is_file() || meta.len() > IMAGE_BYTES {
-        return None;
-    }
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = becket_files::read(path, IMAGE_BYTES).ok()?;
     Some((media_type(&bytes)?.to_owned(), bytes))
 }
 

@@ -15,6 +15,11 @@ use std::sync::{Mutex, PoisonError};
 /// Most bytes of a text that are kept for a later difference. Of a longer text, only the hash is kept.
 const MAX_KEPT: usize = 64 * 1024;
 
+/// Most bytes of a script that is compared by its content.
+const MAX_HASHED: u64 = 32 << 20;
+/// Most bytes of the file with all decisions.
+const MAX_DECISIONS: u64 = 256 << 20;
+
 /// Content of the project that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
@@ -66,7 +71,7 @@ impl ContentTrust {
     pub(crate) fn of(environment: &Environment, root: &Path, everything: bool) -> Self {
         let file = environment.data_dir.join("trusted-content.jsonl");
         let root = root.to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let text = becket_files::read_text(&file, MAX_DECISIONS).unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Decided>(line).ok());
         let decided = lines
             .filter(|decided| decided.root == root)
@@ -184,28 +189,37 @@ pub(crate) fn with_scripts(config: &str, commands: &[String], root: &Path, cwd: 
                 continue;
             }
             let shown = real.strip_prefix(root).unwrap_or(&real).display().to_string();
-            let bytes = std::fs::read(&real).unwrap_or_default();
-            match String::from_utf8(bytes) {
-                Ok(text) if text.len() <= MAX_KEPT => {
-                    let _ = write!(out, "\n\n--- {shown}\n{text}");
-                }
-                Ok(text) => {
-                    let _ = write!(out, "\n\n--- {shown}: {} bytes, sha256 {}", text.len(), hash(&text));
-                }
-                Err(error) => {
-                    let bytes = error.into_bytes();
-                    let _ = write!(
-                        out,
-                        "\n\n--- {shown}: {} bytes, sha256 {}",
-                        bytes.len(),
-                        becket_tool::sha256(&bytes)
-                    );
-                }
-            }
+            let _ = write!(out, "\n\n--- {shown}{}", script(&real));
             seen.push(real);
         }
     }
     out
+}
+
+/// Returns the text of a script, or what identifies it if it is not a short text.
+fn script(path: &Path) -> String {
+    match becket_files::read(path, MAX_HASHED) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) if text.len() <= MAX_KEPT => format!("\n{text}"),
+            Ok(text) => format!(": {} bytes, sha256 {}", text.len(), hash(&text)),
+            Err(error) => {
+                let bytes = error.into_bytes();
+                format!(": {} bytes, sha256 {}", bytes.len(), becket_tool::sha256(&bytes))
+            }
+        },
+        // Each write to a file changes the time that is compared here, and programs cannot set it.
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            use std::os::unix::fs::MetadataExt as _;
+            let stamp = |meta: std::fs::Metadata| (meta.len(), meta.ino(), meta.ctime(), meta.ctime_nsec());
+            path.metadata().map(stamp).map_or_else(
+                |error| format!(": cannot be read ({error})"),
+                |(size, inode, seconds, nanos)| {
+                    format!(": {size} bytes, inode {inode}, changed at {seconds}.{nanos:09}")
+                },
+            )
+        }
+        Err(error) => format!(": cannot be read ({error})"),
+    }
 }
 
 #[cfg(test)]

@@ -93,13 +93,8 @@ fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 fn files(cwd: &Path, report: &mut Report) {
-    let mut walk = ignore::WalkBuilder::new(cwd);
-    // Settings are often in hidden files.
-    walk.hidden(false)
-        .require_git(false)
-        .follow_links(false)
-        .filter_entry(|entry| entry.file_name() != ".git");
-    for entry in walk.build() {
+    // Settings are often in hidden files, and these are included.
+    for entry in crate::disk::walk(cwd).build() {
         let Ok(entry) = entry else { continue };
         if !entry.file_type().is_some_and(|kind| kind.is_file()) {
             continue;
@@ -113,12 +108,13 @@ fn files(cwd: &Path, report: &mut Report) {
             report.left.push(format!("{shown} was not looked at: it is larger than {} MB", LARGEST >> 20));
             continue;
         }
-        let mut bytes = Vec::new();
-        let read = File::open(entry.path()).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
-        if let Err(error) = read {
-            report.left.push(format!("{shown} was not looked at: {error}"));
-            continue;
-        }
+        let bytes = match becket_files::read_start(entry.path(), LARGEST) {
+            Ok((bytes, _)) => bytes,
+            Err(error) => {
+                report.left.push(format!("{shown} was not looked at: {error}"));
+                continue;
+            }
+        };
         report.files += 1;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if !text.contains('\0') {
