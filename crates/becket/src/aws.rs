@@ -47,7 +47,7 @@ fn sections(environment: &Environment, variable: &str, file: &str) -> Sections {
     let path = environment
         .var(variable)
         .map(PathBuf::from)
-        .or_else(|| environment.home.as_ref().map(|home| home.join(".aws").join(file)));
+        .or_else(|| Some(environment.of_home(".aws")?.join(file)));
     let text = path.and_then(|path| becket_config::read_text(&path).ok().flatten()).unwrap_or_default();
     parse(&text)
 }

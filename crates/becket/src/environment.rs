@@ -1,4 +1,7 @@
 //! The process environment, read once: variables, home folder, and the directories in which becket stores files.
+//!
+//! Owns the rule for shared folders such as `/tmp`: what another user may have prepared there is neither read as the
+//! user's configuration nor used for data. Files of such a place are replaced by a private folder of this user.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,8 @@ pub(crate) struct Environment {
     pub store_dir: PathBuf,
     /// Folder of `config.toml` and the user's AGENTS.md.
     pub config_dir: PathBuf,
+    /// Messages for the user about folders that are not used.
+    pub notes: Vec<String>,
 }
 
 impl Environment {
@@ -23,33 +28,67 @@ impl Environment {
         let vars: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect();
-        Self::from_vars(vars, std::env::home_dir())
+        Self::from_vars(vars, std::env::home_dir(), crate::sys::private_temp_dir)
     }
 
     /// Returns the folder for data that can be created again at any time. `None` without a home folder.
     pub(crate) fn cache_dir(&self) -> Option<PathBuf> {
         let named = self.var("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let usual = self.home.as_ref().map(|home| home.join(".cache"));
-        named.or(usual).map(|dir| dir.join("becket"))
+        named.or_else(|| self.of_home(".cache")).map(|dir| dir.join("becket"))
     }
 
     /// Returns the user's Claude Code folder: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
     pub(crate) fn claude_dir(&self) -> Option<PathBuf> {
         let named = self.var("CLAUDE_CONFIG_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-        named.or_else(|| self.home.as_ref().map(|home| home.join(".claude")))
+        match named {
+            Some(named) => is_own(&named).then_some(named),
+            None => self.of_home(".claude"),
+        }
     }
 
-    fn from_vars(vars: BTreeMap<String, String>, home: Option<PathBuf>) -> Self {
+    /// Returns a path in the home folder, unless another user may have written what is there.
+    pub(crate) fn of_home(&self, name: &str) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(name)).filter(|path| is_own(path))
+    }
+
+    /// `private` creates a folder that only this user can read and write. It is called only if it is needed.
+    fn from_vars(
+        vars: BTreeMap<String, String>,
+        home: Option<PathBuf>,
+        private: impl Fn() -> PathBuf,
+    ) -> Self {
+        // An empty or relative home would be a folder of the project.
+        let home = home.filter(|home| home.is_absolute());
         // An empty or relative value is ignored, as the XDG specification demands.
         let absolute = |name: &str| vars.get(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let below = |xdg: &str, fallback: &str| {
             absolute(xdg)
                 .or_else(|| home.as_ref().map(|home| home.join(fallback)))
-                .map_or_else(|| std::env::temp_dir().join("becket"), |dir| dir.join("becket"))
+                .map(|dir| dir.join("becket"))
         };
-        let data_dir = absolute("BECKET_HOME").unwrap_or_else(|| below("XDG_DATA_HOME", ".local/share"));
-        let config_dir = below("XDG_CONFIG_HOME", ".config");
-        Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir }
+        let mut notes = Vec::new();
+        let mut chosen = |what: &str, dir: Option<PathBuf>, instead: &str| {
+            let why = match &dir {
+                None => "there is no home folder (HOME)".to_owned(),
+                Some(dir) => match crate::sys::written_by_others(dir) {
+                    None => return dir.clone(),
+                    Some(why) => format!("{} is not used: {why}", dir.display()),
+                },
+            };
+            let private = private().join(instead);
+            notes.push(format!("{why}, so becket keeps {what} in {}", private.display()));
+            private
+        };
+        let data = absolute("BECKET_HOME").or_else(|| below("XDG_DATA_HOME", ".local/share"));
+        let data_dir = chosen("your data", data, "data");
+        let config_dir = chosen("your configuration", below("XDG_CONFIG_HOME", ".config"), "config/becket");
+        if home.is_none() && notes.len() == 2 {
+            let place = data_dir.parent().unwrap_or(&data_dir).display();
+            notes = vec![format!(
+                "there is no home folder (HOME), so no configuration of yours is read and data is kept in {place}"
+            )];
+        }
+        Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir, notes }
     }
 
     /// Creates an environment without variables and home, with everything below `root`, so that nothing of the user's
@@ -61,6 +100,7 @@ impl Environment {
             data_dir: root.join("data"),
             store_dir: root.join("data"),
             config_dir: root.join("config"),
+            notes: Vec::new(),
         }
     }
 
@@ -77,13 +117,57 @@ impl Environment {
     }
 }
 
+fn is_own(path: &Path) -> bool {
+    crate::sys::written_by_others(path).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn environment(vars: &[(&str, &str)]) -> Environment {
         let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Environment::from_vars(vars, Some("/home/u".into()))
+        Environment::from_vars(vars, Some("/home/u".into()), || panic!("no private folder is needed"))
+    }
+
+    #[test]
+    fn without_a_home_everything_is_in_a_private_folder() {
+        for home in [None, Some(""), Some("home"), Some("./x")] {
+            let home = home.map(PathBuf::from);
+            let got = Environment::from_vars(BTreeMap::new(), home, || "/private".into());
+            assert_eq!(got.home, None);
+            assert_eq!(got.data_dir, PathBuf::from("/private/data"));
+            assert_eq!(got.config_dir, PathBuf::from("/private/config/becket"));
+            assert_eq!((got.claude_dir(), got.cache_dir()), (None, None));
+            let want = "there is no home folder (HOME), so no configuration of yours is read and data is kept in /private";
+            assert_eq!(got.notes, [want]);
+        }
+        let vars = [("BECKET_HOME".to_owned(), "/b".to_owned())].into_iter().collect();
+        let got = Environment::from_vars(vars, None, || "/private".into());
+        assert_eq!((got.data_dir, got.config_dir), ("/b".into(), "/private/config/becket".into()));
+        assert_eq!(got.notes.len(), 1);
+    }
+
+    #[test]
+    fn a_home_that_others_can_write_is_left_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        if !crate::sys::tests::reachable(dir.path()) {
+            eprintln!("skipped: nobody else can reach the folder for temporary files");
+            return;
+        }
+        let home = dir.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let got = Environment::from_vars(BTreeMap::new(), Some(home.clone()), || "/private".into());
+        // The folder around it is private, so nobody else can reach it.
+        assert_eq!(got.config_dir, home.join(".config/becket"), "{:?}", got.notes);
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let got = Environment::from_vars(BTreeMap::new(), Some(home.clone()), || "/private".into());
+        assert_eq!(got.config_dir, PathBuf::from("/private/config/becket"));
+        assert_eq!((got.claude_dir(), got.of_home(".agents/skills")), (None, None));
+        assert_eq!(got.notes.len(), 2);
+        assert!(got.notes[1].contains("chmod go-w"), "{:?}", got.notes);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(crate) fn search(environment: &Environment, cwd: &Path, settings: &Settings)
         out.found.push(Found { source: made(origin, place), value: value.clone() });
     }
     let sources = settings.sources;
-    let home = environment.home.as_ref().map(|home| home.join(".claude/settings.json"));
+    let home = environment.of_home(".claude/settings.json");
     let claude = [
         (Origin::Managed, true, Some(PathBuf::from(CLAUDE_MANAGED))),
         (Origin::User, sources.user, home),

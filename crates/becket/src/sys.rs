@@ -1,7 +1,7 @@
 //! Facts that the operating system knows about files and pipes. Owns the rules for managed files, which bind the user
-//! of this machine, and for files that only their owner may read.
+//! of this machine, for files that only their owner may read, and for folders that other users may have prepared.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns the reason if a managed file must not be believed: it must belong to root, and nobody else may be able to
 /// write it.
@@ -30,6 +30,92 @@ pub(crate) fn open_to_others(path: &Path) -> bool {
     {
         let _ = path;
         false
+    }
+}
+
+/// Returns the reason if users other than this one and root may have written what is at `path`.
+///
+/// Only places in shared folders, which everybody can write (`/tmp`), are judged: there, each existing folder on the
+/// way must belong to this user or root, and nobody else may be able to write it. Elsewhere, the administrator of the
+/// machine has decided who can write.
+pub(crate) fn written_by_others(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        let own = rustix::process::geteuid().as_raw();
+        shared::judge(path, own).or_else(|| {
+            let real = path.ancestors().find_map(|dir| dir.canonicalize().ok())?;
+            shared::judge(&real, own)
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
+
+/// Creates a folder for temporary files that only this user can read and write. It has the same name in each run, so
+/// that a later run finds the data, unless another user has taken that name.
+pub(crate) fn private_temp_dir() -> PathBuf {
+    let temp = std::env::temp_dir();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+        let own = rustix::process::geteuid().as_raw();
+        let named = temp.join(format!("becket-{own}"));
+        let private = |path: &Path| {
+            path.symlink_metadata()
+                .is_ok_and(|meta| meta.is_dir() && meta.uid() == own && meta.mode() & 0o777 == 0o700)
+        };
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(&named);
+        if private(&named) {
+            return named;
+        }
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix("becket-").permissions(mode).tempdir_in(&temp);
+        // Without any folder for temporary files, the name stays unusable, and writing into it says so.
+        made.map_or_else(|_| temp.join("becket-none"), tempfile::TempDir::keep)
+    }
+    #[cfg(not(unix))]
+    {
+        temp.join("becket")
+    }
+}
+
+#[cfg(unix)]
+mod shared {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
+
+    /// Judges each existing component of a path.
+    pub(super) fn judge(path: &Path, own: u32) -> Option<String> {
+        let mut all: Vec<&Path> = path.ancestors().collect();
+        all.reverse();
+        let mut shared = false;
+        for at in all {
+            // A component that is missing or cannot be reached is read by nobody.
+            let meta = at.symlink_metadata().ok()?;
+            let (owner, mode) = (meta.uid(), meta.mode());
+            if shared && owner != own && owner != 0 {
+                return Some(format!("{} belongs to user {owner}", at.display()));
+            }
+            // The mode of a link says nothing; its target is judged separately.
+            if !meta.is_dir() {
+                continue;
+            }
+            let open = mode & 0o002 != 0;
+            let sticky = mode & 0o1000 != 0;
+            let writable = mode & 0o022 != 0;
+            if (open && !sticky) || (shared && writable && !(open && sticky)) {
+                return Some(format!("others than you can write {}; chmod go-w", at.display()));
+            }
+            // Nobody else gets through a folder without rights for others.
+            if owner == own && mode & 0o077 == 0 {
+                return None;
+            }
+            shared |= open;
+        }
+        None
     }
 }
 
@@ -94,8 +180,76 @@ fn judge(owner: u32, group: u32, mode: u32) -> Option<String> {
 }
 
 #[cfg(all(test, unix))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    /// True if other users can get to the folder around `path`.
+    pub(crate) fn reachable(path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        path.ancestors().skip(1).all(|dir| dir.metadata().is_ok_and(|meta| meta.mode() & 0o001 != 0))
+    }
+
+    /// Modes are octal; the folder around all of them is open to everybody, as `/tmp`.
+    #[test]
+    fn what_another_user_prepared_in_a_shared_folder_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode =
+            |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        if !reachable(&base) {
+            eprintln!("skipped: nobody else can reach the folder for temporary files");
+            return;
+        }
+        let shared = base.join("tmp");
+        std::fs::create_dir(&shared).unwrap();
+        mode(&base, 0o755);
+        mode(&shared, 0o1777);
+        let at = |path: &str| shared.join(path);
+        std::fs::create_dir_all(at("mine/.config/becket")).unwrap();
+        std::fs::create_dir_all(at("group/becket")).unwrap();
+        std::fs::create_dir_all(at("private/open/becket")).unwrap();
+        mode(&at("mine"), 0o755);
+        mode(&at("mine/.config"), 0o755);
+        mode(&at("mine/.config/becket"), 0o755);
+        mode(&at("group"), 0o775);
+        mode(&at("private/open"), 0o777);
+        mode(&at("private"), 0o700);
+        symlink(at("mine"), at("link")).unwrap();
+        let judged = |path: &str| written_by_others(&at(path));
+        for path in
+            ["missing/becket", "mine/.config/becket", "link/.config/becket", "private/open/becket", ""]
+        {
+            assert_eq!(judged(path), None, "{path}");
+        }
+        assert!(
+            judged("group/becket").unwrap().starts_with("others than you can write"),
+            "{:?}",
+            judged("group/becket")
+        );
+        assert_eq!(written_by_others(Path::new("/etc/becket")), None);
+        mode(&shared, 0o777);
+        assert!(
+            judged("mine/.config/becket").is_some(),
+            "without the sticky bit, everything can be replaced"
+        );
+        mode(&shared, 0o1777);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can create the files of another user");
+            return;
+        }
+        std::fs::create_dir_all(at("other/becket")).unwrap();
+        std::fs::create_dir_all(at("half/becket")).unwrap();
+        symlink(at("mine"), at("planted")).unwrap();
+        symlink(at("other"), at("to-other")).unwrap();
+        mode(&at("half"), 0o755);
+        chown(at("other"), Some(54_321), None).unwrap();
+        chown(at("half/becket"), Some(54_321), None).unwrap();
+        std::os::unix::fs::lchown(at("planted"), Some(54_321), None).unwrap();
+        for path in ["other/becket", "other", "half/becket", "planted/.config/becket", "to-other/becket"] {
+            assert!(judged(path).unwrap().ends_with("belongs to user 54321"), "{path}: {:?}", judged(path));
+        }
+    }
 
     #[test]
     fn only_a_file_that_root_alone_writes_is_believed() {
