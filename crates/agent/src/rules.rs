@@ -9,16 +9,16 @@
 //! limits all rules to a share of the context window.
 //!
 //! Invariants: text is unchanged except that HTML comments outside code are removed. A file has at most
-//! [`MAX_BYTES`]; more is cut, with a notice. An import is read only inside the project or the home
-//! directory, and only once, so cycles end. Only regular text files are opened. Does not decide about trust:
-//! the caller says if imports from elsewhere are allowed.
+//! [`MAX_BYTES`]; more is cut, with a notice. A project's rules file, also one that is a link, and its imports are
+//! read only inside the project; text files of the user's own configuration folders may be used, too. The user's
+//! own files may import from the project and the home directory. An import is read only once, so cycles end. Only
+//! regular text files are opened. Does not decide about trust: the caller says if imports from elsewhere are
+//! allowed.
 
 pub mod fit;
 
 use becket_types::{SystemItem, SystemKind, cut_end};
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum size in bytes of one rules file or import.
@@ -34,6 +34,8 @@ pub struct RulesSettings {
     /// The user's own files for all projects, in order. Missing files are skipped.
     pub user_files: Vec<PathBuf>,
     pub home: Option<PathBuf>,
+    /// The user's own configuration folders. A project may link to text files there and import them.
+    pub own_dirs: Vec<PathBuf>,
     /// True if imports from outside the project and the home directory are allowed.
     pub trust_imports: bool,
 }
@@ -163,6 +165,8 @@ fn project_root(cwd: &Path) -> PathBuf {
 struct Reader<'a> {
     settings: &'a RulesSettings,
     root: PathBuf,
+    /// True while a file of the user is read, false for a file of the project.
+    own: bool,
     /// Canonical paths of the files read for the current rules file.
     read: HashSet<PathBuf>,
     rules: Rules,
@@ -170,7 +174,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(cwd: &Path, settings: &'a RulesSettings) -> Self {
-        Self { settings, root: project_root(cwd), read: HashSet::new(), rules: Rules::default() }
+        Self { settings, root: project_root(cwd), own: false, read: HashSet::new(), rules: Rules::default() }
     }
 
     fn folder(&mut self, dir: &Path) {
@@ -184,13 +188,26 @@ impl<'a> Reader<'a> {
     /// Adds one rules file with its imports.
     fn file(&mut self, path: &Path) {
         self.read.clear();
+        // The configuration of a project can name files inside it.
+        let of_project = path.starts_with(&self.root) || path.is_relative();
+        self.own = !of_project || self.settings.own_dirs.iter().any(|dir| path.starts_with(dir));
         self.one(path, &[]);
+        self.own = false;
     }
 
     /// Adds a file that was not read yet and whose text is not in `told`. Returns its text.
     fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if self.read.contains(&canonical) {
+            return None;
+        }
+        // A link of the project could name any file of the user, and its text would be sent to the model.
+        if !self.own
+            && path.is_file()
+            && let Some(why) = self.refusal(&canonical)
+        {
+            let (path, target) = (path.display(), canonical.display());
+            self.notice(format!("{path} is not used: it leads to {target}, and {why}"));
             return None;
         }
         let text = self.text(path)?;
@@ -264,16 +281,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns why a file may not be imported; `None` if it may.
+    /// Returns why a file may not be used by the rules file that is read now; `None` if it may.
     fn refusal(&self, canonical: &Path) -> Option<&'static str> {
         if holds_secrets(canonical) {
             return Some("such files hold secrets");
         }
         let inside = |dir: &Path| dir.canonicalize().is_ok_and(|dir| canonical.starts_with(dir));
-        let allowed = self.settings.trust_imports
-            || inside(&self.root)
-            || self.settings.home.as_deref().is_some_and(inside);
-        if allowed { None } else { Some("it lies outside the project and the home directory") }
+        let home = || self.settings.home.as_deref().is_some_and(inside);
+        // Other files of these folders hold keys and sessions.
+        let own = || is_text(canonical) && self.settings.own_dirs.iter().any(|dir| inside(dir));
+        if self.settings.trust_imports || inside(&self.root) {
+            None
+        } else if self.own {
+            (!home()).then_some("it lies outside the project and the home directory")
+        } else {
+            (!own()).then_some(
+                "that lies outside the project; copy it here, or name it under `rules.files` in your own configuration",
+            )
+        }
     }
 
     /// Returns the file's text without HTML comments, cut at [`MAX_BYTES`]; `None` if it is not a readable
@@ -285,14 +310,13 @@ impl<'a> Reader<'a> {
             return None;
         }
         let canonical = path.canonicalize().ok()?;
-        let size = canonical.metadata().ok()?.len();
-        let mut bytes = Vec::new();
-        if let Err(error) =
-            File::open(&canonical).and_then(|f| f.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes))
-        {
-            self.notice(format!("{} could not be read: {error}", path.display()));
-            return None;
-        }
+        let (bytes, size) = match becket_files::read_start(&canonical, MAX_BYTES as u64 + 4) {
+            Ok(read) => read,
+            Err(error) => {
+                self.notice(format!("{} could not be read: {error}", path.display()));
+                return None;
+            }
+        };
         self.read.insert(canonical);
         if bytes.contains(&0) {
             self.notice(format!("{} is not text; it is not used", path.display()));
@@ -333,10 +357,14 @@ fn no_file(path: &Path) -> Option<String> {
     }
 }
 
+/// True for the names of text files.
+fn is_text(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "md" || e == "mdc" || e == "txt")
+}
+
 /// True if the word after an `@` can only be meant as a file.
 fn is_named_as_file(name: &str) -> bool {
-    let text = Path::new(name).extension().is_some_and(|e| e == "md" || e == "mdc" || e == "txt");
-    text || ["./", "../", "~/", "/"].iter().any(|start| name.starts_with(start))
+    is_text(Path::new(name)) || ["./", "../", "~/", "/"].iter().any(|start| name.starts_with(start))
 }
 
 /// True for files with keys and credentials. A project's rules file must not be able to send them to a model.

@@ -6,10 +6,9 @@
 //! a warning. A file cannot grant permissions: a subagent has at most those of the session.
 
 use crate::environment::Environment;
-use crate::trust::{ContentKind, folders};
+use crate::trust::{ContentKind, folders, leads_outside};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::Head;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Most files that are read, and most bytes of each.
@@ -32,11 +31,20 @@ const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
     let root = crate::settings::project_root(cwd);
     let mut dirs = if trusted { folders(ContentKind::Agents, &root, cwd) } else { Vec::new() };
+    let of_project = dirs.len();
     dirs.push(environment.config_dir.join("agents"));
     dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
     let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());
-    for path in dirs.iter().flat_map(|dir| files(dir)).take(MOST) {
-        let read = text(&path).and_then(|text| kind(&path, &text));
+    let paths =
+        dirs.iter().enumerate().flat_map(|(at, dir)| files(dir).into_iter().map(move |path| (at, path)));
+    for (at, path) in paths.take(MOST) {
+        let outside = at < of_project && leads_outside(&root, &path);
+        let readable = if outside {
+            Err("it is a link to a file outside of the project".to_owned())
+        } else {
+            text(&path)
+        };
+        let read = readable.and_then(|text| kind(&path, &text));
         match read {
             Ok(kind) if kinds.iter().any(|known| known.name == kind.name) => {}
             Ok(kind) => kinds.push(kind),
@@ -100,14 +108,10 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("it cannot be read ({error})");
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
-    if text.len() as u64 > BYTES {
-        return Err(format!("it is larger than {} kB", BYTES / 1024));
-    }
-    Ok(text)
+    becket_files::read_text(path, BYTES).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => format!("it is larger than {} kB", BYTES / 1024),
+        _ => format!("it cannot be read ({error})"),
+    })
 }
 
 fn kind(path: &Path, text: &str) -> Result<Kind, String> {
@@ -207,6 +211,31 @@ mod tests {
         let untrusted: Vec<String> =
             super::kinds(&environment, &root, false).0.into_iter().map(|kind| kind.description).collect();
         assert_eq!(untrusted[..2], ["other", "mine"]);
+    }
+
+    #[test]
+    fn a_link_of_the_project_to_a_file_outside_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let root = dir.path().join("project");
+        let agents = root.join(".claude/agents");
+        write(dir.path(), "diary.md", "---\ndescription: private\n---\nprivate\n");
+        write(&root, "shared.md", "---\ndescription: shared\n---\n");
+        write(&agents, "own.md", "---\ndescription: own\n---\n");
+        std::os::unix::fs::symlink("../../../diary.md", agents.join("diary.md")).unwrap();
+        std::os::unix::fs::symlink("../../shared.md", agents.join("shared.md")).unwrap();
+        let (found, warnings) = kinds(&environment, &root, true);
+        let names: Vec<&str> = found.iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(names, ["own", "shared", "explore", "general"]);
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("diary.md is left out: it is a link"),
+            "{warnings:?}"
+        );
+        // In the user's own folder, links are the user's.
+        let own = environment.config_dir.join("agents");
+        std::fs::create_dir_all(&own).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("diary.md"), own.join("diary.md")).unwrap();
+        assert!(kinds(&environment, &root, true).0.iter().any(|kind| kind.name == "diary"));
     }
 
     #[test]

@@ -127,6 +127,10 @@ async fn assembled(
 ) -> Result<Assembled, Failure> {
     let config = &run.settings.config;
     let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
+    notes.extend(environment.notes.iter().cloned());
+    if run.trusted {
+        notes.extend(crate::trust::note_about_links(&project_root(&run.cwd), &run.cwd));
+    }
     notes.extend(remembered);
     notes.extend(project_model(run));
     let mut model_settings = models::model_settings(environment, &run.settings);
@@ -419,11 +423,13 @@ fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::S
 
 fn rules(environment: &Environment, config: &Config) -> RulesSettings {
     let mut user_files: Vec<PathBuf> = vec![environment.config_dir.join("AGENTS.md")];
+    let mut own_dirs = vec![environment.config_dir.clone()];
     if let Some(claude) = environment.claude_dir() {
         user_files.push(claude.join("CLAUDE.md"));
+        own_dirs.push(claude);
     }
     user_files.extend(config.rules.files.iter().map(PathBuf::from));
-    RulesSettings { off: false, user_files, home: environment.home.clone(), trust_imports: false }
+    RulesSettings { off: false, user_files, home: environment.home.clone(), own_dirs, trust_imports: false }
 }
 
 /// Builds the guard of a run.

@@ -22,11 +22,16 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
     }
     let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
     for dir in &config.skills.dirs {
-        add(PathBuf::from(dir), Scope::User);
+        let dir = root.join(dir);
+        // The configuration of a project can name folders inside it. Links in them are not followed.
+        let scope = if dir.starts_with(&root) { Scope::Project } else { Scope::User };
+        if scope == Scope::User || !crate::trust::leads_outside(&root, &dir) {
+            add(dir, scope);
+        }
     }
     add(environment.config_dir.join("skills"), Scope::User);
-    if let Some(home) = &environment.home {
-        add(home.join(".agents/skills"), Scope::User);
+    if let Some(agents) = environment.of_home(".agents/skills") {
+        add(agents, Scope::User);
     }
     if let Some(claude) = environment.claude_dir() {
         add(claude.join("skills"), Scope::User);

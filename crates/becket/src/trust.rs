@@ -46,8 +46,38 @@ pub(crate) fn folders(what: ContentKind, root: &Path, cwd: &Path) -> Vec<PathBuf
     if places.is_empty() {
         places.push(root);
     }
-    places.iter().flat_map(|place| names.iter().map(|name| place.join(name))).collect()
+    let all = places.iter().flat_map(|place| names.iter().map(|name| place.join(name)));
+    all.filter(|folder| !leads_outside(root, folder)).collect()
 }
+
+/// True if a path of the project is a link, or behind a link, to a place outside. The texts there are not the
+/// project's, and would be sent to the model.
+pub(crate) fn leads_outside(root: &Path, path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))
+}
+
+/// Returns a note about folders that are not used because they are links to places outside of the project.
+pub(crate) fn note_about_links(root: &Path, cwd: &Path) -> Option<String> {
+    let places = cwd.ancestors().take_while(|dir| dir.starts_with(root)).chain([root]);
+    let names = [&COMMANDS[..], &AGENTS, &SKILLS].concat();
+    let mut outside: Vec<String> = places
+        .flat_map(|place| names.iter().map(|name| place.join(name)))
+        .filter(|folder| leads_outside(root, folder))
+        .map(|folder| becket_tool::text::clean(&folder.to_string_lossy()).replace('\n', "\\n"))
+        .collect();
+    outside.sort();
+    outside.dedup();
+    (!outside.is_empty()).then(|| {
+        format!(
+            "Not used, because these are links to places outside of the project: {}. Copy the files here, or put them into \
+             your own configuration folder.",
+            outside.join(", ")
+        )
+    })
+}
+
+/// Most bytes of the list.
+const MAX_LIST: u64 = 16 << 20;
 
 fn list(environment: &Environment) -> PathBuf {
     environment.data_dir.join("trusted-directories")
@@ -60,7 +90,8 @@ fn line(root: &Path) -> String {
 
 pub(crate) fn is_trusted(environment: &Environment, root: &Path) -> bool {
     let wanted = line(root);
-    std::fs::read_to_string(list(environment)).is_ok_and(|text| text.lines().any(|line| line == wanted))
+    becket_files::read_text(&list(environment), MAX_LIST)
+        .is_ok_and(|text| text.lines().any(|line| line == wanted))
 }
 
 /// Records the root as trusted from now on.
@@ -94,6 +125,10 @@ pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn dir_without_links() -> &'static Path {
+        Path::new("/nowhere")
+    }
+
     #[test]
     fn folders_go_from_the_nearest_up_to_the_root() {
         let (root, cwd) = (Path::new("/p"), Path::new("/p/a/b"));
@@ -107,6 +142,23 @@ mod tests {
         assert!(
             folders(ContentKind::Skills, root, Path::new("/q")).iter().all(|folder| folder.starts_with(root))
         );
+        // A folder that is a link is used only if it stays inside.
+        let linked = tempfile::tempdir().unwrap();
+        let (inner, outer) = (linked.path().join("p"), linked.path().join("outer"));
+        for folder in [inner.join("tools/skills"), inner.join(".claude"), outer.clone()] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        for (name, target) in [
+            ("commands", outer.clone()),
+            ("agents", "../../outer".into()),
+            ("skills", "../tools/skills".into()),
+        ] {
+            std::os::unix::fs::symlink(target, inner.join(".claude").join(name)).unwrap();
+        }
+        assert_eq!(brings(&inner, &inner), ["skills    .claude/skills"]);
+        let note = note_about_links(&inner, &inner).unwrap();
+        assert!(note.contains(".claude/agents, ") && note.contains(".claude/commands."), "{note}");
+        assert_eq!(note_about_links(dir_without_links(), dir_without_links()), None);
         // Content is reported wherever it is in the project.
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("a/b");

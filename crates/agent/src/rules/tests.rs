@@ -119,12 +119,125 @@ fn imports_follow_cycles_once_and_stay_inside() {
     assert_eq!(
         rules.notices,
         [format!(
-            "{}: `@../outside.md` was not imported: it lies outside the project and the home directory",
+            "{}: `@../outside.md` was not imported: that lies outside the project; copy it here, or name it under \
+             `rules.files` in your own configuration",
             root.join("AGENTS.md").display()
         )]
     );
     let trusting = RulesSettings { trust_imports: true, ..RulesSettings::default() };
     assert!(load(&root, &trusting).items[0].text.ends_with("outside"));
+}
+
+/// A rules file of a project is sent to the model without a question, so it must not lead to other files.
+#[test]
+fn links_and_imports_of_a_project_stay_inside() {
+    const OUTSIDE: &str = "that lies outside the project; copy it here, or name it under `rules.files`";
+    const SECRET: &str = "such files hold secrets";
+    let settings = |root: &Path| {
+        let home = root.parent().unwrap().join("home");
+        RulesSettings {
+            user_files: vec![home.join(".config/becket/AGENTS.md")],
+            own_dirs: vec![home.join(".config/becket"), home.join(".claude")],
+            home: Some(home),
+            ..RulesSettings::default()
+        }
+    };
+    let files = [
+        ("docs/inside.md", "inside"),
+        ("deploy.pem", "private"),
+        ("sub/dir/CLAUDE.md", "nested"),
+        ("../other/notes.md", "private"),
+        ("../home/.bashrc", "private"),
+        ("../home/notes.md", "private"),
+        ("../home/.ssh/config", "private"),
+        ("../home/.config/becket/mine.md", "mine"),
+        ("../home/.config/becket/keys.toml", "private"),
+        ("../home/.claude/shared.md", "shared"),
+        ("../home/.claude/.credentials.json", "private"),
+        ("../home/.claude/history.jsonl", "private"),
+    ];
+    for (target, want) in [
+        ("docs/inside.md", Ok("inside")),
+        ("./docs/../docs/inside.md", Ok("inside")),
+        ("deploy.pem", Err(SECRET)),
+        ("../other/notes.md", Err(OUTSIDE)),
+        ("docs/../../other/notes.md", Err(OUTSIDE)),
+        ("../home/.bashrc", Err(OUTSIDE)),
+        ("../home/notes.md", Err(OUTSIDE)),
+        ("../home/.ssh/config", Err(SECRET)),
+        ("../home/.config/becket/mine.md", Ok("mine")),
+        ("../home/.config/becket/keys.toml", Err(OUTSIDE)),
+        ("../home/.claude/shared.md", Ok("shared")),
+        ("../home/.claude/.credentials.json", Err(SECRET)),
+        ("../home/.claude/history.jsonl", Err(OUTSIDE)),
+        ("/etc/hostname", Err(OUTSIDE)),
+        ("/proc/self/environ", Err(OUTSIDE)),
+    ] {
+        for name in ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "import"] {
+            let (_keep, root) = project(&files);
+            let at = root.join(if name == "import" { "AGENTS.md" } else { name });
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            let full = if target.starts_with('/') { PathBuf::from(target) } else { root.join(target) };
+            if name == "import" {
+                fs::write(&at, format!("first @{target}")).unwrap();
+            } else {
+                std::os::unix::fs::symlink(&full, &at).unwrap();
+            }
+            let rules = load(&root, &settings(&root));
+            let all: String = rules.items.iter().map(|item| item.text.as_str()).collect();
+            assert!(!all.contains("private"), "{name} {target}: {all}");
+            match want {
+                Ok(text) => {
+                    assert!(all.ends_with(text), "{name} {target}: {all} {:?}", rules.notices);
+                    assert_eq!(rules.notices, Vec::<String>::new(), "{name} {target}");
+                }
+                Err(why) => {
+                    assert_eq!(rules.notices.len(), 1, "{name} {target}: {:?}", rules.notices);
+                    assert!(rules.notices[0].contains(why), "{name} {target}: {:?}", rules.notices);
+                    assert_eq!(rules.items.len(), usize::from(name == "import"), "{name} {target}");
+                }
+            }
+        }
+    }
+    // Links above the file count, too, and below the working directory.
+    let (_keep, root) = project(&files);
+    fs::create_dir(root.join("../other/CLAUDE")).unwrap();
+    fs::write(root.join("../other/CLAUDE/CLAUDE.md"), "private").unwrap();
+    std::os::unix::fs::symlink("../other/CLAUDE", root.join(".claude")).unwrap();
+    std::os::unix::fs::symlink("../../other/notes.md", root.join("sub/AGENTS.md")).unwrap();
+    assert_eq!(load(&root, &settings(&root)).items, []);
+    let found =
+        below(&root, &root.join("sub/dir/f"), &mut HashSet::new(), Standing::default(), &settings(&root));
+    assert_eq!(names(&found, &root), ["sub/dir/CLAUDE.md"]);
+    assert!(found.notices[0].contains(OUTSIDE), "{:?}", found.notices);
+}
+
+/// `rules.files` of a project's configuration is in the same list as that of the user.
+#[test]
+fn a_file_that_a_project_configures_is_a_file_of_the_project() {
+    let (_keep, root) = project(&[("../other/notes.md", "private"), ("plain.md", "plain")]);
+    std::os::unix::fs::symlink("../other/notes.md", root.join("more.md")).unwrap();
+    let user_files = vec![root.join("more.md"), root.join("plain.md")];
+    let rules = load(&root, &RulesSettings { user_files, ..RulesSettings::default() });
+    assert_eq!(bodies(&rules), ["plain"]);
+    assert!(rules.notices[0].contains("more.md is not used"), "{:?}", rules.notices);
+}
+
+/// The user's own files may be links to anywhere and import from the home directory.
+#[test]
+fn the_users_own_rules_reach_further() {
+    let (_keep, root) = project(&[
+        ("../dotfiles/AGENTS.md", "linked @~/notes.md @../other.md"),
+        ("../home/notes.md", "notes"),
+        ("../home/.config/x", ""),
+        ("../other.md", "other"),
+    ]);
+    let home = root.parent().unwrap().join("home");
+    let own = home.join(".config/AGENTS.md");
+    std::os::unix::fs::symlink(root.join("../dotfiles/AGENTS.md"), &own).unwrap();
+    let settings = RulesSettings { user_files: vec![own], home: Some(home), ..RulesSettings::default() };
+    let rules = load(&root, &settings);
+    assert!(rules.items[0].text.ends_with("## Imported: @~/notes.md\n\nnotes"), "{:?}", rules.items);
 }
 
 #[test]

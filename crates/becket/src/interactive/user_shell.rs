@@ -50,6 +50,7 @@ impl UserShell {
             variables: &[],
             // The user runs the command, so it may reach whatever the user can.
             sandbox: becket_types::SandboxLevel::Off,
+            judged: None,
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
         async move {
@@ -98,13 +99,19 @@ impl Host for Kept {
     }
 }
 
+/// Most bytes of a rules file to which a line is added.
+const MAX_RULES: u64 = 1 << 20;
+
 /// Appends a line to AGENTS.md: the nearest one up to the project's root, or a new one in the root.
 pub(super) fn memorize(cwd: &Path, text: &str) -> Result<String, String> {
     let root = settings::project_root(cwd);
     let files = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).map(|dir| dir.join("AGENTS.md"));
     let path = files.into_iter().find(|file| file.exists()).unwrap_or_else(|| root.join("AGENTS.md"));
     let cannot = |e: io::Error| format!("cannot write {}: {e}", path.display());
-    let before = match std::fs::read(&path) {
+    if crate::trust::leads_outside(&root, &path) {
+        return Err(format!("not written: {} is a link to a file outside of the project", path.display()));
+    }
+    let before = match becket_files::read(&path, MAX_RULES) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(cannot(e)),
