@@ -6,7 +6,9 @@
 //! and a wrong memory of a changed line is refused.
 
 use crate::hunks;
-use crate::tiers::{Found, Lines, Refusal, Splice, Tier, squeeze, trim, writer};
+use crate::lines::{Lines, squeeze, trim};
+use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::splice::writer;
 use similar::TextDiff;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -4,10 +4,11 @@
 //! enough ([`stale`]), write the file ([`store`]). Several edits of one file are a single write: all of them
 //! or none.
 
-use crate::engine::{self, Edit};
+use crate::engine;
 use crate::file::{self, FileError};
 use crate::hunk_filter::HunkFilter;
 use crate::known::Known;
+use crate::subject::Edit;
 use crate::{Gate, input, report, stale, store, write};
 use becket_tool::{Tool, ToolEnv, sniff};
 use becket_types::{Access, FilePreview, ToolOutput, ToolSpec};

@@ -6,12 +6,13 @@
 //!
 //! Invariant: cuts do not overlap, and all other bytes are copied.
 
-use crate::encoding::{Decoded, Kind};
+use crate::encoding::Kind;
 use crate::endings::{self, Ending, Source};
-use crate::scope::{Scope, SearchScope, line_of};
-use crate::tiers::{self, Found, Refusal, Splice, Tier};
+use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::scope::{SearchScope, line_of};
+use crate::subject::{Edit, Subject};
 use crate::variants::{is_placeholder, looks_numbered};
-use crate::{fold, hunks, refuse};
+use crate::{fold, hunks, refuse, tiers};
 use similar::{Algorithm, DiffTag};
 use std::ops::Range;
 
@@ -21,38 +22,6 @@ const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The byte order mark as a character.
 const MARK: char = '\u{feff}';
-
-/// One thing to replace.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Edit {
-    pub old: String,
-    pub new: String,
-    pub all: bool,
-    /// True if `old` and `new` are bytes, with escapes for those that are not text. Only an exact run of
-    /// these bytes matches.
-    pub raw: bool,
-    /// Prefix of a refusal if a call has several edits: `Edit 2: `.
-    pub label: String,
-    pub scope: Scope,
-}
-
-/// The model's knowledge of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// becket read or wrote the file, and it has not changed since.
-    Same,
-    Never,
-    ChangedSince,
-}
-
-/// A file to edit.
-pub(crate) struct Subject<'a> {
-    pub name: &'a str,
-    pub bytes: &'a [u8],
-    pub view: &'a Decoded<'a>,
-    pub source: &'a Source<'a>,
-    pub seen: Seen,
-}
 
 /// A byte range and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Entry points for fuzz targets and benches. Not part of the public API.
 
-use crate::engine::{self, Edit, Seen, Subject};
+use crate::engine;
 use crate::scope::{Scope, SearchScope};
+use crate::subject::{Edit, Seen, Subject};
 use crate::{diff, encoding, endings, patch, tiers};
 use std::ops::Range;
 

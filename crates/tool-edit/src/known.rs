@@ -5,8 +5,8 @@
 
 use crate::encoding;
 use crate::endings::Source;
-use crate::engine::{Seen, Subject};
 use crate::stale::Drift;
+use crate::subject::{Seen, Subject};
 use becket_tool::{ToolEnv, sha256};
 use std::path::Path;
 use std::sync::Arc;

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `edit`, `patch`, `write` | the tools |
 //! | `input` | arguments and paths as models write them |
-//! | `engine` | converts edits to cuts of bytes; `tiers`, `blocks`: find the intended place |
+//! | `engine` | converts edits to cuts of bytes; `subject`: an edit and its file; `tiers`, `blocks`: find the intended place |
+//! | `lines`, `matched`, `splice` | a text as lines; the result of a search; the replacement at the place found |
 //! | `partial` | tolerant matches that begin or end within a line |
 //! | `scope`, `variants` | limits of a match; corrected readings of `old` |
 //! | `fold`, `indent`, `hunks`, `retouch` | forms for comparison; applying the change to the file's lines |
@@ -41,6 +42,8 @@ mod hunks;
 mod indent;
 mod input;
 mod known;
+mod lines;
+mod matched;
 mod nearest;
 mod partial;
 mod patch;
@@ -48,15 +51,17 @@ mod refuse;
 mod report;
 mod retouch;
 mod scope;
+mod splice;
 mod stale;
 mod store;
+mod subject;
 mod tiers;
 mod variants;
 mod write;
 
 pub use edit::EditTool;
+pub use matched::Tier;
 pub use patch::PatchTool;
-pub use tiers::Tier;
 pub use write::WriteTool;
 
 use becket_tool::{Host, Tool, ToolEnv};

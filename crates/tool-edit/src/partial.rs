@@ -12,7 +12,9 @@
 //! Pure. Does not choose between several hits; `tiers` refuses them.
 
 use crate::fold::Folded;
-use crate::tiers::{Found, Lines, Refusal, Tier, one};
+use crate::lines::Lines;
+use crate::matched::{Found, Refusal, Tier};
+use crate::splice::one;
 use std::ops::Range;
 
 /// Finds `old` in the text normalised by `fold`, and replaces it if both ends are resolved.

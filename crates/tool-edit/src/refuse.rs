@@ -2,9 +2,9 @@
 //!
 //! Pure. Decides nothing; shows the places, or the nearest miss as a small diff.
 
-use crate::engine::{Edit, Seen, Subject};
+use crate::matched::{Refusal, Tier};
 use crate::scope::line_of;
-use crate::tiers::{Refusal, Tier};
+use crate::subject::{Edit, Seen, Subject};
 use crate::variants::{is_placeholder, looks_numbered};
 use crate::{endings, fold, nearest};
 use std::fmt::Write as _;

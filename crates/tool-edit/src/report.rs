@@ -2,8 +2,9 @@
 
 use crate::diff;
 use crate::encoding::{self, Kind};
-use crate::engine::{Plan, Subject};
-use crate::tiers::Tier;
+use crate::engine::Plan;
+use crate::matched::Tier;
+use crate::subject::Subject;
 use becket_types::{FileChange, FileChangeKind, ToolOutput};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

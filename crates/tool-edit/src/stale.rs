@@ -10,8 +10,9 @@
 use crate::diff;
 use crate::encoding;
 use crate::endings::Source;
-use crate::engine::{Plan, Seen};
-use crate::tiers::Tier;
+use crate::engine::Plan;
+use crate::matched::Tier;
+use crate::subject::Seen;
 use std::ops::Range;
 
 /// Maximum size in bytes of a diff in a message.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::endings::Ending;
+use crate::hunks;
 use proptest::prelude::*;
 
 fn found(text: &str, old: &str, new: &str, all: bool) -> Result<Found, Refusal> {

@@ -4,7 +4,7 @@
 //! Pure. Each variant is `old` and `new` with the same thing removed. The caller checks if one of them is in
 //! the file. Nothing is removed from `new` that was not removed from `old`.
 
-use crate::tiers::Tier;
+use crate::matched::Tier;
 
 /// A corrected reading of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,18 +8,19 @@
 
 mod parse;
 mod place;
+mod section;
 mod unified;
 
-use crate::engine::Seen;
 use crate::file::{self, Current, FileError};
 use crate::hunk_filter::HunkFilter;
 use crate::known::Known;
 use crate::store::{self, Done};
+use crate::subject::Seen;
 use crate::{Gate, diff, encoding, input, report, stale};
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, Effect, FileChange, FileChangeKind, FilePreview, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
-use parse::{Action, Hunk, Section};
+use section::{Action, Hunk, Section};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -7,10 +7,11 @@
 //!
 //! Pure; the engine finds the places.
 
-use super::parse::Hunk;
-use crate::engine::{Edit, Plan, Planner, Subject};
+use super::section::Hunk;
+use crate::engine::{Plan, Planner};
+use crate::lines::squeeze;
 use crate::scope::{Scope, line_of};
-use crate::tiers::squeeze;
+use crate::subject::{Edit, Subject};
 
 /// Converts the hunks to edits, each after the previous one. Another order is accepted only if it is certain.
 pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, String> {

@@ -7,7 +7,7 @@
 //!
 //! Pure; knows no file.
 
-use super::parse::{Action, Hunk, Section, finish, header_of};
+use super::section::{Action, Hunk, Section, finish, header_of};
 use becket_types::cut_end;
 
 /// True if a diff of a file begins on this line.
