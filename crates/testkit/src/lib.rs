@@ -25,6 +25,7 @@ mod project;
 mod reply;
 mod server;
 mod shape;
+mod stream;
 mod wires;
 
 pub use answer::{Answer, Wire};
