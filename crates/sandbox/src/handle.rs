@@ -3,14 +3,13 @@
 //!
 //! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
-use crate::helper::{ProxyRoute, Request, WORD};
+use crate::backend::{Backend, BackendKind};
 use crate::obeyed::Obeyed;
-use crate::policy::{Network, Policy, PolicyInputs};
-use crate::programs::ProgramKind;
+use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
+use crate::request::{ProxyRoute, Request, WORD};
 use crate::{probe, sys};
 use becket_network::{HostRules, Pass, Proxy, system_lookup};
 use becket_types::SandboxLevel;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -24,34 +23,6 @@ const OLDEST_ABI: u32 = 3;
 
 /// First version of Landlock that also keeps commands from sending signals to processes outside.
 const SIGNALS_ABI: u32 = 6;
-
-/// The means that enforce a confinement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Backend {
-    /// Namespaces and mounts made by bubblewrap, and seccomp.
-    Bubblewrap { program: PathBuf },
-    /// Landlock of this version, and seccomp.
-    Landlock { abi: u32 },
-    /// No backend works on this system. `why` is the reason, for people.
-    None { why: String },
-}
-
-impl Backend {
-    pub fn works(&self) -> bool {
-        !matches!(self, Self::None { .. })
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bubblewrap { .. } => f.write_str("bubblewrap and seccomp"),
-            Self::Landlock { abi } => write!(f, "Landlock (version {abi}) and seccomp"),
-            Self::None { why } => write!(f, "none: {why}"),
-        }
-    }
-}
 
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -83,13 +54,6 @@ pub struct SandboxSettings {
     pub only: Option<BackendKind>,
     /// The hosts that commands reach with [`Network::Proxy`].
     pub hosts: HostRules,
-}
-
-/// A method of confinement, which may or may not work on this system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendKind {
-    Bubblewrap,
-    Landlock,
 }
 
 /// The working backend of each level.

@@ -4,48 +4,23 @@
 //! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
 //! fails, it exits with a message and the command does not run.
 
+use crate::backend::Backend;
 use crate::bwrap;
-use crate::handle::Backend;
-use crate::policy::{Network, Policy};
+use crate::policy::Network;
+use crate::request::{PROBE, Request};
 use crate::{probe, sys};
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// The first argument that makes becket a helper.
-pub const WORD: &str = "__sandbox";
-
-/// Replaces the request for the self-test, which runs inside a confinement.
-pub(crate) const PROBE: &str = "probe";
+pub use crate::request::WORD;
 
 /// Precedes the request in the second step of a command with the proxy, inside its mounts and namespaces.
 const INSIDE: &str = "inside";
 
 /// The exit code of a helper that could not confine itself: the code of shells for a command that cannot be executed.
 pub const FAILED: u8 = 126;
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Request {
-    pub backend: Backend,
-    pub policy: Policy,
-    /// The file `cgroup.procs` of a control group that the process enters before it is confined.
-    pub group: Option<PathBuf>,
-    /// The connection to the proxy, with [`Network::Proxy`].
-    pub proxy: Option<ProxyRoute>,
-}
-
-/// The connection of a confined command to the proxy.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ProxyRoute {
-    /// The path of becket, which is started once more inside the confinement.
-    pub program: PathBuf,
-    pub socket: PathBuf,
-    pub number: u64,
-    /// The hosts that clients reach without the proxy.
-    pub left_out: String,
-}
 
 /// Runs a helper with the arguments after [`WORD`]. Returns only if the command could not be executed: the exit code
 /// and a message for people.

@@ -7,9 +7,10 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`policy`] | what a level grants: pure, from the workspace, the home folder and the configuration |
-//! | [`helper`] | the helper process: request in, confined command out |
+//! | [`helper`], `request` | the helper process: request in, confined command out |
 //! | [`Sandbox`] | the handle of a session: backend, self-test, the words that go before a command |
 //! | [`Programs`] | formatters, language servers and the status line: how they start |
+//! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | [`Obeyed`] | files that other programs obey later, put back after a command |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
@@ -24,6 +25,7 @@
 //! - A backend counts as working only after its self-test: a write outside, a read of a hidden file and a connection must
 //!   have failed, and a write inside must have succeeded.
 
+mod backend;
 mod bwrap;
 mod grants;
 mod handle;
@@ -32,13 +34,13 @@ mod obeyed;
 pub mod policy;
 mod probe;
 mod programs;
+mod request;
 mod sweep;
 mod sys;
 
+pub use backend::{Backend, BackendKind};
 pub use becket_network::{HostRules, Pass};
-pub use handle::{
-    Backend, BackendKind, Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings,
-};
+pub use handle::{Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings};
 pub use obeyed::Obeyed;
-pub use policy::{Network, Policy, PolicyInputs};
-pub use programs::{Confine, Prepared, ProgramKind, Programs};
+pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
+pub use programs::{Confine, Prepared, Programs};

@@ -2,7 +2,6 @@
 //!
 //! All input paths must be absolute and free of symbolic links; the caller resolves them.
 
-use crate::programs::ProgramKind;
 use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -63,6 +62,17 @@ impl Network {
             Self::Full => "full",
         }
     }
+}
+
+/// A kind of program that becket starts for its own use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramKind {
+    Formatter,
+    LanguageServer,
+    StatusLine,
+    Hook,
+    /// An MCP server. It has full access to the network, but cannot read secrets or write outside the workspace.
+    McpServer,
 }
 
 /// The inputs of a policy.

@@ -1,9 +1,9 @@
 //! The self-test of a backend: a process that is confined like a command tries actions that must fail. Their effects are also
 //! checked from outside.
 
-use crate::handle::Backend;
-use crate::helper::{PROBE, Request, WORD};
+use crate::backend::Backend;
 use crate::policy::{Network, Policy};
+use crate::request::{PROBE, Request, WORD};
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -16,24 +16,15 @@
 //! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
 //! the session.
 
-use crate::handle::{Backend, Sandbox, SandboxError};
+use crate::backend::Backend;
+use crate::handle::{Sandbox, SandboxError};
+use crate::policy::ProgramKind;
 use crate::sweep;
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// A kind of program that becket starts for its own use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramKind {
-    Formatter,
-    LanguageServer,
-    StatusLine,
-    Hook,
-    /// An MCP server. It has full access to the network, but cannot read secrets or write outside the workspace.
-    McpServer,
-}
 
 /// The rule for such programs if no sandbox works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
