@@ -4,8 +4,8 @@
 //! configuration can change single fields. The facts are from the vendors' pages and their public bug reports, autumn
 //! 2026.
 
-use crate::Kind;
 use crate::ids::IdRule;
+use crate::kind::Kind;
 use url::Url;
 
 /// Field for the output limit.

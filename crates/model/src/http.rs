@@ -4,25 +4,26 @@
 //! Redirects are not followed, because a key must not travel to another host. Failures become typed errors without the key.
 
 use crate::auth::put_header;
+use crate::base_url::{is_local, without_login};
 use crate::body_limit::ServerBody;
+use crate::endpoint::Endpoint;
 use crate::errors::{Failure, classify};
-use crate::ids::{FNV_START, fnv};
+use crate::keys::Keys;
 use crate::proxy::{Way, proxies};
+use crate::refused::RefusedBodies;
+use crate::resolve::{Names, Unresolved};
 use crate::retry::wait_from_headers;
-use crate::settings::{AwsKeys, Credential, Endpoint, Secret, Settings, TokenSource};
-use crate::sigv4;
+use crate::settings::Settings;
 use crate::tls_fault::{issuers_fault, tls_fault};
 use crate::wire::Pieces;
 use crate::{ErrorKind, ModelError};
 use bytes::Bytes;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Response};
-use sha2::{Digest as _, Sha256};
 use std::error::Error as _;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
-use url::{Host, Url};
+use url::Url;
 
 /// Limit, in bytes, on a list of models or the properties of a server. The longest lists, with prices and texts, have a few
 /// megabytes.
@@ -30,8 +31,6 @@ const MAX_JSON_BODY: usize = 32 << 20;
 /// Limit on an error body, in bytes. The rest is not read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Number of refused requests that are remembered.
-const REFUSED: usize = 8;
 
 /// The address of an endpoint, with everything that sending requests there needs.
 pub(crate) struct Transport {
@@ -43,111 +42,14 @@ pub(crate) struct Transport {
     /// The environment variable that holds the server's address.
     setting: String,
     headers: HeaderMap,
-    /// The keys in use, so that they can be removed from messages.
-    secrets: Mutex<Vec<Secret>>,
-    /// Gives a token for each request, if there is no fixed key.
-    tokens: Option<TokenSource>,
-    /// Keys by which each request is signed for AWS.
-    aws: Option<AwsKeys>,
-    key: KeyInUse,
+    keys: Keys,
     fatal_codes: Vec<String>,
     settings: Settings,
     client: OnceLock<Result<Client, String>>,
     /// The limit on the size of a body.
     pub body: ServerBody,
-    /// Length and hash of bodies that were refused permanently, each with the error. They are not sent again.
-    refused: Mutex<Vec<(usize, u64, ModelError)>>,
-}
-
-/// The key that requests carry, as messages about a refusal name it.
-enum KeyInUse {
-    /// No key is sent. The text says how to give one.
-    None(String),
-    /// The key is from this place, if that is known.
-    From(Option<String>),
-}
-
-impl KeyInUse {
-    fn of(endpoint: &Endpoint, setting: &str) -> Self {
-        let is_key = |name: &str| {
-            ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
-                .iter()
-                .any(|known| name.eq_ignore_ascii_case(known))
-        };
-        if endpoint.credential.is_some() {
-            return Self::From(endpoint.key_source.clone());
-        }
-        if endpoint.headers.iter().any(|(name, _)| is_key(name)) {
-            return Self::From(Some("the headers that are configured for this server".to_owned()));
-        }
-        let usual = match setting {
-            "ANTHROPIC_BASE_URL" => "Set ANTHROPIC_API_KEY, or run `becket login anthropic`.",
-            "OPENAI_BASE_URL" => "Set OPENAI_API_KEY, or run `becket login openai`.",
-            _ => "Set its key in the environment, or run `becket login PROVIDER`.",
-        };
-        Self::None(endpoint.key_hint.clone().unwrap_or_else(|| usual.to_owned()))
-    }
-
-    /// Adds to a refusal of the credentials which key was sent, or that none was.
-    fn explain(&self, error: &mut ModelError) {
-        match self {
-            Self::None(how) => {
-                let words = ErrorKind::Auth.words();
-                error.message = error.message.replacen(words, "wants a key, and no key was sent", 1);
-                error.hint = Some(how.clone());
-            }
-            Self::From(Some(place)) => {
-                let rest = error.hint.take().map(|hint| format!(" {hint}")).unwrap_or_default();
-                error.hint = Some(format!("The key is from {place}.{rest}"));
-            }
-            Self::From(None) => {}
-        }
-    }
-}
-
-/// Joins a base URL, with or without `/v1`, and a path below `/v1`.
-///
-/// A base with a path of its own (`https://openrouter.ai/api/v1`, `…/api/paas/v4`) is used unchanged with `keep_path`, as
-/// OpenAI's libraries do. Without it, `/v1` is added, as Anthropic's libraries do.
-pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, ModelError> {
-    let bad = |why: String| {
-        ModelError::new(
-            ErrorKind::NotFound,
-            format!("The base URL `{}` cannot be used: {why}.", without_login(base)),
-        )
-        .hint("Write it as http://HOST:PORT or https://HOST/v1.")
-    };
-    let mut url = Url::parse(base.trim()).map_err(|e| bad(e.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(bad("it is not http or https".to_owned()));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("it holds a login; give credentials as a key".to_owned()));
-    }
-    url.set_query(None);
-    url.set_fragment(None);
-    let own = url.path().trim_end_matches('/').trim_end_matches(path).trim_end_matches('/').to_owned();
-    let last = own.rsplit('/').next().unwrap_or_default();
-    let versioned = last.starts_with('v') && last[1..].starts_with(|c: char| c.is_ascii_digit());
-    let prefix = if versioned || (keep_path && !own.is_empty()) { own } else { format!("{own}/v1") };
-    url.set_path(&format!("{prefix}{path}"));
-    Ok(url)
-}
-
-fn without_login(base: &str) -> String {
-    match (base.find("://"), base.find('@')) {
-        (Some(start), Some(at)) if start < at => format!("{}…{}", &base[..start + 3], &base[at..]),
-        _ => base.to_owned(),
-    }
-}
-
-pub(crate) fn is_local(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unspecified(),
-        None => false,
-    }
+    /// Requests that were refused permanently. They are not sent again.
+    refused: RefusedBodies,
 }
 
 impl Transport {
@@ -174,23 +76,12 @@ impl Transport {
             url,
             setting: setting.to_owned(),
             headers,
-            secrets: Mutex::new(
-                endpoint.credential.as_ref().and_then(Credential::secret).into_iter().cloned().collect(),
-            ),
-            tokens: match &endpoint.credential {
-                Some(Credential::Token(source)) => Some(source.clone()),
-                _ => None,
-            },
-            aws: match &endpoint.credential {
-                Some(Credential::Aws(keys)) => Some(keys.clone()),
-                _ => None,
-            },
-            key: KeyInUse::of(endpoint, setting),
+            keys: Keys::of(endpoint, setting),
             fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),
             body,
-            refused: Mutex::default(),
+            refused: RefusedBodies::default(),
         })
     }
 
@@ -202,7 +93,7 @@ impl Transport {
 
     /// True if a new token can be requested after the server refused one.
     pub(crate) fn has_tokens(&self) -> bool {
-        self.tokens.is_some()
+        self.keys.has_tokens()
     }
 
     /// Builds the headers of one request. `refused` is true if the server refused the last token.
@@ -214,26 +105,8 @@ impl Transport {
         body: &[Bytes],
     ) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
-        if let Some(keys) = &self.aws {
-            let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
-            // `bedrock-runtime.REGION.amazonaws.com`
-            let region = url.host_str().and_then(|host| host.split('.').nth(1)).unwrap_or("us-east-1");
-            let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
-            for (name, value) in sigv4::headers(&request, keys, jiff::Timestamp::now()) {
-                put_header(&mut headers, name, &value)?;
-            }
-        }
-        if let Some(source) = &self.tokens {
-            let token = source.token(refused).await.map_err(|why| {
-                ModelError::new(ErrorKind::Auth, format!("There is no key for {}: {why}", self.server))
-                    .hint("Correct key_command of this provider, or log in again (`becket login`).")
-            })?;
-            put_header(&mut headers, "authorization", &format!("Bearer {}", token.expose()))?;
-            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-            if !secrets.contains(&token) {
-                secrets.push(token);
-            }
-        }
+        self.keys.sign(&mut headers, method, url, body)?;
+        self.keys.add_token(&mut headers, refused, &self.server).await?;
         Ok(headers)
     }
 
@@ -345,7 +218,7 @@ impl Transport {
             fatal_codes: &self.fatal_codes,
         });
         if error.kind == ErrorKind::Auth {
-            self.key.explain(&mut error);
+            self.keys.explain(&mut error);
         }
         if (300..400).contains(&status) {
             let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
@@ -360,9 +233,7 @@ impl Transport {
 
     /// Removes keys from a server's text, in case the server echoes them.
     pub(crate) fn redact(&self, text: &str) -> String {
-        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        let long = secrets.iter().map(Secret::expose).filter(|secret| secret.len() >= 4);
-        long.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+        self.keys.redact(text)
     }
 
     /// The typed error for a request without a response, or whose response broke off.
@@ -445,35 +316,12 @@ impl Transport {
 
     /// The error with which the same bytes were permanently refused before, if they were.
     pub(crate) fn refused_before(&self, body: &[Bytes]) -> Option<ModelError> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let length = body.iter().map(Bytes::len).sum::<usize>();
-        // Hashing is expensive, and comparing lengths is enough nearly always.
-        if !refused.iter().any(|(len, ..)| *len == length) {
-            return None;
-        }
-        let hash = hash(body);
-        refused.iter().find(|(len, h, _)| (*len, *h) == (length, hash)).map(|(.., error)| error.clone())
+        self.refused.before(body)
     }
 
     pub(crate) fn note_refused(&self, body: &[Bytes], error: &ModelError) {
-        let for_good = matches!(
-            error.kind,
-            ErrorKind::InvalidRequest | ErrorKind::ContextOverflow | ErrorKind::TooLarge
-        );
-        if error.retryable || !for_good {
-            return;
-        }
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.len() >= REFUSED {
-            refused.remove(0);
-        }
-        refused.push((body.iter().map(Bytes::len).sum(), hash(body), error.clone()));
+        self.refused.note(body, error);
     }
-}
-
-/// Hashes a body independently of the borders between its pieces, which differ from request to request.
-fn hash(body: &[Bytes]) -> u64 {
-    body.iter().fold(FNV_START, |hash, piece| fnv(hash, piece))
 }
 
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
@@ -501,136 +349,4 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
         format!("{e}{cause}")
     })
-}
-
-/// The system's resolver. Its errors say which name could not be resolved and whether a retry makes sense.
-struct Names;
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        Box::pin(async move {
-            let host = name.as_str().to_owned();
-            // The caller sets the port.
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await.map(Iterator::collect::<Vec<_>>);
-            let found = found.map_err(|error| Unresolved::new(host, &error.to_string()))?;
-            Ok(Box::new(found.into_iter()) as Addrs)
-        })
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{host} cannot be resolved: {why}")]
-struct Unresolved {
-    host: String,
-    why: String,
-    /// True for `EAI_AGAIN`: the resolver did not answer. False: it answered that there is no such name.
-    temporary: bool,
-}
-
-impl Unresolved {
-    /// Rust reports the resolver's code only as text, so the texts of glibc, musl and macOS for `EAI_AGAIN` are listed here.
-    fn new(host: String, error: &str) -> Self {
-        let why = error.rsplit(": ").next().unwrap_or(error).to_owned();
-        let lower = why.to_ascii_lowercase();
-        let temporary = lower.contains("temporary") || lower.contains("try again");
-        Self { host, why, temporary }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base_urls_as_people_write_them() {
-        for (base, path, keep, want) in [
-            ("https://api.anthropic.com", "/messages", false, "https://api.anthropic.com/v1/messages"),
-            ("https://api.anthropic.com/v1/", "/messages", false, "https://api.anthropic.com/v1/messages"),
-            (
-                "https://api.deepseek.com/anthropic",
-                "/messages",
-                false,
-                "https://api.deepseek.com/anthropic/v1/messages",
-            ),
-            ("http://localhost:8080", "/chat/completions", true, "http://localhost:8080/v1/chat/completions"),
-            (
-                "http://localhost:8080/v1",
-                "/chat/completions",
-                true,
-                "http://localhost:8080/v1/chat/completions",
-            ),
-            (
-                "http://localhost:8080/v1/chat/completions",
-                "/chat/completions",
-                true,
-                "http://localhost:8080/v1/chat/completions",
-            ),
-            (
-                "https://openrouter.ai/api/v1",
-                "/chat/completions",
-                true,
-                "https://openrouter.ai/api/v1/chat/completions",
-            ),
-            (
-                "https://api.z.ai/api/paas/v4/",
-                "/chat/completions",
-                true,
-                "https://api.z.ai/api/paas/v4/chat/completions",
-            ),
-            (
-                "https://generativelanguage.googleapis.com/v1beta/openai",
-                "/chat/completions",
-                true,
-                "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
-            ),
-        ] {
-            assert_eq!(join(base, path, keep).unwrap().as_str(), want);
-        }
-        for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
-            let error = join(base, "/messages", false).unwrap_err();
-            assert!(!error.message.contains("pw"), "{}", error.message);
-        }
-    }
-
-    #[test]
-    fn which_names_may_resolve_in_a_moment() {
-        for (error, why, temporary) in [
-            (
-                "failed to lookup address information: Name or service not known",
-                "Name or service not known",
-                false,
-            ),
-            (
-                "failed to lookup address information: Temporary failure in name resolution",
-                "Temporary failure in name resolution",
-                true,
-            ),
-            ("failed to lookup address information: Try again", "Try again", true),
-            ("failed to lookup address information: Name does not resolve", "Name does not resolve", false),
-            ("No address associated with hostname", "No address associated with hostname", false),
-            (
-                "failed to lookup address information: nodename nor servname provided, or not known",
-                "nodename nor servname provided, or not known",
-                false,
-            ),
-        ] {
-            let want = Unresolved { host: "h".to_owned(), why: why.to_owned(), temporary };
-            assert_eq!(Unresolved::new("h".to_owned(), error), want);
-        }
-    }
-
-    #[test]
-    fn loopback_is_local() {
-        for (url, want) in [
-            ("http://127.0.0.1:1/", true),
-            ("http://127.9.9.9/", true),
-            ("http://[::1]:8/", true),
-            ("http://localhost/", true),
-            ("http://0.0.0.0:8/", true),
-            ("https://localhost.evil.com/", false),
-            ("http://192.168.1.2/", false),
-        ] {
-            assert_eq!(is_local(&Url::parse(url).unwrap()), want, "{url}");
-        }
-    }
 }

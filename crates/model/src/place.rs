@@ -1,9 +1,12 @@
 //! A provider with everything that the adapters need: wire format, address, deviations and key.
 
-use crate::auth::Auth;
+use crate::base_url::join;
 use crate::compat::Compat;
-use crate::http::{Transport, join};
-use crate::settings::{Endpoint, Kind, Settings};
+use crate::credential::Auth;
+use crate::endpoint::Endpoint;
+use crate::http::Transport;
+use crate::kind::Kind;
+use crate::settings::Settings;
 use crate::{ErrorKind, ModelError};
 use url::Url;
 

@@ -4,14 +4,15 @@
 
 use crate::ErrorKind::{Dns, Network, Tls};
 use crate::http::Transport;
+use crate::kind::Kind;
 use crate::place::Place;
-use crate::settings::{Kind, Settings};
+use crate::settings::Settings;
 use crate::{ModelError, ModelRef, layout};
-use becket_types::{Millis, WireLayout};
-use serde::{Deserialize, Serialize};
+use becket_types::Millis;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub use crate::server_model::{ServerModel, ServerModels};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for optional facts, while a run waits to start.
@@ -27,26 +28,6 @@ pub struct Listed {
     /// True if it reads images; `None` if the server does not report it.
     pub images: Option<bool>,
 }
-
-/// A server's report about one of its models. A field is `None` if the server did not report it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerModel {
-    /// The window in tokens with which it runs.
-    #[serde(default)]
-    pub window: Option<u64>,
-    /// It reads images.
-    #[serde(default)]
-    pub images: Option<bool>,
-    /// The layout of messages that its chat template requires.
-    #[serde(default)]
-    pub layout: Option<WireLayout>,
-    /// Time of the report, since 1970.
-    #[serde(default)]
-    pub asked: Millis,
-}
-
-/// Reports of servers, by base URL and the model's name.
-pub type ServerModels = BTreeMap<String, BTreeMap<String, ServerModel>>;
 
 /// Returns the models that the provider of `reference` lists.
 ///

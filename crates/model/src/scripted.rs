@@ -8,7 +8,7 @@ use crate::adapter::Memory;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::chat::{ChatEncoder, head_rest, tail};
 use crate::compat::Compat;
-use crate::settings::Kind;
+use crate::kind::Kind;
 use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
 use becket_types::{FinishReason, Message, Millis, Part, Prices, Role, Usage};
 use futures::stream::{BoxStream, StreamExt as _, unfold};

@@ -1,154 +1,16 @@
-//! Settings from the caller: addresses of models, credentials, time limits.
+//! Settings from the caller: addresses of models, proxies, time limits.
 //!
-//! They are passed in once; nothing here reads the environment. A secret is revealed only to the header that needs it.
+//! They are passed in once; nothing here reads the environment.
 
-use crate::auth::Auth;
 use crate::body_limit::BodyLimits;
-use crate::compat::Compat;
+use crate::endpoint::Endpoint;
 use crate::layout::Layouts;
-use crate::probe::{ServerModel, ServerModels};
-use becket_types::Prices;
+use crate::server_model::{ServerModel, ServerModels};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Text that never appears in logs, errors or debug output.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-/// A source of tokens that expire. The function returns a valid token. Its argument is true if the last one was refused.
-#[derive(Clone)]
-pub struct TokenSource(Arc<TokenFunction>);
-
-type TokenFunction = dyn Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
-
-impl TokenSource {
-    pub fn new(
-        token: impl Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(token))
-    }
-
-    /// Returns a valid token, or the reason why there is none. `refused` is true if the last one was refused.
-    pub fn token(&self, refused: bool) -> BoxFuture<'static, Result<Secret, String>> {
-        (self.0)(refused)
-    }
-}
-
-impl fmt::Debug for TokenSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenSource")
-    }
-}
-
-impl PartialEq for TokenSource {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for TokenSource {}
-
-/// Keys of AWS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AwsKeys {
-    pub id: String,
-    pub secret: Secret,
-    pub session_token: Option<Secret>,
-}
-
-/// The way in which requests are authenticated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// In the header that the endpoint's `auth` names.
-    ApiKey(Secret),
-    /// `Authorization: Bearer` everywhere.
-    Bearer(Secret),
-    /// `Authorization: Bearer` with a token that is asked for before each request.
-    Token(TokenSource),
-    /// Each request is signed for AWS.
-    Aws(AwsKeys),
-}
-
-impl Credential {
-    pub(crate) fn secret(&self) -> Option<&Secret> {
-        match self {
-            Self::ApiKey(secret) | Self::Bearer(secret) => Some(secret),
-            Self::Aws(keys) => Some(&keys.secret),
-            Self::Token(_) => None,
-        }
-    }
-}
-
-/// A wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions.
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Google Gemini.
-    Gemini,
-}
-
-/// Figures of a model that the user knows better than the catalog.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
-    /// The name on the wire.
-    pub name: String,
-    pub window: Option<u64>,
-    pub max_output: Option<u64>,
-    pub images: Option<bool>,
-    pub reasoning: Option<bool>,
-    pub prices: Option<Prices>,
-}
-
-/// The address of a provider, its wire format, its credential, and its deviations.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Endpoint {
-    /// The wire format. Absent: the usual one of the provider with this name. `openai` uses Responses at its own address and
-    /// Chat elsewhere.
-    pub kind: Option<Kind>,
-    /// Base URL, with or without a trailing `/v1`. Absent: the provider's own.
-    pub base_url: Option<String>,
-    pub credential: Option<Credential>,
-    /// Additional headers.
-    pub headers: Vec<(String, String)>,
-    /// Place of the key in a request. Absent: that of the wire format.
-    pub auth: Option<Auth>,
-    /// Deviations of the server. Absent: those known for its host.
-    pub compat: Option<Compat>,
-    /// Figures of single models.
-    pub models: Vec<Figures>,
-    /// The place of the credential, such as `OPENAI_API_KEY`, for messages.
-    pub key_source: Option<String>,
-    /// The hint for a key that is needed and missing.
-    pub key_hint: Option<String>,
-    /// The setting that holds the server's address, for messages.
-    pub url_setting: Option<String>,
-    /// True if a request without a key is refused before it is sent.
-    pub needs_key: bool,
-}
 
 /// Proxies, as the environment names them (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Loopback never goes through one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -276,6 +138,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential::{Credential, Secret};
 
     #[test]
     fn a_key_never_shows() {

@@ -2,7 +2,7 @@
 //!
 //! Pure: takes the request, the keys and the time, and gives the headers. The payload is signed by its SHA-256.
 
-use crate::settings::AwsKeys;
+use crate::credential::AwsKeys;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;

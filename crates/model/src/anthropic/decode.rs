@@ -2,7 +2,8 @@
 //! errors, tool blocks without `input`, blocks without a start event.
 
 use crate::ModelError;
-use crate::assemble::{AnswerOf, Assembler, not_json, other_shape, parse_event};
+use crate::assemble::{AnswerOf, Assembler};
+use crate::json::{not_json, other_shape, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;

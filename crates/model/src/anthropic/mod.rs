@@ -9,8 +9,8 @@ mod encode;
 
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
-use crate::auth::Auth;
 use crate::compat::Compat;
+use crate::credential::Auth;
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
 use crate::schema::for_server;

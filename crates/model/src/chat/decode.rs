@@ -3,7 +3,8 @@
 //! in three places, no `[DONE]`.
 
 use crate::ModelError;
-use crate::assemble::{AnswerOf, Arguments, Assembler, not_json, other_shape, parse_arguments, parse_event};
+use crate::assemble::{AnswerOf, Assembler};
+use crate::json::{Arguments, not_json, other_shape, parse_arguments, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;

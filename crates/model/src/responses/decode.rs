@@ -3,7 +3,8 @@
 
 use super::encode::PHASE;
 use crate::ModelError;
-use crate::assemble::{AnswerOf, Assembler, not_json, other_shape, parse_event};
+use crate::assemble::{AnswerOf, Assembler};
+use crate::json::{not_json, other_shape, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;

@@ -1,0 +1,131 @@
+//! Owns credentials: keys, tokens that expire, and where the key stands in a request.
+//!
+//! Invariant: no debug output shows a secret. A secret is revealed only to the header that needs it.
+
+use crate::kind::Kind;
+use futures::future::BoxFuture;
+use std::fmt;
+use std::sync::Arc;
+
+/// Text that never appears in logs, errors or debug output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A source of tokens that expire. The function returns a valid token. Its argument is true if the last one was refused.
+#[derive(Clone)]
+pub struct TokenSource(Arc<TokenFunction>);
+
+type TokenFunction = dyn Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
+
+impl TokenSource {
+    pub fn new(
+        token: impl Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(token))
+    }
+
+    /// Returns a valid token, or the reason why there is none. `refused` is true if the last one was refused.
+    pub fn token(&self, refused: bool) -> BoxFuture<'static, Result<Secret, String>> {
+        (self.0)(refused)
+    }
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSource")
+    }
+}
+
+impl PartialEq for TokenSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TokenSource {}
+
+/// Keys of AWS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsKeys {
+    pub id: String,
+    pub secret: Secret,
+    pub session_token: Option<Secret>,
+}
+
+/// The way in which requests are authenticated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// In the header that the endpoint's `auth` names.
+    ApiKey(Secret),
+    /// `Authorization: Bearer` everywhere.
+    Bearer(Secret),
+    /// `Authorization: Bearer` with a token that is asked for before each request.
+    Token(TokenSource),
+    /// Each request is signed for AWS.
+    Aws(AwsKeys),
+}
+
+impl Credential {
+    pub(crate) fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::ApiKey(secret) | Self::Bearer(secret) => Some(secret),
+            Self::Aws(keys) => Some(&keys.secret),
+            Self::Token(_) => None,
+        }
+    }
+}
+
+/// The place of the key in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    XApiKey,
+    /// `api-key`, as in Azure.
+    ApiKey,
+    XGoogApiKey,
+    /// Amazon Bedrock: signatures of AWS, or a bearer key.
+    Aws,
+    /// Google Cloud: tokens.
+    Google,
+    None,
+}
+
+impl Auth {
+    /// Returns the place that the wire format's own vendor uses.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Anthropic => Self::XApiKey,
+            Kind::Chat | Kind::Responses => Self::Bearer,
+            Kind::Gemini => Self::XGoogApiKey,
+        }
+    }
+
+    /// Returns the header for a key.
+    pub(crate) fn header(self, key: &Secret) -> Option<(&'static str, String)> {
+        let key = key.expose().to_owned();
+        match self {
+            Self::Bearer | Self::Aws | Self::Google => Some(("authorization", format!("Bearer {key}"))),
+            Self::XApiKey => Some(("x-api-key", key)),
+            Self::ApiKey => Some(("api-key", key)),
+            Self::XGoogApiKey => Some(("x-goog-api-key", key)),
+            Self::None => None,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Owns the address of a provider with everything that a user can set about it.
+//!
+//! Data only: [`Place`](crate::place::Place) completes it.
+
+use crate::compat::Compat;
+use crate::credential::{Auth, Credential};
+use crate::kind::Kind;
+use becket_types::Prices;
+
+/// Figures of a model that the user knows better than the catalog.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The name on the wire.
+    pub name: String,
+    pub window: Option<u64>,
+    pub max_output: Option<u64>,
+    pub images: Option<bool>,
+    pub reasoning: Option<bool>,
+    pub prices: Option<Prices>,
+}
+
+/// The address of a provider, its wire format, its credential, and its deviations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Endpoint {
+    /// The wire format. Absent: the usual one of the provider with this name. `openai` uses Responses at its own address and
+    /// Chat elsewhere.
+    pub kind: Option<Kind>,
+    /// Base URL, with or without a trailing `/v1`. Absent: the provider's own.
+    pub base_url: Option<String>,
+    pub credential: Option<Credential>,
+    /// Additional headers.
+    pub headers: Vec<(String, String)>,
+    /// Place of the key in a request. Absent: that of the wire format.
+    pub auth: Option<Auth>,
+    /// Deviations of the server. Absent: those known for its host.
+    pub compat: Option<Compat>,
+    /// Figures of single models.
+    pub models: Vec<Figures>,
+    /// The place of the credential, such as `OPENAI_API_KEY`, for messages.
+    pub key_source: Option<String>,
+    /// The hint for a key that is needed and missing.
+    pub key_hint: Option<String>,
+    /// The setting that holds the server's address, for messages.
+    pub url_setting: Option<String>,
+    /// True if a request without a key is refused before it is sent.
+    pub needs_key: bool,
+}

@@ -1,0 +1,147 @@
+//! The keys of an endpoint: what each request carries, and what messages say about it.
+//!
+//! Owns the secrets in use, so that they can be removed from messages. A key leaves only in its header.
+
+use crate::auth::put_header;
+use crate::credential::{AwsKeys, Credential, Secret, TokenSource};
+use crate::endpoint::Endpoint;
+use crate::sigv4;
+use crate::{ErrorKind, ModelError};
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Mutex, PoisonError};
+use url::Url;
+
+/// The keys of one endpoint.
+pub(crate) struct Keys {
+    /// The keys in use, so that they can be removed from messages.
+    secrets: Mutex<Vec<Secret>>,
+    /// Gives a token for each request, if there is no fixed key.
+    tokens: Option<TokenSource>,
+    /// Keys by which each request is signed for AWS.
+    aws: Option<AwsKeys>,
+    in_use: KeyInUse,
+}
+
+impl Keys {
+    /// `setting`: the environment variable that holds the server's address.
+    pub(crate) fn of(endpoint: &Endpoint, setting: &str) -> Self {
+        Self {
+            secrets: Mutex::new(
+                endpoint.credential.as_ref().and_then(Credential::secret).into_iter().cloned().collect(),
+            ),
+            tokens: match &endpoint.credential {
+                Some(Credential::Token(source)) => Some(source.clone()),
+                _ => None,
+            },
+            aws: match &endpoint.credential {
+                Some(Credential::Aws(keys)) => Some(keys.clone()),
+                _ => None,
+            },
+            in_use: KeyInUse::of(endpoint, setting),
+        }
+    }
+
+    /// True if a new token can be requested after the server refused one.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// Adds the signature of AWS, if the endpoint wants one.
+    pub(crate) fn sign(
+        &self,
+        headers: &mut HeaderMap,
+        method: &str,
+        url: &Url,
+        body: &[Bytes],
+    ) -> Result<(), ModelError> {
+        let Some(keys) = &self.aws else { return Ok(()) };
+        let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
+        // `bedrock-runtime.REGION.amazonaws.com`
+        let region = url.host_str().and_then(|host| host.split('.').nth(1)).unwrap_or("us-east-1");
+        let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
+        for (name, value) in sigv4::headers(&request, keys, jiff::Timestamp::now()) {
+            put_header(headers, name, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a token, if there is no fixed key. `refused` is true if the server refused the last token.
+    pub(crate) async fn add_token(
+        &self,
+        headers: &mut HeaderMap,
+        refused: bool,
+        server: &str,
+    ) -> Result<(), ModelError> {
+        let Some(source) = &self.tokens else { return Ok(()) };
+        let token = source.token(refused).await.map_err(|why| {
+            ModelError::new(ErrorKind::Auth, format!("There is no key for {server}: {why}"))
+                .hint("Correct key_command of this provider, or log in again (`becket login`).")
+        })?;
+        put_header(headers, "authorization", &format!("Bearer {}", token.expose()))?;
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if !secrets.contains(&token) {
+            secrets.push(token);
+        }
+        Ok(())
+    }
+
+    /// Removes keys from a server's text, in case the server echoes them.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let long = secrets.iter().map(Secret::expose).filter(|secret| secret.len() >= 4);
+        long.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+    }
+
+    /// Adds to a refusal of the credentials which key was sent, or that none was.
+    pub(crate) fn explain(&self, error: &mut ModelError) {
+        self.in_use.explain(error);
+    }
+}
+
+/// The key that requests carry, as messages about a refusal name it.
+enum KeyInUse {
+    /// No key is sent. The text says how to give one.
+    None(String),
+    /// The key is from this place, if that is known.
+    From(Option<String>),
+}
+
+impl KeyInUse {
+    fn of(endpoint: &Endpoint, setting: &str) -> Self {
+        let is_key = |name: &str| {
+            ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+        };
+        if endpoint.credential.is_some() {
+            return Self::From(endpoint.key_source.clone());
+        }
+        if endpoint.headers.iter().any(|(name, _)| is_key(name)) {
+            return Self::From(Some("the headers that are configured for this server".to_owned()));
+        }
+        let usual = match setting {
+            "ANTHROPIC_BASE_URL" => "Set ANTHROPIC_API_KEY, or run `becket login anthropic`.",
+            "OPENAI_BASE_URL" => "Set OPENAI_API_KEY, or run `becket login openai`.",
+            _ => "Set its key in the environment, or run `becket login PROVIDER`.",
+        };
+        Self::None(endpoint.key_hint.clone().unwrap_or_else(|| usual.to_owned()))
+    }
+
+    /// Adds to a refusal of the credentials which key was sent, or that none was.
+    fn explain(&self, error: &mut ModelError) {
+        match self {
+            Self::None(how) => {
+                let words = ErrorKind::Auth.words();
+                error.message = error.message.replacen(words, "wants a key, and no key was sent", 1);
+                error.hint = Some(how.clone());
+            }
+            Self::From(Some(place)) => {
+                let rest = error.hint.take().map(|hint| format!(" {hint}")).unwrap_or_default();
+                error.hint = Some(format!("The key is from {place}.{rest}"));
+            }
+            Self::From(None) => {}
+        }
+    }
+}

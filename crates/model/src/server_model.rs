@@ -1,0 +1,25 @@
+//! Owns the reports of servers about their models. [`probe`](crate::probe) asks for them.
+
+use becket_types::{Millis, WireLayout};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A server's report about one of its models. A field is `None` if the server did not report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerModel {
+    /// The window in tokens with which it runs.
+    #[serde(default)]
+    pub window: Option<u64>,
+    /// It reads images.
+    #[serde(default)]
+    pub images: Option<bool>,
+    /// The layout of messages that its chat template requires.
+    #[serde(default)]
+    pub layout: Option<WireLayout>,
+    /// Time of the report, since 1970.
+    #[serde(default)]
+    pub asked: Millis,
+}
+
+/// Reports of servers, by base URL and the model's name.
+pub type ServerModels = BTreeMap<String, BTreeMap<String, ServerModel>>;
