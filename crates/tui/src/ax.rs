@@ -15,8 +15,7 @@ use crate::commands::{self, Action, Said};
 use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, To};
 use crate::runner::{Ended, Options};
-use crate::text;
-use crate::transcript::block::thousands;
+use crate::text::{self, thousands};
 use crate::transcript::compaction;
 use becket_types::{
     CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest,

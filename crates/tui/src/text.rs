@@ -278,6 +278,16 @@ fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
     }
 }
 
+/// Formats a number as `148k`, `1.2M` or `950`.
+pub fn thousands(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..10_000 => format!("{}.{}k", n / 1_000, n % 1_000 / 100),
+        10_000..1_000_000 => format!("{}k", n / 1_000),
+        _ => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

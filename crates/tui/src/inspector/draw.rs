@@ -2,9 +2,8 @@
 
 use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
 use crate::answers::Answer;
-use crate::text;
+use crate::text::{self, thousands};
 use crate::theme::Theme;
-use crate::transcript::block::thousands;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -4,9 +4,8 @@
 
 use super::{Cell, Column, Field, Item, Share, Sheet, State, TableRow, Value, fit_path};
 use crate::status::meter::{self, Part};
-use crate::text;
+use crate::text::{self, thousands};
 use crate::theme::Theme;
-use crate::transcript::block::thousands;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 

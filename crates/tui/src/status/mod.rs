@@ -9,9 +9,8 @@ pub mod script;
 
 use crate::input::{Effect, Request, Timer};
 use crate::menu::Item;
-use crate::text;
+use crate::text::{self, thousands};
 use crate::theme::Theme;
-use crate::transcript::block::thousands;
 use becket_types::{Cost, Event, PreparationState, Usage, Used};
 use meter::Meter;
 use ratatui::layout::Rect;

@@ -8,8 +8,9 @@ use super::gap::Gap;
 use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
-use super::row::{CodeSpans, Row};
-use super::tool::{self, ToolCall};
+use super::row::{CodeSpans, Row, paragraph};
+use super::tool::ToolCall;
+use super::tool_rows;
 use crate::page::Sheet;
 use crate::text;
 use crate::theme::Theme;
@@ -329,7 +330,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         }
         Body::Answer { .. } => Vec::new(),
         Body::Thinking { text, open, done } => thinking(text, *open, *done, width, theme),
-        Body::Tool(call) => tool::lay_out(call, width, theme),
+        Body::Tool(call) => tool_rows::lay_out(call, width, theme),
         Body::Image(image) => image.lay_out(width, theme),
         Body::Compaction(compaction) => compaction.lay_out(width, theme),
         Body::Gap(gap) => vec![Line::styled(text::fit(&gap.line(), width).into_owned(), theme.dim).into()],
@@ -349,25 +350,6 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
             rows
         }
     }
-}
-
-/// Lays out plain text line by line, wrapped after a mark.
-pub(super) fn paragraph(
-    text: &str,
-    width: usize,
-    first: &'static str,
-    rest: &'static str,
-    mark: Style,
-    style: Style,
-) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for line in text.lines().chain(text.is_empty().then_some("")) {
-        let lead = if rows.is_empty() { first } else { rest };
-        let shown = text::visible(line);
-        let spans = [Span::styled(shown.as_ref(), style)];
-        rows.extend(Row::wrapped(&spans, width, &Span::styled(lead, mark), &Span::styled(rest, mark)));
-    }
-    rows
 }
 
 fn thinking(text: &str, open: bool, done: bool, width: usize, theme: &Theme) -> Vec<Row> {
@@ -403,14 +385,4 @@ fn bold_parts(line: &str) -> impl Iterator<Item = (&str, bool)> {
     let paired = line.matches("**").count().is_multiple_of(2);
     let mark = if paired { "**" } else { "\n" };
     line.split(mark).enumerate().map(|(i, part)| (part, i % 2 == 1))
-}
-
-/// Formats a number as `148k`, `1.2M` or `950`.
-pub fn thousands(n: u64) -> String {
-    match n {
-        0..1_000 => n.to_string(),
-        1_000..10_000 => format!("{}.{}k", n / 1_000, n % 1_000 / 100),
-        10_000..1_000_000 => format!("{}k", n / 1_000),
-        _ => format!("{}.{}M", n / 1_000_000, n % 1_000_000 / 100_000),
-    }
 }

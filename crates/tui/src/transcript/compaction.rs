@@ -2,9 +2,8 @@
 //!
 //! Owns the known part of these. The loss report is requested only when the block is open and in view.
 
-use super::block::{paragraph, thousands};
-use super::row::Row;
-use crate::text;
+use super::row::{Row, paragraph};
+use crate::text::{self, thousands};
 use crate::theme::Theme;
 use becket_types::{LeftOut, Loss, Seq};
 use ratatui::text::Line;

@@ -1,19 +1,21 @@
 //! Turns events into blocks. The events of the ledger alone give the same blocks as the live events with their deltas.
 
-use super::Transcript;
 use super::block::{Block, Body, Weight};
+use super::blocks::Blocks;
+use super::call_view::CallView;
 use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
-use super::tool::{CallView, State, ToolCall};
+use super::tool::{State, ToolCall};
+use crate::text::thousands;
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-impl Transcript {
+impl Blocks {
     /// Applies one event. Returns true if the screen may have changed.
-    pub fn event(&mut self, event: &Event) -> bool {
+    pub(super) fn event(&mut self, event: &Event) -> bool {
         self.idle = matches!(event, Event::TurnFinished(_));
         match event {
             Event::UserMessage { message, steered, .. } => self.user(message, *steered),
@@ -75,7 +77,7 @@ impl Transcript {
             }
             Event::SyntheticMessage { message } => self.synthetic(message),
             Event::Pruned { calls, freed, .. } => {
-                let freed = super::block::thousands(freed.0);
+                let freed = thousands(freed.0);
                 let text = format!("{calls} old outputs folded, {freed} tokens freed");
                 self.push(Body::Note { weight: Weight::Quiet, text });
             }
@@ -137,8 +139,8 @@ impl Transcript {
             _ => None,
         };
         let mut changed = false;
-        if let Some(at) = self.calls.get(id) {
-            self.blocks[*at].change(|body| {
+        if let Some(at) = self.call_at(id) {
+            self[at].change(|body| {
                 if let Body::Tool(call) = body {
                     changed = call.nested.event(event) || state.is_some();
                     call.state = state.unwrap_or_else(|| call.state.clone());
@@ -150,7 +152,7 @@ impl Transcript {
                 self.note(Weight::Warning, format!("subagent: {text}"));
             }
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => {
-                let [before, after] = [pre_tokens, post_tokens].map(|n| super::block::thousands(n.0));
+                let [before, after] = [pre_tokens, post_tokens].map(|n| thousands(n.0));
                 self.note(Weight::Quiet, format!("subagent: context compacted {before} → {after}"));
             }
             _ => return changed,
@@ -168,7 +170,7 @@ impl Transcript {
             let is = seq >= before && seq < tail_from && !kept.contains(&id) && block.is_told(false);
             is.then(|| (seq, block.headline()))
         };
-        ((before, self.compacted_to), self.blocks.iter().filter_map(out).collect())
+        ((before, self.compacted_to), self.iter().filter_map(out).collect())
     }
 
     /// Applies the undoing of a compaction, or the undoing of that.
@@ -181,16 +183,11 @@ impl Transcript {
         self.compacted_to = if counts { reach.1 } else { reach.0 };
     }
 
-    pub(super) fn push(&mut self, body: Body) -> usize {
-        let block = Block::new(body);
-        self.blocks.push(if self.page { block.at_the_edge() } else { block });
-        self.blocks.len() - 1
-    }
-
     /// Adds a line by becket itself.
-    pub fn note(&mut self, weight: Weight, text: String) {
+    pub(super) fn note(&mut self, weight: Weight, text: String) {
         let at = self.push(Body::Note { weight, text });
-        self.blocks[at].set_local(!self.replays);
+        let local = !self.replays;
+        self[at].set_local(local);
     }
 
     fn user(&mut self, message: &Message, steered: bool) {
@@ -210,7 +207,7 @@ impl Transcript {
             }
         }
         let at = self.push(Body::User { text, steered, pasted: pasted::ranges(&message.parts), open: false });
-        self.blocks[at].set_message(message.seq, message.id);
+        self[at].set_message(message.seq, message.id);
         self.images_of(message);
     }
 
@@ -235,13 +232,13 @@ impl Transcript {
                 if flagged { "compaction_continue" } else { "message" }.to_owned()
             });
         let at = self.push(Body::Hidden { kind: kind.replace('_', " "), text: message.text() });
-        self.blocks[at].set_message(message.seq, message.id);
+        self[at].set_message(message.seq, message.id);
     }
 
     fn text_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
         let at =
             self.part(message, index, || Body::Answer { text: String::new(), layout: Markdown::default() });
-        self.blocks[at].change(|body| {
+        self[at].change(|body| {
             if let Body::Answer { text, .. } = body {
                 text.push_str(delta);
             }
@@ -251,45 +248,15 @@ impl Transcript {
     fn reasoning_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
         let at =
             self.part(message, index, || Body::Thinking { text: String::new(), open: false, done: false });
-        self.blocks[at].change(|body| {
+        self[at].change(|body| {
             if let Body::Thinking { text, .. } = body {
                 text.push_str(delta);
             }
         });
     }
 
-    fn part(&mut self, message: &MessageId, index: u32, new: impl FnOnce() -> Body) -> usize {
-        let key = (*message, index);
-        if let Some(at) = self.parts.get(&key) {
-            return *at;
-        }
-        let at = self.push(new());
-        self.parts.insert(key, at);
-        at
-    }
-
     fn call_delta(&mut self, id: &CallId, name: &str, json: &str) {
         self.call(id, name, |c| c.partial.push_str(json));
-    }
-
-    fn call(&mut self, id: &CallId, name: &str, change: impl FnOnce(&mut ToolCall)) {
-        let at = match self.calls.get(id) {
-            Some(at) => *at,
-            None => {
-                let at = self.push(Body::Tool(Box::new(ToolCall::new(
-                    id.clone(),
-                    name.to_owned(),
-                    Arc::clone(&self.view),
-                ))));
-                self.calls.insert(id.clone(), at);
-                at
-            }
-        };
-        self.blocks[at].change(|body| {
-            if let Body::Tool(call) = body {
-                change(call);
-            }
-        });
     }
 
     /// Applies a complete message. Its parts repeat what the deltas said, or are new if there were no deltas.
@@ -306,7 +273,7 @@ impl Transcript {
                         text: String::new(),
                         layout: Markdown::default(),
                     });
-                    self.blocks[at].change(|body| {
+                    self[at].change(|body| {
                         if let Body::Answer { text: have, layout } = body
                             && have != text
                         {
@@ -314,7 +281,7 @@ impl Transcript {
                             layout.reset();
                         }
                     });
-                    self.blocks[at].set_message(message.seq, message.id);
+                    self[at].set_message(message.seq, message.id);
                 }
                 Part::Reasoning { text, .. } => {
                     let at = self.part(&message.id, index, || Body::Thinking {
@@ -322,13 +289,13 @@ impl Transcript {
                         open: false,
                         done: true,
                     });
-                    self.blocks[at].change(|body| {
+                    self[at].change(|body| {
                         if let Body::Thinking { text: have, done, .. } = body {
                             have.clone_from(text);
                             *done = true;
                         }
                     });
-                    self.blocks[at].set_message(message.seq, message.id);
+                    self[at].set_message(message.seq, message.id);
                 }
                 Part::ToolCall { call_id, name, input, .. } => {
                     self.call(call_id, name, |c| c.input = input.clone());
@@ -336,7 +303,7 @@ impl Transcript {
                 _ => {}
             }
         }
-        self.parts.retain(|(id, _), _| *id != message.id);
+        self.end_parts(message.id);
     }
 
     fn finished(&mut self, message: &Message, time: Millis) {
@@ -351,8 +318,8 @@ impl Transcript {
                         _ => State::Done { millis: time.0 },
                     };
                 });
-                if let Some(at) = self.calls.get(call_id) {
-                    self.blocks[*at].set_message(message.seq, message.id);
+                if let Some(at) = self.call_at(call_id) {
+                    self[at].set_message(message.seq, message.id);
                 }
                 self.group_around(call_id);
             }
@@ -362,22 +329,22 @@ impl Transcript {
 
     /// Joins successful read-only calls in a row into the line of the first one.
     fn group_around(&mut self, id: &CallId) {
-        let Some(at) = self.calls.get(id).copied() else { return };
+        let Some(at) = self.call_at(id) else { return };
         let looks = |block: &Block| match block.body() {
             Body::Tool(call) if call.only_looks() => Some((call.name.clone(), call.subject())),
             _ => None,
         };
-        if looks(&self.blocks[at]).is_none() {
+        if looks(&self[at]).is_none() {
             return;
         }
-        let first = (0..at).rev().take_while(|i| looks(&self.blocks[*i]).is_some()).last().unwrap_or(at);
-        let run = self.blocks[first..].iter().map_while(looks);
+        let first = (0..at).rev().take_while(|i| looks(&self[*i]).is_some()).last().unwrap_or(at);
+        let run = self[first..].iter().map_while(looks);
         let group: Vec<_> = run.skip(1).collect();
-        let open = self.blocks[first].open().unwrap_or(false);
-        for block in &mut self.blocks[first + 1..=first + group.len()] {
+        let open = self[first].open().unwrap_or(false);
+        for block in &mut self[first + 1..=first + group.len()] {
             block.set_folded(!open);
         }
-        self.blocks[first].change(|body| {
+        self[first].change(|body| {
             if let Body::Tool(call) = body {
                 call.group = group;
             }
@@ -386,7 +353,7 @@ impl Transcript {
 
     /// True if the last visible block is an interrupted call, whose line already says so.
     fn says_interrupted(&self) -> bool {
-        let last = self.blocks.iter().rev().find(|block| block.is_shown(false));
+        let last = self.iter().rev().find(|block| block.is_shown(false));
         last.is_some_and(|block| matches!(block.body(), Body::Tool(call) if call.state == State::Interrupted))
     }
 
@@ -395,7 +362,7 @@ impl Transcript {
     fn says_full(&mut self, reason: &str) -> bool {
         let said = not_compacted(reason);
         let is = |block: &&mut Block| matches!(block.body(), Body::Note { text, .. } if *text == said);
-        let Some(block) = self.blocks.last_mut().filter(is) else { return false };
+        let Some(block) = self.last_mut().filter(is) else { return false };
         block.change(|body| {
             *body = Body::Note { weight: Weight::Error, text: full("the context is full", reason) };
         });
@@ -462,7 +429,7 @@ const SHORT_TURN: u64 = 5_000;
 fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
-        parts.push(super::tool::duration(result.duration.0));
+        parts.push(super::tool_rows::duration(result.duration.0));
     }
     if result.cost.0 >= 0.005 && !parts.is_empty() {
         parts.push(format!("${:.2}", result.cost.0));

@@ -3,9 +3,8 @@
 //! Owns the choice of these lines, and the summary of a test run. Depends on the call alone. Runs when the call is laid
 //! out, not for each frame.
 
-use super::block::paragraph;
-use super::row::Row;
-use super::tool::{State, ToolCall, cut};
+use super::row::{Row, cut, paragraph};
+use super::tool::{State, ToolCall};
 use crate::ansi::Ansi;
 use crate::theme::Theme;
 use ratatui::style::Style;

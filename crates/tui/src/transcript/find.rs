@@ -4,9 +4,10 @@
 //! messages are searched only while they are revealed. The host searches the entries that are not in memory, when the
 //! search reaches them.
 
-use super::Transcript;
+use super::block::Block;
+use super::blocks::Blocks;
 use super::gap::Gap;
-use super::window::Place;
+use super::window::{Place, Window};
 use crate::input::Want;
 use crate::theme::Theme;
 use becket_types::{Event, Seq};
@@ -57,52 +58,72 @@ impl Find {
     }
 }
 
-impl Transcript {
-    /// Searches for `words`; all in lower case means any case. Shows the newest hit that is not below the view.
-    pub fn find(&mut self, words: &str, theme: &Theme) {
-        self.find = Find { pattern: pattern(words), words: words.to_owned(), ..Find::default() };
-        self.look();
-        let bottom = self.seen.last().map_or(usize::MAX, |place| place.block);
-        let before = self.find.hits.partition_point(|hit| hit.block <= bottom);
-        self.find.at = before.checked_sub(1).or((!self.find.hits.is_empty()).then_some(0));
-        self.show_hit(theme);
+/// Result of a move to another hit.
+#[derive(Debug)]
+pub(super) enum Move {
+    /// An earlier move still waits for a gap.
+    Waiting,
+    /// The gap in this block is to be searched first.
+    Gap(usize, Want),
+    /// The hit is chosen, if there is any.
+    Done,
+}
+
+impl Find {
+    /// Searches for `words`. Chooses the newest hit that is not below the block `bottom`.
+    pub(super) fn new(words: &str, blocks: &Blocks, revealed: bool, bottom: usize) -> Self {
+        let mut find = Self { pattern: pattern(words), words: words.to_owned(), ..Self::default() };
+        find.look(blocks, revealed);
+        let before = find.hits.partition_point(|hit| hit.block <= bottom);
+        find.at = before.checked_sub(1).or((!find.hits.is_empty()).then_some(0));
+        find
     }
 
     /// Moves to the next or the previous hit, and wraps around at the ends.
-    pub fn find_next(&mut self, back: bool, theme: &Theme) {
-        if self.find.waits.is_some() {
-            return;
+    pub(super) fn next(&mut self, blocks: &Blocks, revealed: bool, back: bool) -> Move {
+        if self.waits.is_some() {
+            return Move::Waiting;
         }
-        let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
-        self.look();
-        let count = self.find.hits.len();
-        let at = current.map_or(0, |hit| self.find.hits.partition_point(|other| *other < hit));
+        let current = self.current();
+        self.look(blocks, revealed);
+        let count = self.hits.len();
+        let at = current.map_or(0, |hit| self.hits.partition_point(|other| *other < hit));
         let moved = match (back, current) {
             _ if count == 0 => None,
             (_, None) => Some(count - 1),
             (true, _) => Some((at + count - 1) % count),
             (false, _) => Some((at + 1) % count),
         };
-        let next = moved.map(|at| self.find.hits[at]);
-        if let Some((at, from, to)) = self.gap_before(current, next, back) {
-            self.find.at = current.map(|_| at_of(&self.find.hits, current));
-            let looked = self.want_gap(at, Want::Saying { words: self.find.words.clone(), back });
-            self.find.waits = Some(Wait { from, to, back, looked });
-            return;
+        let next = moved.map(|at| self.hits[at]);
+        if let Some((at, from, to)) = self.gap_before(blocks, current, next, back) {
+            self.at = current.map(|_| at_of(&self.hits, current));
+            self.waits = Some(Wait { from, to, back, looked: false });
+            return Move::Gap(at, Want::Saying { words: self.words.clone(), back });
         }
-        self.find.at = moved;
-        if moved.is_some() {
-            self.show_hit(theme);
+        self.at = moved;
+        Move::Done
+    }
+
+    /// Records that the host searches the gap for which the search waits.
+    pub(super) fn set_looked(&mut self) {
+        if let Some(wait) = &mut self.waits {
+            wait.looked = true;
         }
     }
 
     /// Returns the first gap between two hits that may contain the words: its block and its range of entries.
-    fn gap_before(&self, from: Option<Hit>, to: Option<Hit>, back: bool) -> Option<(usize, Seq, Seq)> {
-        self.find.pattern.as_ref()?;
-        let end = self.blocks.len();
+    fn gap_before(
+        &self,
+        blocks: &Blocks,
+        from: Option<Hit>,
+        to: Option<Hit>,
+        back: bool,
+    ) -> Option<(usize, Seq, Seq)> {
+        self.pattern.as_ref()?;
+        let end = blocks.len();
         let from = from.map_or(end, |hit| hit.block);
-        let may = |(_, gap): &(usize, &Gap)| self.find.may_be_in(gap);
-        let open: Vec<_> = self.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
+        let may = |(_, gap): &(usize, &Gap)| self.may_be_in(gap);
+        let open: Vec<_> = blocks.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
         let steps =
             |at: usize| if back { (from + end - at) % (end + 1) } else { (at + end + 1 - from) % (end + 1) };
         // The same hit again means a whole round.
@@ -111,87 +132,93 @@ impl Transcript {
     }
 
     /// Handles the result of a search in a gap. `part`: the range of entries that has arrived; `None` if the gap does
-    /// not contain the words.
-    pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
-        if self.find.waits.is_none_or(|wait| (wait.from, wait.to) != (from, to)) {
-            if part.is_some() && self.find.pattern.is_some() {
-                let current = self.find.at.and_then(|at| self.find.hits.get(at).copied());
-                self.look();
-                self.find.at = current.map(|_| at_of(&self.find.hits, current));
+    /// not contain the words. Returns the direction in which the search goes on, if it waited for this gap.
+    pub(super) fn arrived(
+        &mut self,
+        blocks: &Blocks,
+        revealed: bool,
+        (from, to): (Seq, Seq),
+        part: Option<(Seq, Seq)>,
+    ) -> Option<bool> {
+        if self.waits.is_none_or(|wait| (wait.from, wait.to) != (from, to)) {
+            if part.is_some() && self.pattern.is_some() {
+                let current = self.current();
+                self.look(blocks, revealed);
+                self.at = current.map(|_| at_of(&self.hits, current));
             }
-            return;
+            return None;
         }
-        let Some(Wait { back, looked, .. }) = self.find.waits.take() else { return };
+        let Wait { back, looked, .. } = self.waits.take()?;
         if looked {
-            self.find.without.push(match part {
+            self.without.push(match part {
                 None => (from, to),
                 Some((_, end)) if back => (end, to),
                 Some((start, _)) => (from, start),
             });
         }
-        self.find_next(back, theme);
+        Some(back)
     }
 
     /// True while the host searches entries that are not in memory.
-    pub fn is_finding(&self) -> bool {
-        self.find.waits.is_some()
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits.is_some()
     }
 
     /// Returns the number of the current hit, counted from 1, or 0 if there is none, and the count of hits. The third
     /// value is true if entries that are not in memory may contain more.
-    pub fn found(&self) -> (usize, usize, bool) {
-        let more = self.gaps().any(|(_, gap)| self.find.may_be_in(gap));
-        (self.find.at.map_or(0, |at| at + 1), self.find.hits.len(), more)
+    pub(super) fn found(&self, blocks: &Blocks) -> (usize, usize, bool) {
+        let more = blocks.gaps().any(|(_, gap)| self.may_be_in(gap));
+        (self.at.map_or(0, |at| at + 1), self.hits.len(), more)
     }
 
-    /// Ends the search.
-    pub fn end_find(&mut self) {
-        self.find = Find::default();
+    fn current(&self) -> Option<Hit> {
+        self.at.and_then(|at| self.hits.get(at).copied())
     }
 
-    fn look(&mut self) {
-        self.find.hits.clear();
-        let Some(pattern) = &self.find.pattern else { return };
-        for (block, body) in self.blocks.iter().enumerate() {
-            if body.is_told(self.revealed) {
+    fn look(&mut self, blocks: &Blocks, revealed: bool) {
+        self.hits.clear();
+        let Some(pattern) = &self.pattern else { return };
+        for (block, body) in blocks.iter().enumerate() {
+            if body.is_told(revealed) {
                 let count = pattern.find_iter(&body.source()).count();
-                self.find.hits.extend((0..count).map(|nth| Hit { block, nth }));
+                self.hits.extend((0..count).map(|nth| Hit { block, nth }));
             }
         }
     }
 
-    fn show_hit(&mut self, theme: &Theme) {
-        let Some(hit) = self.find.at.and_then(|at| self.find.hits.get(at).copied()) else { return };
-        let Some(pattern) = self.find.pattern.clone() else { return };
-        self.unfold(hit.block);
-        let width = self.window.width();
-        let mut row = self.matching_row(hit, &pattern, width, theme);
-        if row.is_none() && self.blocks[hit.block].open() == Some(false) {
-            self.set_open(hit.block, true);
-            row = self.matching_row(hit, &pattern, width, theme);
+    /// Moves the window to the current hit, and opens a closed block that contains it.
+    pub(super) fn show(&mut self, blocks: &mut Blocks, window: &mut Window, theme: &Theme, revealed: bool) {
+        let Some(hit) = self.current() else { return };
+        let Some(pattern) = &self.pattern else { return };
+        blocks.unfold(hit.block);
+        let width = window.width();
+        let mut row = matching_row(&mut blocks[hit.block], hit.nth, pattern, width, theme);
+        if row.is_none() && blocks[hit.block].open() == Some(false) {
+            blocks.set_open(hit.block, true);
+            row = matching_row(&mut blocks[hit.block], hit.nth, pattern, width, theme);
         }
         let place = Place { block: hit.block, row: row.unwrap_or(0) };
-        self.find.place = Some(place);
-        self.window.show(&mut self.blocks, place, theme, self.revealed);
+        self.place = Some(place);
+        window.show(blocks, place, theme, revealed);
     }
+}
 
-    /// Returns the row of a hit. If markup or wrapping hides which row that is, returns the last row with a match.
-    fn matching_row(&mut self, hit: Hit, pattern: &Regex, width: u16, theme: &Theme) -> Option<usize> {
-        let block = &mut self.blocks[hit.block];
-        let rows = block.lay_out(width, theme);
-        let (mut seen, mut last) = (0, None);
-        for row in 0..rows {
-            let count = pattern.find_iter(&block.text(row).1).count();
-            if count > 0 {
-                last = Some(row);
-                seen += count;
-            }
-            if seen > hit.nth {
-                return last;
-            }
+/// Returns the row of the match number `nth`. If markup or wrapping hides which row that is, returns the last row with a
+/// match.
+fn matching_row(block: &mut Block, nth: usize, pattern: &Regex, width: u16, theme: &Theme) -> Option<usize> {
+    let rows = block.lay_out(width, theme);
+    let (mut seen, mut last) = (0, None);
+    for row in 0..rows {
+        let count = pattern.find_iter(&block.text(row).1).count();
+        if count > 0 {
+            last = Some(row);
+            seen += count;
         }
-        last
+        if seen > nth {
+            return last;
+        }
     }
+    last
 }
 
 /// Compiles the words; all in lower case means any case.
@@ -208,18 +235,18 @@ fn at_of(hits: &[Hit], hit: Option<Hit>) -> usize {
 /// True if the blocks of these events show the user these words.
 pub fn says(events: &[Event], words: &str) -> bool {
     let Some(pattern) = pattern(words) else { return false };
-    let mut transcript = Transcript::new();
+    let mut blocks = Blocks::default();
     for event in events {
-        transcript.event(event);
+        blocks.event(event);
     }
-    transcript.blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
+    blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
 }
 
 /// Returns the text of the message with this number, as these events show it.
 pub fn said_in(events: &[Event], seq: Seq) -> Option<String> {
-    let mut transcript = Transcript::new();
+    let mut blocks = Blocks::default();
     for event in events {
-        transcript.event(event);
+        blocks.event(event);
     }
-    transcript.said_in(seq)
+    blocks.said_in(seq)
 }

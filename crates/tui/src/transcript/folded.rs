@@ -3,9 +3,9 @@
 //!
 //! If the whole session is in memory, the blocks answer. Otherwise the host reads the session through [`RemovedMessages`].
 
-use super::Transcript;
 use super::block::{Block, Body};
-use super::compaction::{Compaction, Known};
+use super::blocks::Blocks;
+use super::compaction::Compaction;
 use becket_types::{Event, MessageId, Seq};
 
 /// Messages that compactions removed.
@@ -17,34 +17,11 @@ pub enum Folded {
     Ask(Option<Seq>),
 }
 
-impl Transcript {
-    /// Returns the compactions whose loss report is needed since the last call.
-    pub fn losses(&mut self) -> Vec<Seq> {
-        std::mem::take(&mut self.losses)
-    }
-
-    /// Returns the compactions that came into view since the last call and whose removed messages are unknown.
-    pub fn wanted_folds(&mut self) -> Vec<Seq> {
-        std::mem::take(&mut self.folds_wanted)
-    }
-
-    /// Sets the loss report of this compaction.
-    pub fn loss_is(&mut self, entry: Seq, known: Known) {
-        self.change_compaction(entry, |compaction| compaction.loss = known);
-    }
-
-    /// Sets the messages that this compaction removed.
-    pub fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
-        self.change_compaction(entry, |compaction| {
-            compaction.dropped = folded;
-            compaction.whole = true;
-        });
-    }
-
+impl Blocks {
     pub(super) fn change_compaction(&mut self, entry: Seq, change: impl FnOnce(&mut Compaction)) {
         let is = |block: &Block| matches!(block.body(), Body::Compaction(c) if c.entry == entry);
-        if let Some(at) = self.blocks.iter().rposition(is) {
-            self.blocks[at].change(|body| {
+        if let Some(at) = self.iter().rposition(is) {
+            self[at].change(|body| {
                 if let Body::Compaction(compaction) = body {
                     change(compaction);
                 }
@@ -53,29 +30,29 @@ impl Transcript {
     }
 
     /// Returns the compactions in force; if a block has focus, only that block's.
-    fn in_question(&self) -> impl Iterator<Item = &Compaction> {
-        let blocks = self.focus.map_or(0..self.blocks.len(), |at| at..at + 1);
-        self.blocks[blocks].iter().filter_map(|block| match block.body() {
+    fn in_question(&self, focus: Option<usize>) -> impl Iterator<Item = &Compaction> {
+        let blocks = focus.map_or(0..self.len(), |at| at..at + 1);
+        self[blocks].iter().filter_map(|block| match block.body() {
             Body::Compaction(compaction) if !compaction.undone => Some(compaction),
             _ => None,
         })
     }
 
     /// True if there may be messages to bring back.
-    pub fn may_bring_back(&self) -> bool {
-        self.in_question().any(|compaction| !compaction.whole || !compaction.dropped.is_empty())
+    pub(super) fn may_bring_back(&self, focus: Option<usize>) -> bool {
+        self.in_question(focus).any(|compaction| !compaction.whole || !compaction.dropped.is_empty())
     }
 
     /// Returns the messages that compactions removed. If a block has focus, only those of that block's compaction.
-    pub fn folded(&self) -> Folded {
-        let all_here = self.in_question().all(|compaction| compaction.whole);
-        if self.focus.is_some() && !all_here {
-            return Folded::Ask(self.in_question().next().map(|compaction| compaction.entry));
+    pub(super) fn folded(&self, focus: Option<usize>) -> Folded {
+        let all_here = self.in_question(focus).all(|compaction| compaction.whole);
+        if focus.is_some() && !all_here {
+            return Folded::Ask(self.in_question(focus).next().map(|compaction| compaction.entry));
         }
-        if !all_here || self.focus.is_none() && self.has_gaps() {
+        if !all_here || focus.is_none() && self.gaps().next().is_some() {
             return Folded::Ask(None);
         }
-        Folded::Here(joined(self.in_question().flat_map(|compaction| &compaction.dropped)))
+        Folded::Here(joined(self.in_question(focus).flat_map(|compaction| &compaction.dropped)))
     }
 }
 
@@ -114,7 +91,7 @@ struct Fold {
 impl RemovedMessages {
     /// Takes the events of the next range.
     pub fn take(&mut self, events: &[Event]) {
-        let mut here = Transcript::new();
+        let mut here = Blocks::default();
         let mut seen = 0;
         for event in events {
             match event {
@@ -135,13 +112,13 @@ impl RemovedMessages {
         self.see(&here, &mut seen);
     }
 
-    fn see(&mut self, here: &Transcript, seen: &mut usize) {
-        for block in &here.blocks[*seen..] {
+    fn see(&mut self, here: &Blocks, seen: &mut usize) {
+        for block in &here[*seen..] {
             if let Some((seq, id)) = block.message().filter(|_| block.is_told(false)) {
                 self.said.push((seq, id, block.headline()));
             }
         }
-        *seen = here.blocks.len();
+        *seen = here.len();
     }
 
     fn compaction(&mut self, entry: Seq, tail_from: Seq, kept: &[MessageId]) {

@@ -1,7 +1,7 @@
 //! The transcript: the user's and the agent's messages and actions as blocks, newest at the bottom.
 //!
-//! Owns the blocks ([`block`]), their derivation from events (`events`), ranges that are not in memory (`gap`), the
-//! window on them (`window`), search (`find`), focus and selection (`select`). The cost of drawing depends on what is
+//! Owns the blocks ([`block`], `blocks`), their derivation from events (`events`), ranges that are not in memory (`gap`, `eviction`),
+//! the window on them (`window`), search (`find`), focus and selection (`select`). The cost of drawing depends on what is
 //! visible: a block is laid out when it comes into view, and keeps its rows until it, the width or the theme changes.
 //! Code in view that was not parsed yet is returned as a job.
 //!
@@ -10,9 +10,12 @@
 //! replaces them. Sends nothing and reads nothing.
 
 pub mod block;
+mod blocks;
+mod call_view;
 pub mod compaction;
 mod diff;
 mod events;
+mod eviction;
 mod excerpt;
 mod find;
 mod folded;
@@ -25,6 +28,8 @@ mod row;
 mod select;
 mod subagent;
 mod tool;
+mod tool_rows;
+mod wants;
 mod window;
 
 use self::image::State as ImageState;
@@ -32,11 +37,13 @@ use crate::highlight::Job;
 use crate::page::Sheet;
 use crate::text;
 use crate::theme::Theme;
-use becket_types::{BlobId, CallId, MessageId, Seq};
-use block::{Block, Body};
+use becket_types::{BlobId, Event, Seq};
+use block::{Body, Weight};
+use blocks::Blocks;
+use call_view::CallView;
 use compaction::Known;
 pub(crate) use events::{full, resumed_line};
-use find::Find;
+use find::{Find, Move};
 pub use find::{said_in, says};
 pub use folded::{Folded, RemovedMessages};
 pub use gap::Wanted;
@@ -47,62 +54,28 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use select::Selection;
-use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
-use tool::CallView;
-pub(crate) use tool::changed_lines;
+pub(crate) use tool_rows::changed_lines;
+use wants::Wants;
 use window::{Place, Window};
 
 /// The blocks of a session, the window on them, and what they need from the host.
+#[derive(Default)]
 pub struct Transcript {
-    blocks: Vec<Block>,
-    calls: HashMap<CallId, usize>,
-    /// Streaming parts by message and index.
-    parts: HashMap<(MessageId, u32), usize>,
+    blocks: Blocks,
     window: Window,
     /// Hidden messages are drawn, with a mark.
     revealed: bool,
     printed: Printed,
-    /// This is a page: its text begins at the left edge.
-    page: bool,
     /// Only what was not printed is drawn.
     inline: bool,
-    /// The turn is over, so nothing of it will change.
-    idle: bool,
-    /// Entries before this one were removed from the context.
-    compacted_to: Seq,
-    /// Earlier entries of the session were not loaded, or were evicted.
-    partial: bool,
-    /// Events come from the ledger, not from a running agent.
-    replays: bool,
     /// Area of the last frame, and the place shown in each of its rows.
     area: Rect,
     seen: Vec<Place>,
-    /// Code that came into view and needs to be parsed.
-    jobs: Vec<Job>,
-    /// The number of the next image, if the terminal draws images, and the images that came into view.
-    next_image: Option<u32>,
-    wanted: Vec<(u32, BlobId)>,
-    /// Compactions whose loss report is needed, and compactions whose removed messages are needed.
-    losses: Vec<Seq>,
-    folds_wanted: Vec<Seq>,
-    /// Parts of gaps to request.
-    gaps_wanted: Vec<Wanted>,
-    /// The view goes to the first block when that arrives.
-    first_wanted: bool,
+    wants: Wants,
     find: Find,
     focus: Option<usize>,
     selection: Option<Selection>,
-    view: Arc<CallView>,
-    /// Files that calls of this turn changed.
-    changed_files: BTreeSet<PathBuf>,
-}
-
-impl Default for Transcript {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Returns the cells of a row that its background covers: all of them, or those after the text of a line with colours
@@ -115,45 +88,20 @@ fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
 impl Transcript {
     /// Creates an empty transcript.
     pub fn new() -> Self {
-        Self {
-            blocks: Vec::new(),
-            calls: HashMap::new(),
-            parts: HashMap::new(),
-            window: Window::default(),
-            revealed: false,
-            printed: Printed::default(),
-            page: false,
-            inline: false,
-            idle: false,
-            compacted_to: Seq::default(),
-            partial: false,
-            replays: false,
-            area: Rect::ZERO,
-            seen: Vec::new(),
-            jobs: Vec::new(),
-            next_image: None,
-            wanted: Vec::new(),
-            losses: Vec::new(),
-            folds_wanted: Vec::new(),
-            gaps_wanted: Vec::new(),
-            first_wanted: false,
-            find: Find::default(),
-            focus: None,
-            selection: None,
-            view: Arc::default(),
-            changed_files: BTreeSet::new(),
-        }
+        Self::default()
     }
 
     /// Creates a page instead of a conversation.
     pub fn page() -> Self {
-        Self { page: true, ..Self::new() }
+        let mut page = Self::new();
+        page.blocks.page = true;
+        page
     }
 
     /// Creates a page that is drawn from data.
     pub fn sheet(sheet: Sheet) -> Self {
         let mut page = Self::page();
-        page.push(Body::Sheet(sheet));
+        page.blocks.push(Body::Sheet(sheet));
         page
     }
 
@@ -164,7 +112,18 @@ impl Transcript {
 
     /// Sets the chord that opens calls, as it is shown under later calls.
     pub fn set_open_key(&mut self, open_key: String) {
-        self.view = Arc::new(CallView { open_key, workspace: self.view.workspace.clone() });
+        let workspace = self.blocks.view.workspace.clone();
+        self.blocks.view = Arc::new(CallView { open_key, workspace });
+    }
+
+    /// Applies one event. Returns true if the screen may have changed.
+    pub fn event(&mut self, event: &Event) -> bool {
+        self.blocks.event(event)
+    }
+
+    /// Adds a line by becket itself.
+    pub fn note(&mut self, weight: Weight, text: String) {
+        self.blocks.note(weight, text);
     }
 
     /// Draws the part of the transcript that fits into `area`.
@@ -172,7 +131,7 @@ impl Transcript {
         self.area = area;
         let mut wanted = Vec::new();
         self.seen = if self.inline {
-            let rows = self.live(area.width, theme);
+            let rows = self.printed.live(&mut self.blocks, self.revealed, area.width, theme);
             let above = rows.len().saturating_sub(usize::from(area.height));
             // Images above these rows are needed as well, because lines after an image are printed only once it is
             // there.
@@ -197,7 +156,7 @@ impl Transcript {
                 );
             }
             if theme.syntax.is_some() {
-                self.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));
+                self.wants.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));
             }
             self.mark(buffer, Rect { y, height: 1, ..area }, *place, theme);
         }
@@ -238,44 +197,41 @@ impl Transcript {
 
     /// Returns the code that came into view since the last call.
     pub fn jobs(&mut self) -> Vec<Job> {
-        std::mem::take(&mut self.jobs)
+        std::mem::take(&mut self.wants.jobs)
     }
 
     /// Turns on images. `first`: the terminal's number for the first one; later ones count up from it.
     pub fn set_images(&mut self, first: Option<u32>) {
-        self.next_image = first;
+        self.blocks.next_image = first;
     }
 
     /// Returns the number for the next image, `None` if images are off.
     pub fn next_image(&self) -> Option<u32> {
-        self.next_image
+        self.blocks.next_image
     }
 
     /// Returns the images that came into view since the last call.
     pub fn images(&mut self) -> Vec<(u32, BlobId)> {
-        std::mem::take(&mut self.wanted)
+        std::mem::take(&mut self.wants.images)
     }
 
     /// Returns the blob with the bytes of an image.
     pub fn image(&self, number: u32) -> Option<BlobId> {
-        self.blocks.iter().rev().find_map(|block| match block.body() {
-            Body::Image(image) if image.number == number => Some(image.blob.clone()),
-            _ => None,
-        })
+        self.blocks.image(number)
     }
 
     /// Requests, once, what the block lacks when it comes into view.
     fn want(&mut self, at: usize) {
         match self.blocks[at].body() {
             Body::Image(image) if image.state == ImageState::New => {
-                self.wanted.push((image.number, image.blob.clone()));
-                self.set_image(at, ImageState::Asked);
+                self.wants.images.push((image.number, image.blob.clone()));
+                self.blocks.set_image(at, ImageState::Asked);
             }
             Body::Compaction(compaction) if compaction.open && compaction.loss == Known::New => {
                 let (entry, whole) = (compaction.entry, compaction.whole);
-                self.losses.push(entry);
+                self.wants.losses.push(entry);
                 if !whole {
-                    self.folds_wanted.push(entry);
+                    self.wants.folds.push(entry);
                 }
                 self.loss_is(entry, Known::Asked);
             }
@@ -285,61 +241,24 @@ impl Transcript {
 
     /// Returns the text of the message with this number, if it is in memory.
     pub fn said_in(&self, seq: Seq) -> Option<String> {
-        let of = self.blocks.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
-        let said: Vec<_> = of.map(|block| block.source()).collect();
-        (!said.is_empty()).then(|| said.join("\n\n"))
+        self.blocks.said_in(seq)
     }
 
     /// Records that the terminal has this image in this many columns and rows; `None`: it cannot be shown.
     pub fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
         let shown = |(columns, rows)| ImageState::Shown(columns, rows);
-        self.set_numbered(number, size.map_or(ImageState::Broken, shown));
+        self.blocks.set_numbered(number, size.map_or(ImageState::Broken, shown));
     }
 
     /// Forgets an image, so that it is requested again when it comes into view.
     pub fn forget_image(&mut self, number: u32) {
-        self.set_numbered(number, ImageState::New);
-    }
-
-    fn set_numbered(&mut self, number: u32, state: ImageState) {
-        let is = |block: &Block| matches!(block.body(), Body::Image(image) if image.number == number);
-        if let Some(at) = self.blocks.iter().rposition(is) {
-            self.set_image(at, state);
-        }
+        self.blocks.set_numbered(number, ImageState::New);
     }
 
     /// Forgets all images, because the terminal discarded them.
     pub fn forget_images(&mut self) {
         for at in 0..self.blocks.len() {
-            self.set_image(at, ImageState::New);
-        }
-    }
-
-    fn set_image(&mut self, at: usize, state: ImageState) {
-        if matches!(self.blocks[at].body(), Body::Image(image) if image.state != state) {
-            self.blocks[at].change(|body| {
-                if let Body::Image(image) = body {
-                    image.state = state;
-                }
-            });
-        }
-    }
-
-    fn set_open(&mut self, at: usize, open: bool) {
-        self.blocks[at].set_open(open);
-        let Body::Tool(call) = self.blocks[at].body() else { return };
-        let behind = call.group.len();
-        for block in self.blocks.iter_mut().skip(at + 1).take(behind) {
-            block.set_folded(!open);
-        }
-    }
-
-    /// Gives a block its own lines again that was summarized in the line of another call.
-    fn unfold(&mut self, at: usize) {
-        if self.blocks[at].is_folded()
-            && let Some(first) = (0..at).rev().find(|i| !self.blocks[*i].is_folded())
-        {
-            self.set_open(first, true);
+            self.blocks.set_image(at, ImageState::New);
         }
     }
 
@@ -383,17 +302,115 @@ impl Transcript {
 
     /// Opens or closes all tool calls and thoughts: opens them if the newest is closed, else closes them.
     pub fn toggle_open(&mut self) {
-        let open = !self.blocks.iter().rev().find_map(Block::open).unwrap_or(false);
-        for at in 0..self.blocks.len() {
-            self.set_open(at, open);
-        }
+        self.blocks.toggle_open();
     }
 
     /// Returns the Markdown source of the last answer.
     pub fn last_answer(&self) -> Option<&str> {
-        self.blocks.iter().rev().find_map(|b| match b.body() {
-            Body::Answer { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
+        self.blocks.last_answer()
+    }
+
+    /// Returns the compactions whose loss report is needed since the last call.
+    pub fn losses(&mut self) -> Vec<Seq> {
+        std::mem::take(&mut self.wants.losses)
+    }
+
+    /// Returns the compactions that came into view since the last call and whose removed messages are unknown.
+    pub fn wanted_folds(&mut self) -> Vec<Seq> {
+        std::mem::take(&mut self.wants.folds)
+    }
+
+    /// Sets the loss report of this compaction.
+    pub fn loss_is(&mut self, entry: Seq, known: Known) {
+        self.blocks.change_compaction(entry, |compaction| compaction.loss = known);
+    }
+
+    /// Sets the messages that this compaction removed.
+    pub fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
+        self.blocks.change_compaction(entry, |compaction| {
+            compaction.dropped = folded;
+            compaction.whole = true;
+        });
+    }
+
+    /// True if there may be messages to bring back.
+    pub fn may_bring_back(&self) -> bool {
+        self.blocks.may_bring_back(self.focus)
+    }
+
+    /// Returns the messages that compactions removed. If a block has focus, only those of that block's compaction.
+    pub fn folded(&self) -> Folded {
+        self.blocks.folded(self.focus)
+    }
+
+    /// Draws only what was not printed, from now on.
+    pub fn set_inline(&mut self) {
+        self.inline = true;
+    }
+
+    /// Returns the lines that were not printed yet, and marks them as printed. `all`: includes lines that may still
+    /// change.
+    pub fn print(&mut self, width: u16, theme: &Theme, all: bool) -> Vec<Line<'static>> {
+        self.printed.print(&mut self.blocks, self.inline, width, theme, all)
+    }
+
+    /// Returns how many of the last rows that were not printed fit into `room` rows after a terminal wraps rows at
+    /// `columns`.
+    pub fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
+        let live = self.printed.live(&mut self.blocks, self.revealed, width, theme);
+        let mut taken = 0;
+        let fits = |place: &&Place| {
+            taken += print::broken(&self.blocks[place.block].line(place.row, theme), columns);
+            taken <= room
+        };
+        live.iter().rev().take_while(fits).count()
+    }
+
+    /// Searches for `words`; all in lower case means any case. Shows the newest hit that is not below the view.
+    pub fn find(&mut self, words: &str, theme: &Theme) {
+        let bottom = self.seen.last().map_or(usize::MAX, |place| place.block);
+        self.find = Find::new(words, &self.blocks, self.revealed, bottom);
+        self.show_hit(theme);
+    }
+
+    /// Moves to the next or the previous hit, and wraps around at the ends.
+    pub fn find_next(&mut self, back: bool, theme: &Theme) {
+        match self.find.next(&self.blocks, self.revealed, back) {
+            Move::Waiting => {}
+            Move::Gap(at, want) => {
+                if self.want_gap(at, want) {
+                    self.find.set_looked();
+                }
+            }
+            Move::Done => self.show_hit(theme),
+        }
+    }
+
+    /// Handles the result of a search in a gap. `part`: the range of entries that has arrived; `None` if the gap does
+    /// not contain the words.
+    pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
+        if let Some(back) = self.find.arrived(&self.blocks, self.revealed, (from, to), part) {
+            self.find_next(back, theme);
+        }
+    }
+
+    /// True while the host searches entries that are not in memory.
+    pub fn is_finding(&self) -> bool {
+        self.find.is_waiting()
+    }
+
+    /// Returns the number of the current hit, counted from 1, or 0 if there is none, and the count of hits. The third
+    /// value is true if entries that are not in memory may contain more.
+    pub fn found(&self) -> (usize, usize, bool) {
+        self.find.found(&self.blocks)
+    }
+
+    /// Ends the search.
+    pub fn end_find(&mut self) {
+        self.find = Find::default();
+    }
+
+    fn show_hit(&mut self, theme: &Theme) {
+        self.find.show(&mut self.blocks, &mut self.window, theme, self.revealed);
     }
 }

@@ -3,8 +3,8 @@
 //! Of an answer that streams in, the pieces that can no longer change are printed first. The progress is kept in
 //! pieces, not in rows, because pieces are the same at every width.
 
-use super::Transcript;
 use super::block::{Block, Body};
+use super::blocks::Blocks;
 use super::image::State;
 use super::window::Place;
 use crate::links;
@@ -29,24 +29,26 @@ impl Printed {
     }
 }
 
-impl Transcript {
-    /// Draws only what was not printed, from now on.
-    pub fn set_inline(&mut self) {
-        self.inline = true;
-    }
-
+impl Printed {
     /// Returns the lines that were not printed yet, and marks them as printed. `all`: includes lines that may still
-    /// change.
-    pub fn print(&mut self, width: u16, theme: &Theme, all: bool) -> Vec<Line<'static>> {
+    /// change. `inline`: only what was not printed is drawn.
+    pub(super) fn print(
+        &mut self,
+        blocks: &mut Blocks,
+        inline: bool,
+        width: u16,
+        theme: &Theme,
+        all: bool,
+    ) -> Vec<Line<'static>> {
         let mut out = Vec::new();
-        while self.printed.block < self.blocks.len() {
-            let at = self.printed.block;
-            if self.blocks[at].is_shown(false) {
-                let whole = all || self.is_final(at);
-                let block = &mut self.blocks[at];
+        while self.block < blocks.len() {
+            let at = self.block;
+            if blocks[at].is_shown(false) {
+                let whole = all || is_final(blocks, at, inline);
+                let block = &mut blocks[at];
                 let count = block.lay_out(width, theme);
-                let settled = block.settled().max(self.printed.pieces);
-                let from = block.row_behind(self.printed.pieces);
+                let settled = block.settled().max(self.pieces);
+                let from = block.row_behind(self.pieces);
                 let to = if whole { count } else { block.row_behind(settled) };
                 let first = out.len();
                 out.extend((from..to).map(|row| block.line(row, theme)));
@@ -56,57 +58,46 @@ impl Transcript {
                     line.spans.insert(0, Span::styled("", links::prompt_mark()));
                 }
                 if !whole {
-                    self.printed.pieces = settled;
+                    self.pieces = settled;
                     break;
                 }
             }
-            self.printed = Printed { block: at + 1, ..Printed::default() };
+            *self = Self { block: at + 1, ..Self::default() };
         }
         out
     }
 
     /// Returns the rows that were not printed.
-    pub(super) fn live(&mut self, width: u16, theme: &Theme) -> Vec<Place> {
+    pub(super) fn live(&self, blocks: &mut Blocks, revealed: bool, width: u16, theme: &Theme) -> Vec<Place> {
         let mut out = Vec::new();
-        for (i, block) in self.blocks.iter_mut().enumerate().skip(self.printed.block) {
-            if block.is_shown(self.revealed) {
+        for (i, block) in blocks.iter_mut().enumerate().skip(self.block) {
+            if block.is_shown(revealed) {
                 let count = block.lay_out(width, theme);
-                let from = if i == self.printed.block { block.row_behind(self.printed.pieces) } else { 0 };
+                let from = if i == self.block { block.row_behind(self.pieces) } else { 0 };
                 out.extend((from..count).map(|row| Place { block: i, row }));
             }
         }
         out
     }
+}
 
-    /// Returns how many of the last rows of `Transcript::live` fit into `room` rows after a terminal wraps rows at
-    /// `columns`.
-    pub fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
-        let live = self.live(width, theme);
-        let mut taken = 0;
-        let fits = |place: &&Place| {
-            taken += broken(&self.blocks[place.block].line(place.row, theme), columns);
-            taken <= room
-        };
-        live.iter().rev().take_while(fits).count()
+/// True if no line of this block can change any more.
+fn is_final(blocks: &Blocks, at: usize, inline: bool) -> bool {
+    let block = &blocks[at];
+    if let Body::Image(image) = block.body() {
+        // On the alternate screen images are not carried over into the scrollback, so printing does not wait for
+        // them.
+        return !inline || matches!(image.state, State::Shown(..) | State::Broken);
     }
-
-    fn is_final(&self, at: usize) -> bool {
-        let block = &self.blocks[at];
-        if let Body::Image(image) = block.body() {
-            // On the alternate screen images are not carried over into the scrollback, so printing does not wait for
-            // them.
-            return !self.inline || matches!(image.state, State::Shown(..) | State::Broken);
-        }
-        if self.idle {
-            return true;
-        }
-        if block.is_live() || self.parts.values().any(|part| *part == at) {
-            return false;
-        }
-        // Read-only calls in a row share one line, so the last one may still grow.
-        let looks = |block: &Block| matches!(block.body(), Body::Tool(call) if call.only_looks());
-        !looks(block) || self.blocks[at + 1..].iter().any(|behind| !looks(behind))
+    if blocks.idle {
+        return true;
     }
+    if block.is_live() || blocks.is_streaming(at) {
+        return false;
+    }
+    // Read-only calls in a row share one line, so the last one may still grow.
+    let looks = |block: &Block| matches!(block.body(), Body::Tool(call) if call.only_looks());
+    !looks(block) || blocks[at + 1..].iter().any(|behind| !looks(behind))
 }
 
 /// Returns how many rows a terminal with this many columns makes of a line.

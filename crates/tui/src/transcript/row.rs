@@ -3,6 +3,7 @@
 use crate::highlight::Code;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,10 +106,44 @@ impl CodeSpans {
     }
 }
 
+/// Lays out plain text line by line, wrapped after a mark.
+pub(super) fn paragraph(
+    text: &str,
+    width: usize,
+    first: &'static str,
+    rest: &'static str,
+    mark: Style,
+    style: Style,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for line in text.lines().chain(text.is_empty().then_some("")) {
+        let lead = if rows.is_empty() { first } else { rest };
+        let shown = text::visible(line);
+        let spans = [Span::styled(shown.as_ref(), style)];
+        rows.extend(Row::wrapped(&spans, width, &Span::styled(lead, mark), &Span::styled(rest, mark)));
+    }
+    rows
+}
+
+/// Lays out a line of output after its indentation, cut if it is too wide.
+pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
+    let mut room = width.saturating_sub(2);
+    let mut out = vec![Span::raw("  ")];
+    for span in spans {
+        let shown = text::fit(&span.content, room).into_owned();
+        room = room.saturating_sub(text::width(&shown));
+        let whole = shown == span.content;
+        out.push(Span::styled(shown, span.style));
+        if !whole || room == 0 {
+            break;
+        }
+    }
+    Line::from(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::style::Style;
 
     #[test]
     fn code_is_coloured_when_it_has_been_read_and_keeps_its_text() {

@@ -50,7 +50,8 @@ impl Transcript {
 
     /// Returns the number of the focused block among the visible ones, counted from 1, and their count.
     pub fn focus_of(&self) -> (usize, usize) {
-        let shown = |blocks: &[super::Block]| blocks.iter().filter(|b| b.is_shown(self.revealed)).count();
+        let shown =
+            |blocks: &[super::block::Block]| blocks.iter().filter(|b| b.is_shown(self.revealed)).count();
         (self.focus.map_or(0, |at| shown(&self.blocks[..=at])), shown(&self.blocks))
     }
 
@@ -73,9 +74,9 @@ impl Transcript {
 
     /// Moves the focus to the first or the last block.
     pub fn focus_end(&mut self, first: bool, theme: &Theme) {
-        if first && self.gaps().next().is_some_and(|(at, _)| at == 0) {
+        if first && self.blocks.gaps().next().is_some_and(|(at, _)| at == 0) {
             // The first block of the session is not in memory yet.
-            self.first_wanted = true;
+            self.wants.first = true;
             self.want_gap(0, Want::Start);
             return;
         }
@@ -112,7 +113,7 @@ impl Transcript {
         if let Some(at) = self.focus
             && let Some(open) = self.blocks[at].open()
         {
-            self.set_open(at, !open);
+            self.blocks.set_open(at, !open);
         }
     }
 
@@ -162,7 +163,7 @@ impl Transcript {
             if let Some(open) = self.blocks.get(block)?.open()
                 && (row == 0 || !open)
             {
-                self.set_open(block, !open);
+                self.blocks.set_open(block, !open);
             }
             return None;
         }

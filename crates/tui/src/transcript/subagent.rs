@@ -4,9 +4,8 @@
 //! The data comes from the subagent's events while it runs. Once the call has ended, it comes from the report in the
 //! call's result, so that a session that is opened again shows the same.
 
-use super::block::paragraph;
-use super::row::Row;
-use super::tool::CallView;
+use super::call_view::CallView;
+use super::row::{Row, paragraph};
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{CallId, Event, Part, SubagentCall, SubagentReport, subject};

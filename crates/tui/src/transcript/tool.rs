@@ -1,53 +1,14 @@
-//! A tool call in the transcript: one line with its subject and result; when open, its input and output.
+//! A tool call in the transcript: its input, state and output. `tool_rows` lays it out.
 
-use super::block::paragraph;
+use super::call_view::CallView;
 use super::diff;
-use super::excerpt::{self, Tests};
-use super::row::Row;
 use super::subagent::Nested;
-use crate::ansi::Ansi;
 use crate::links;
-use crate::text;
-use crate::theme::Theme;
 use becket_types::CallId;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
 use serde_json::Value;
 use std::cell::OnceCell;
 use std::sync::Arc;
-
-/// Most lines of output that an open call shows.
-const OPEN_LINES: usize = 400;
-/// Most lines of a diff that a closed call shows.
-const CLOSED_LINES: usize = 12;
-const NOT_PERMITTED: &str = "not permitted";
-
-/// Settings for drawing the calls of this session.
-#[derive(Debug)]
-pub struct CallView {
-    /// The directory of the session. Paths are shown relative to it.
-    pub workspace: String,
-    /// The chord that opens and closes calls.
-    pub open_key: String,
-}
-
-impl Default for CallView {
-    fn default() -> Self {
-        Self { workspace: String::new(), open_key: "ctrl+o".to_owned() }
-    }
-}
-
-impl CallView {
-    /// Shortens a path inside the workspace to its relative form. Any other subject is returned unchanged.
-    pub fn relative<'a>(&self, subject: &'a str) -> &'a str {
-        let inside = || subject.strip_prefix(&self.workspace)?.strip_prefix('/');
-        if self.workspace.is_empty() {
-            subject
-        } else {
-            inside().filter(|rest| !rest.is_empty()).unwrap_or(subject)
-        }
-    }
-}
 
 /// A tool call as its block shows it.
 #[derive(Debug)]
@@ -132,7 +93,7 @@ impl ToolCall {
         format!("{} {}\n{came_of_it}", self.name, self.subject())
     }
 
-    fn sides(&self, diff: &str) -> &diff::Sides {
+    pub(super) fn sides(&self, diff: &str) -> &diff::Sides {
         self.sides.get_or_init(|| {
             let path = self.input.get("path").or_else(|| self.details.get("path")).and_then(Value::as_str);
             let extension = path.and_then(|path| std::path::Path::new(path).extension()?.to_str());
@@ -151,7 +112,7 @@ impl ToolCall {
     }
 
     /// Adds a link to the file to `style`, if the subject is a path.
-    fn path_link(&self, style: Style) -> Style {
+    pub(super) fn path_link(&self, style: Style) -> Style {
         let Some(path) = self.input.get("path").and_then(Value::as_str).filter(|_| self.group.is_empty())
         else {
             return style;
@@ -178,278 +139,7 @@ fn held(value: &Value) -> usize {
     }
 }
 
-pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
-    let (mark, style): (&str, Style) = match &call.state {
-        State::Streaming => ("○", theme.dim),
-        State::Asking => ("?", theme.warning),
-        State::Running => ("◐", theme.accent),
-        State::Done { .. } => ("●", theme.ok),
-        State::Failed { .. } | State::Denied { .. } => ("✗", theme.error),
-        State::Interrupted => ("◌", theme.warning),
-    };
-    let head = |name: &str, subject: &str, tail: &str| {
-        let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(tail) + 4);
-        Line::from(vec![
-            Span::styled(format!("{mark} "), style),
-            Span::styled(format!("{name} "), theme.accent),
-            Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
-            Span::styled(if tail.is_empty() { String::new() } else { format!("  {tail}") }, theme.dim),
-        ])
-    };
-    if !call.open && !call.group.is_empty() {
-        let (name, what) = grouped(call);
-        return vec![head(&name, &what, "").into()];
-    }
-    let subject = call.subject();
-    let one_line = subject.lines().next().unwrap_or_default();
-    let more = if subject.lines().count() > 1 { " …" } else { "" };
-    let subject_line = format!("{one_line}{more}");
-    let tail = tail(call);
-    let needed = [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>();
-    let mut rows = match &call.state {
-        // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
-        State::Denied { reason } if needed + 4 > width && !reason.is_empty() => {
-            let mut rows = vec![Row::from(head(&call.name, &subject_line, NOT_PERMITTED))];
-            rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
-            rows
-        }
-        _ => vec![Row::from(head(&call.name, &subject_line, &tail))],
-    };
-    if call.open {
-        if subject.lines().count() > 1 {
-            rows.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
-        }
-        rows.extend(call.nested.rows(width, &call.view, theme));
-        rows.extend(output(call, width, theme));
-    } else if call.state.is_live()
-        && let Some(last) = call.nested.last(width, &call.view, theme)
-    {
-        rows.push(last);
-    } else if let Some(diff) = changes(call) {
-        let marks = &call.details["marks"];
-        rows.extend(diff::lines(diff, marks, call.sides(diff), width, theme, CLOSED_LINES, false));
-    } else {
-        rows.extend(excerpt::rows(call, width, theme));
-    }
-    rows
-}
-
-/// Summarizes several read-only calls: `read 3 files, grep 2`, and their subjects.
-fn grouped(call: &ToolCall) -> (String, String) {
-    let own = (call.name.clone(), call.subject());
-    let all = || std::iter::once(&own).chain(&call.group);
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for (name, _) in all() {
-        match counts.iter_mut().find(|(known, _)| known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    let told = counts.iter().map(|(name, count)| match (*name, *count) {
-        ("read", 1) => "read 1 file".to_owned(),
-        ("read", n) => format!("read {n} files"),
-        (name, 1) => name.to_owned(),
-        (name, n) => format!("{name} {n} times"),
-    });
-    let told: Vec<String> = told.collect();
-    let what: Vec<&str> = all().map(|(_, what)| what.lines().next().unwrap_or_default()).collect();
-    (told.join(", "), what.join(", "))
-}
-
-/// Lays out a line of output after its indentation, cut if it is too wide.
-pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
-    let mut room = width.saturating_sub(2);
-    let mut out = vec![Span::raw("  ")];
-    for span in spans {
-        let shown = text::fit(&span.content, room).into_owned();
-        room = room.saturating_sub(text::width(&shown));
-        let whole = shown == span.content;
-        out.push(Span::styled(shown, span.style));
-        if !whole || room == 0 {
-            break;
-        }
-    }
-    Line::from(out)
-}
-
-fn changes(call: &ToolCall) -> Option<&str> {
+/// Returns the diff of the files that the call changed.
+pub(super) fn changes(call: &ToolCall) -> Option<&str> {
     call.details.get("diff").and_then(Value::as_str).filter(|d| !d.is_empty())
-}
-
-fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
-    if let Some(diff) = changes(call) {
-        let marks = &call.details["marks"];
-        return diff::lines(diff, marks, call.sides(diff), width, theme, OPEN_LINES, true);
-    }
-    if let Some(items) = todo(call) {
-        return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
-    }
-    let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.dim };
-    let mut ansi = Ansi::new(style, theme.syntax.is_some());
-    let first = Span::raw("  ");
-    let mut rows = Vec::new();
-    let mut lines = call.output.lines();
-    for line in lines.by_ref().take(OPEN_LINES) {
-        rows.extend(Row::wrapped(&hit(call, ansi.line(line), theme), width, &first, &first));
-    }
-    let left = lines.count();
-    if left > 0 {
-        rows.push(Line::styled(format!("  … {left} more lines"), theme.dim).into());
-    }
-    rows
-}
-
-/// Styles a search hit: the location is less prominent than the text.
-fn hit(call: &ToolCall, spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'static>> {
-    let [only] = &spans[..] else { return spans };
-    if call.name != "grep" {
-        return spans;
-    }
-    // The form is `path:line:text`, or `line:text` below a line with the path.
-    let mut at = 0;
-    for part in only.content.split_inclusive(':').take(3) {
-        let Some(field) = part.strip_suffix(':') else { break };
-        at += part.len();
-        if !field.is_empty() && field.trim().bytes().all(|b| b.is_ascii_digit()) {
-            let (place, text) = only.content.split_at(at);
-            return vec![
-                Span::styled(place.to_owned(), theme.accent),
-                Span::styled(text.to_owned(), theme.text),
-            ];
-        }
-    }
-    spans
-}
-
-/// Returns the todo list that a call of `todo` left.
-fn todo(call: &ToolCall) -> Option<&[Value]> {
-    let items = call.details.get("items").and_then(Value::as_array)?;
-    (call.name == "todo").then_some(items.as_slice())
-}
-
-fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
-    let content = item.get("content").and_then(Value::as_str).unwrap_or_default();
-    let (mark, style) = match item.get("status").and_then(Value::as_str) {
-        Some("completed") => ("  [x] ", theme.dim),
-        Some("in_progress") => ("  [>] ", theme.accent),
-        _ => ("  [ ] ", theme.text),
-    };
-    paragraph(content, width, mark, "      ", style, style)
-}
-
-/// Returns the end of the call's line: its result, its duration, how it ended.
-fn tail(call: &ToolCall) -> String {
-    let (came_to, ended) = (came_to(call), ended(call));
-    let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
-    format!("{came_to}{between}{ended}")
-}
-
-/// Returns for example `added 2 lines, removed 5`.
-pub(crate) fn changed_lines(added: u64, removed: u64) -> String {
-    let lines = |n: u64| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
-    match (added, removed) {
-        (0, 0) => "no lines changed".to_owned(),
-        (0, n) => format!("removed {}", lines(n)),
-        (n, 0) => format!("added {}", lines(n)),
-        (n, m) => format!("added {}, removed {m}", lines(n)),
-    }
-}
-
-/// Returns the result in a few words: added and removed lines, or how many todo items are done.
-fn came_to(call: &ToolCall) -> String {
-    if let Some(diff) = changes(call) {
-        let number = |key| call.details.get(key).and_then(Value::as_u64);
-        let counted = diff::counts(diff);
-        let added = number("additions").unwrap_or(counted.0 as u64);
-        let removed = number("deletions").unwrap_or(counted.1 as u64);
-        let rejected = match (number("hunks_rejected"), number("hunks")) {
-            (Some(rejected), Some(hunks)) => format!(" · {rejected} of {hunks} hunks rejected"),
-            _ => String::new(),
-        };
-        return format!("{}{rejected}", changed_lines(added, removed));
-    }
-    if let Some(items) = todo(call) {
-        let done = items.iter().filter(|i| i["status"] == "completed").count();
-        return format!("{done} of {} done", items.len());
-    }
-    if let Some(tests) = Tests::of(call) {
-        return tests.line();
-    }
-    call.nested.came_to()
-}
-
-fn ended(call: &ToolCall) -> String {
-    match &call.state {
-        State::Streaming | State::Running => String::new(),
-        State::Asking => "waits for you".to_owned(),
-        State::Done { millis } => {
-            let code = call.details.get("exit_code").and_then(Value::as_i64).filter(|c| *c != 0);
-            match code {
-                Some(code) => exit(code, *millis),
-                None if *millis >= 1_000 => duration(*millis),
-                None => String::new(),
-            }
-        }
-        State::Failed { millis } => {
-            let code = call.details.get("exit_code").and_then(Value::as_i64);
-            code.map_or_else(|| "failed".to_owned(), |code| exit(code, *millis))
-        }
-        State::Interrupted => "interrupted".to_owned(),
-        State::Denied { reason } if reason.is_empty() => NOT_PERMITTED.to_owned(),
-        State::Denied { reason } => format!("{NOT_PERMITTED}: {reason}"),
-    }
-}
-
-/// Returns `exit 1 · 340 ms`, or the code alone for less than 10 ms: a session that is opened again does not know the
-/// duration.
-fn exit(code: i64, millis: u64) -> String {
-    if millis < 10 { format!("exit {code}") } else { format!("exit {code} · {}", duration(millis)) }
-}
-
-/// Formats a duration as `340 ms`, `12.3 s` or `4 min 5 s`.
-pub(super) fn duration(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis} ms"),
-        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn shown(name: &str, details: Value, open: bool) -> Vec<String> {
-        let mut call = ToolCall::new(CallId("c".into()), name.to_owned(), Arc::default());
-        call.details = details;
-        call.state = State::Done { millis: 20 };
-        call.open = open;
-        lay_out(&call, 40, &Theme::plain()).iter().map(|row| row.line.to_string()).collect()
-    }
-
-    #[test]
-    fn a_list_of_things_to_do_opens_as_a_checklist() {
-        let details = json!({"items": [
-            {"content": "read", "status": "completed"},
-            {"content": "write a line that is longer than it", "status": "in_progress"},
-            {"content": "test", "status": "pending"},
-        ]});
-        assert_eq!(shown("todo", details.clone(), false), ["● todo   1 of 3 done"]);
-        assert_eq!(
-            shown("todo", details, true)[1..],
-            ["  [x] read", "  [>] write a line that is longer than ", "      it", "  [ ] test"]
-        );
-    }
-
-    #[test]
-    fn an_edit_says_how_many_lines_in_its_line() {
-        let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "additions": 1, "deletions": 1});
-        assert_eq!(shown("edit", details, false)[0], "● edit   added 1 line, removed 1");
-        let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "hunks": 3, "hunks_rejected": 2});
-        assert_eq!(
-            shown("edit", details, false)[0],
-            "● edit   added 1 line, removed 1 · 2 of 3 hunks rejected"
-        );
-    }
 }

@@ -1,0 +1,64 @@
+//! Owns the pages of the inspector as data: the request for one, and the host's answer.
+
+/// Page to request from the host. Request 0 is the one that would be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inspect {
+    Requests,
+    Spans {
+        request: usize,
+    },
+    /// The bytes of the span with this index in [`Inspected::Spans`].
+    Bytes {
+        request: usize,
+        span: usize,
+    },
+    /// The differences to the previous request.
+    Diff {
+        request: usize,
+    },
+}
+
+/// A page as the host returns it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inspected {
+    Requests(Vec<SentRow>),
+    Spans { head: String, rows: Vec<SpanRow> },
+    Text { title: String, text: String },
+}
+
+/// A request that was sent. Sizes are in tokens, as the provider reported them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SentRow {
+    /// Number of the request, counted from 1; 0 for one that was not sent yet.
+    pub number: usize,
+    /// Date and time of day.
+    pub time: String,
+    pub tokens: Option<u64>,
+    pub cached: Option<u64>,
+    /// Purpose of the request if it is not a step of a turn, changes before it to content that was cached, and the
+    /// reason for a cache miss.
+    pub notes: Vec<String>,
+}
+
+/// A span of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanRow {
+    pub seq: Option<u64>,
+    pub kind: String,
+    /// Name of a rules file or tool, or the role of a message.
+    pub label: String,
+    /// The file, call, compaction or model that it comes from.
+    pub source: Option<String>,
+    pub tokens: u64,
+    /// `read`, `written` or `fresh`; empty if unknown.
+    pub cache: String,
+    /// True if the previous request had these bytes at this place.
+    pub sent_before: Option<bool>,
+    /// Start and end in the bytes of the request.
+    pub bytes: Option<(usize, usize)>,
+    /// Changes applied to the span: `pruned`, `escaped`, …
+    pub applied: Vec<String>,
+    pub preview: String,
+    /// The user sees this content nowhere else.
+    pub hidden: bool,
+}

@@ -1,0 +1,234 @@
+//! The blocks of a session, newest at the end, with the indices by which events find them.
+//!
+//! Events become blocks in `events`; `folded` answers what compactions removed. Knows no window, and draws nothing.
+//!
+//! Invariant: an index names the block of its call or part, also after blocks were replaced ([`Blocks::replace`]).
+
+use super::block::{Block, Body};
+use super::call_view::CallView;
+use super::gap::{Gap, State as GapState};
+use super::image::State as ImageState;
+use super::tool::ToolCall;
+use becket_types::{BlobId, CallId, MessageId, Seq};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The blocks, and the progress of the events that they come from.
+#[derive(Default)]
+pub(super) struct Blocks {
+    list: Vec<Block>,
+    calls: HashMap<CallId, usize>,
+    /// Streaming parts by message and index.
+    parts: HashMap<(MessageId, u32), usize>,
+    /// This is a page: its text begins at the left edge.
+    pub page: bool,
+    pub view: Arc<CallView>,
+    /// The number of the next image, if the terminal draws images.
+    pub next_image: Option<u32>,
+    /// The turn is over, so nothing of it will change.
+    pub idle: bool,
+    /// Entries before this one were removed from the context.
+    pub compacted_to: Seq,
+    /// Earlier entries of the session were not loaded, or were evicted.
+    pub partial: bool,
+    /// Events come from the ledger, not from a running agent.
+    pub replays: bool,
+    /// Files that calls of this turn changed.
+    pub changed_files: BTreeSet<PathBuf>,
+}
+
+impl Deref for Blocks {
+    type Target = [Block];
+
+    fn deref(&self) -> &[Block] {
+        &self.list
+    }
+}
+
+impl DerefMut for Blocks {
+    fn deref_mut(&mut self) -> &mut [Block] {
+        &mut self.list
+    }
+}
+
+impl Blocks {
+    /// Creates blocks for events of another part of this session. `partial`: entries before that part are not loaded.
+    pub(super) fn other_part(&self, partial: bool) -> Self {
+        let view = Arc::clone(&self.view);
+        Self { next_image: self.next_image, replays: true, partial, view, ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, body: Body) -> usize {
+        let block = Block::new(body);
+        self.list.push(if self.page { block.at_the_edge() } else { block });
+        self.list.len() - 1
+    }
+
+    /// Returns the block of a call.
+    pub(super) fn call_at(&self, id: &CallId) -> Option<usize> {
+        self.calls.get(id).copied()
+    }
+
+    /// Changes the block of a call, which is added if it is new.
+    pub(super) fn call(&mut self, id: &CallId, name: &str, change: impl FnOnce(&mut ToolCall)) {
+        let at = match self.calls.get(id) {
+            Some(at) => *at,
+            None => {
+                let at = self.push(Body::Tool(Box::new(ToolCall::new(
+                    id.clone(),
+                    name.to_owned(),
+                    Arc::clone(&self.view),
+                ))));
+                self.calls.insert(id.clone(), at);
+                at
+            }
+        };
+        self.list[at].change(|body| {
+            if let Body::Tool(call) = body {
+                change(call);
+            }
+        });
+    }
+
+    /// Returns the block of a streaming part, which is added if it is new.
+    pub(super) fn part(&mut self, message: &MessageId, index: u32, new: impl FnOnce() -> Body) -> usize {
+        let key = (*message, index);
+        if let Some(at) = self.parts.get(&key) {
+            return *at;
+        }
+        let at = self.push(new());
+        self.parts.insert(key, at);
+        at
+    }
+
+    /// Ends the streaming of a message's parts.
+    pub(super) fn end_parts(&mut self, message: MessageId) {
+        self.parts.retain(|(id, _), _| *id != message);
+    }
+
+    /// True if a part streams into this block.
+    pub(super) fn is_streaming(&self, at: usize) -> bool {
+        self.parts.values().any(|part| *part == at)
+    }
+
+    /// Replaces blocks and updates every index of a later block. An index of a replaced block is dropped.
+    pub(super) fn replace(&mut self, at: usize, count: usize, with: Self) {
+        let (behind, more) = (at + count, with.list.len());
+        let moved = |block: usize| if block < at { block } else { block - count + more };
+        self.list.splice(at..behind, with.list);
+        let stays = |block: &mut usize| {
+            let stays = *block < at || *block >= behind;
+            if stays {
+                *block = moved(*block);
+            }
+            stays
+        };
+        self.calls.retain(|_, block| stays(block));
+        self.parts.retain(|_, block| stays(block));
+        for (call, block) in with.calls {
+            self.calls.entry(call).or_insert(at + block);
+        }
+    }
+
+    /// Opens or closes a block, and with it the calls that are summarized in its line.
+    pub(super) fn set_open(&mut self, at: usize, open: bool) {
+        self.list[at].set_open(open);
+        let Body::Tool(call) = self.list[at].body() else { return };
+        let behind = call.group.len();
+        for block in self.list.iter_mut().skip(at + 1).take(behind) {
+            block.set_folded(!open);
+        }
+    }
+
+    /// Gives a block its own lines again that was summarized in the line of another call.
+    pub(super) fn unfold(&mut self, at: usize) {
+        if self.list[at].is_folded()
+            && let Some(first) = (0..at).rev().find(|i| !self.list[*i].is_folded())
+        {
+            self.set_open(first, true);
+        }
+    }
+
+    /// Opens or closes all tool calls and thoughts: opens them if the newest is closed, else closes them.
+    pub(super) fn toggle_open(&mut self) {
+        let open = !self.list.iter().rev().find_map(Block::open).unwrap_or(false);
+        for at in 0..self.list.len() {
+            self.set_open(at, open);
+        }
+    }
+
+    /// Returns the text of the message with this number, if it is in memory.
+    pub(super) fn said_in(&self, seq: Seq) -> Option<String> {
+        let of = self.list.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
+        let said: Vec<_> = of.map(|block| block.source()).collect();
+        (!said.is_empty()).then(|| said.join("\n\n"))
+    }
+
+    /// Returns the Markdown source of the last answer.
+    pub(super) fn last_answer(&self) -> Option<&str> {
+        self.list.iter().rev().find_map(|b| match b.body() {
+            Body::Answer { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the blob with the bytes of an image.
+    pub(super) fn image(&self, number: u32) -> Option<BlobId> {
+        self.list.iter().rev().find_map(|block| match block.body() {
+            Body::Image(image) if image.number == number => Some(image.blob.clone()),
+            _ => None,
+        })
+    }
+
+    /// Sets the state of the image with this number.
+    pub(super) fn set_numbered(&mut self, number: u32, state: ImageState) {
+        let is = |block: &Block| matches!(block.body(), Body::Image(image) if image.number == number);
+        if let Some(at) = self.list.iter().rposition(is) {
+            self.set_image(at, state);
+        }
+    }
+
+    pub(super) fn set_image(&mut self, at: usize, state: ImageState) {
+        if matches!(self.list[at].body(), Body::Image(image) if image.state != state) {
+            self.list[at].change(|body| {
+                if let Body::Image(image) = body {
+                    image.state = state;
+                }
+            });
+        }
+    }
+
+    pub(super) fn gaps(&self) -> impl DoubleEndedIterator<Item = (usize, &Gap)> {
+        self.list.iter().enumerate().filter_map(|(at, block)| match block.body() {
+            Body::Gap(gap) => Some((at, gap)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn gap_at(&self, from: Seq, to: Seq) -> Option<usize> {
+        self.gaps().find(|(_, gap)| (gap.from, gap.to) == (from, to)).map(|(at, _)| at)
+    }
+
+    pub(super) fn set_gap(&mut self, at: usize, state: GapState) {
+        self.list[at].change(|body| {
+            if let Body::Gap(gap) = body {
+                gap.state = state;
+            }
+        });
+    }
+
+    /// Returns the entry number with which a turn or a gap begins.
+    pub(super) fn seq_at(&self, at: usize) -> Option<Seq> {
+        match self.list[at].body() {
+            Body::Gap(gap) => Some(gap.from),
+            _ => self.list[at].message().map(|(seq, _)| seq).filter(|seq| *seq > Seq(0)),
+        }
+    }
+
+    /// Returns the approximate size of all blocks in bytes.
+    pub(super) fn weight(&self) -> usize {
+        self.list.iter().map(Block::weight).sum()
+    }
+}
