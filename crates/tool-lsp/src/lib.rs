@@ -11,7 +11,7 @@
 //! | `format`, `replace` | formatters; replacing the content of a file |
 //! | `servers`, `pool`, `server` | choice of a server; one per kind and folder; its protocol |
 //! | `frames`, `position` | bounded messages; lines and columns |
-//! | `diagnostics` | errors that an edit introduced |
+//! | `diagnostics`, `problems` | errors that an edit introduced |
 //! | `tool`, `rename` | the `lsp` tool |
 //!
 //! Invariants: no edit waits longer than one second for servers. A server or formatter that is missing, slow,
@@ -23,6 +23,7 @@ mod format;
 mod frames;
 mod pool;
 mod position;
+mod problems;
 mod process;
 mod rename;
 mod replace;

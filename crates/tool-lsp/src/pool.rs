@@ -1,6 +1,6 @@
 //! The language servers of a session: one per kind and folder, started on demand, restarted at most twice.
 
-use crate::diagnostics::Memory;
+use crate::problems::Memory;
 use crate::process::Environment;
 use crate::server::Server;
 use crate::servers::{Spec, specs};

@@ -7,9 +7,9 @@
 //! Invariants: a server never changes a file (`workspace/applyEdit` is refused); every wait has a deadline;
 //! dropping a server ends its process group.
 
-use crate::diagnostics::{KEPT, Problem};
 use crate::frames;
 use crate::position::Encoding;
+use crate::problems::{KEPT, Problem};
 use crate::process::{Environment, Process};
 use crate::servers::{Spec, language_id};
 use async_lsp::router::Router;
