@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `tool`, `job_tools` | the tools |
 //! | `shell` | what the commands of a session share |
-//! | `process` | starting a command and holding what belongs to it; `launch`: shell, session, wrapper |
+//! | `start`, `process` | starting a command; holding what belongs to it; `launch`: shell, session, wrapper |
 //! | `drain` | reading its output; `clean`, `screen`, `capture`, `spill`: steps that the bytes go through |
 //! | `jobs` | commands that outlive their call |
 //! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
@@ -42,6 +42,7 @@ mod screen;
 mod selfkill;
 mod shell;
 mod spill;
+mod start;
 mod sys;
 mod tool;
 mod watcher;
@@ -54,6 +55,7 @@ pub use shell::Shell;
 pub use tool::BashTool;
 
 use becket_sandbox::Sandbox;
+use becket_tool::Tool;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,6 +75,17 @@ pub fn means() -> String {
          open files, {} MB printed",
         output_bytes >> 20
     )
+}
+
+impl Shell {
+    /// `bash`, `job_output`, `job_kill`.
+    pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
+        vec![
+            Arc::new(BashTool::new(Arc::clone(self))),
+            Arc::new(JobOutput::new(Arc::clone(self))),
+            Arc::new(JobKill::new(Arc::clone(self))),
+        ]
+    }
 }
 
 /// Settings of a [`Shell`]: the environment, the places for outputs, the limits.

@@ -47,20 +47,11 @@ pub(crate) enum Trip {
     Output(u64),
 }
 
-/// The state of the whole system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    /// Threads of all processes.
-    pub tasks: u64,
-    pub available_bytes: u64,
-    pub total_bytes: u64,
-}
-
 pub(crate) struct Sentry {
     tree: Tree,
     limits: Limits,
     /// The state of the system when the command started; `None` if it cannot be read.
-    before: Option<Load>,
+    before: Option<sys::Load>,
     checked: Instant,
     printed: u64,
     tripped: bool,

@@ -1,4 +1,4 @@
-//! The shell of a session: settings and state that all its commands share, and the tools that use it.
+//! The shell of a session: settings and state that all its commands share.
 
 use crate::environment;
 use crate::jobs::Jobs;
@@ -6,8 +6,7 @@ use crate::launch::{self, Launcher};
 use crate::selfkill::Ourselves;
 use crate::spill::{self, Place};
 use crate::watcher::Watcher;
-use crate::{BashTool, JobKill, JobOutput, ShellSettings, sys};
-use becket_tool::Tool;
+use crate::{ShellSettings, sys};
 use rustix::process::Pid;
 use std::ffi::OsStr;
 use std::fs::Permissions;
@@ -68,15 +67,6 @@ impl Shell {
             elsewhere: OnceLock::new(),
             settings,
         })
-    }
-
-    /// `bash`, `job_output`, `job_kill`.
-    pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
-        vec![
-            Arc::new(BashTool::new(Arc::clone(self))),
-            Arc::new(JobOutput::new(Arc::clone(self))),
-            Arc::new(JobKill::new(Arc::clone(self))),
-        ]
     }
 
     /// Number of jobs that are running.

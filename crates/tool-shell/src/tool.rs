@@ -2,11 +2,12 @@
 
 use crate::drain::MAX_INPUT;
 use crate::editors;
-use crate::process::{Process, Start};
+use crate::process::Process;
 use crate::refusal;
 use crate::report::{self, End, Run};
 use crate::selfkill;
 use crate::shell::Shell;
+use crate::start::{self, Start};
 use crate::withheld;
 use becket_sandbox::Obeyed;
 use becket_tool::input::Parser;
@@ -229,7 +230,7 @@ impl BashTool {
             sandbox: env.sandbox,
         };
         let obeyed = shell.settings.sandbox.as_ref().and_then(|sandbox| sandbox.obeyed(env.sandbox));
-        let process = Process::start(shell, start)?;
+        let process = start::start(shell, start)?;
         if input.background == Some(Background::Now) {
             let job = shell.jobs.adopt(process, &input.command, None, &*env.host);
             let job = job.ok_or("The command was lost.")?;

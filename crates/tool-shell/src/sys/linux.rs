@@ -1,7 +1,6 @@
 //! Linux: processes from `/proc`, pipes of any width.
 
-use super::Process;
-use crate::limits::Load;
+use super::{Load, Process};
 use std::collections::HashSet;
 use std::io::{PipeReader, Read};
 use std::path::Path;

@@ -34,3 +34,12 @@ pub(crate) struct Process {
     /// Start time, in clock ticks since boot.
     pub started: u64,
 }
+
+/// The state of the whole system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Threads of all processes.
+    pub tasks: u64,
+    pub available_bytes: u64,
+    pub total_bytes: u64,
+}

@@ -1,7 +1,6 @@
 //! Systems where becket cannot list processes: a command is known only by its process group, which is signalled as a whole.
 
-use super::Process;
-use crate::limits::Load;
+use super::{Load, Process};
 use std::io::PipeReader;
 use std::path::{Path, PathBuf};
 

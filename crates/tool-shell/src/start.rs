@@ -1,0 +1,182 @@
+//! Starts one command: its shell, confined or not, on a pipe or in a terminal, and the thread that reads its output.
+//!
+//! Owns nothing after the start: a running command is a [`Process`].
+
+use crate::drain::{BUFFER, Drain, Progress, Setup};
+use crate::ending::Tree;
+use crate::launch;
+use crate::limits::Sentry;
+use crate::process::{Held, Process};
+use crate::screen::{COLUMNS, ROWS};
+use crate::shell::Shell;
+use crate::spill::Spill;
+use crate::sys;
+use becket_sandbox::Pass;
+use becket_types::SandboxLevel;
+use rustix::process::Pid;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+/// Arguments of [`start`].
+pub(crate) struct Start<'a> {
+    pub command: &'a str,
+    pub cwd: &'a Path,
+    /// If set, the command gets a terminal, and this text is typed into it.
+    pub terminal: Option<String>,
+    pub progress: Progress,
+    /// Variables in addition to the environment of every command.
+    pub variables: &'static [(&'static str, &'static str)],
+    pub sandbox: SandboxLevel,
+}
+
+/// The program that runs a command, confined or not, and the folder for its small files.
+struct Setting {
+    /// Program and arguments; the shell is the last.
+    program: Vec<OsString>,
+    directory: PathBuf,
+    /// The private temporary folder of a confined command.
+    temp: Option<PathBuf>,
+    pass: Option<Arc<Pass>>,
+}
+
+impl Setting {
+    fn new(shell: &Shell, level: SandboxLevel, group: Option<PathBuf>) -> Result<Self, String> {
+        let settings = &shell.settings;
+        let own = shell.program.clone().into_os_string();
+        if !level.is_confined() {
+            let failed = |e| format!("The command was not started: {e}.");
+            let directory = shell.room().map_err(failed)?.to_path_buf();
+            return Ok(Self { program: vec![own], directory, temp: None, pass: None });
+        }
+        let refused = |why: String| format!("The command was not started: {why}.");
+        let sandbox = settings.sandbox.as_ref().ok_or_else(|| refused("there is no sandbox".to_owned()))?;
+        let confined = sandbox.confine(level, group).map_err(|e| refused(e.to_string()))?;
+        let mut program = confined.words;
+        program.push(own);
+        Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp), pass: confined.pass })
+    }
+}
+
+/// Starts a command, the thread that reads its output, and the watcher that ends it when becket dies. `Err` is a message
+/// for the model.
+pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> {
+    let failed = |what: &str, e: io::Error| format!("The command was not started: {what}: {e}.");
+    let settings = &shell.settings;
+    let number = shell.calls.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("{}{number}", shell.mark);
+    let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
+    let pids = sys::Pids::new(value, settings.limits.tasks);
+    let mut entrance = pids.as_ref().map(sys::Pids::entrance).unwrap_or_default();
+    let group = (!entrance.as_os_str().is_empty()).then(|| entrance.clone());
+    let Setting { program, directory, temp, pass } = Setting::new(shell, start.sandbox, group)?;
+    if temp.is_some() {
+        // The sandbox's helper enters the control group, because a confined shell cannot write to the group's file.
+        entrance.clear();
+    }
+    let directory = directory.as_path();
+    let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
+    let run =
+        inline(directory, start.command, number).map_err(|e| failed("the command could not be stored", e))?;
+    let own: [(&OsStr, &OsStr); 3] = [
+        ("PWD".as_ref(), start.cwd.as_ref()),
+        (name.as_ref(), value.as_ref()),
+        ("BECKET_COMMAND".as_ref(), &run),
+    ];
+    let more = start.variables.iter().map(|(n, v)| (OsStr::new(*n), OsStr::new(*v)));
+    let temp = temp.as_deref().map(|temp| (OsStr::new("TMPDIR"), temp.as_os_str()));
+    let all = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
+    let env = all.chain(more).chain(temp).chain(own);
+    let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);
+    let spawned = match start.terminal {
+        Some(_) => in_terminal(&program, args, env, start.cwd),
+        None => on_pipe(shell, &program, args, env, start.cwd),
+    };
+    let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
+    let group = tree.group;
+    let sentry = Sentry::new(tree.clone(), settings.limits);
+    // From here on, a failure drops the tree and so ends the command.
+    let tree = Held(Some(tree));
+    let setup = Setup {
+        window: settings.window,
+        spill: Spill::new(Arc::clone(&shell.place)),
+        progress: start.progress,
+        sentry,
+        terminal: start.terminal,
+    };
+    let drain = Drain::start(end, setup).map_err(|e| failed("its output cannot be read", e))?;
+    let process = Process { child, drain, tree, started: Instant::now(), cwd_file, pass };
+    shell.watch(group).map_err(|e| failed("the watcher that ends it with us", e))?;
+    Ok(process)
+}
+
+type Spawned = io::Result<(Child, File)>;
+
+fn on_pipe<'a>(
+    shell: &Shell,
+    program: &[OsString],
+    args: impl IntoIterator<Item = OsString>,
+    env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    cwd: &Path,
+) -> Spawned {
+    let (reader, writer) = io::pipe()?;
+    // A larger pipe needs fewer context switches.
+    sys::widen(&reader, BUFFER);
+    // This `Command` holds the pipe's other end. It must be dropped, or the end of the output would never be seen.
+    let mut command = shell.launcher.command(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(env)
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    // Dropping the child does not kill the shell: `Held` kills all its processes together.
+    let child = Command::from(command).spawn()?;
+    Ok((child, File::from(OwnedFd::from(reader))))
+}
+
+fn in_terminal<'a>(
+    program: &[OsString],
+    args: impl IntoIterator<Item = OsString>,
+    env: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    cwd: &Path,
+) -> Spawned {
+    let (ours, theirs) = pty_process::open().map_err(io::Error::other)?;
+    ours.resize(pty_process::Size::new(ROWS, COLUMNS)).map_err(io::Error::other)?;
+    let (first, rest) = program.split_first().ok_or_else(|| io::Error::other("no program"))?;
+    let child = pty_process::Command::new(first)
+        .args(rest)
+        .args(args)
+        .env_clear()
+        .envs(env)
+        .env("TERM", "xterm-256color")
+        .env_remove("COLUMNS")
+        .env_remove("LINES")
+        .current_dir(cwd)
+        .spawn(theirs)
+        .map_err(io::Error::other)?;
+    Ok((child, File::from(OwnedFd::from(ours))))
+}
+
+/// The text for the shell to evaluate: the command itself, or a line that reads it from a file if it is too long for an
+/// environment variable.
+fn inline(directory: &Path, command: &str, number: u64) -> io::Result<OsString> {
+    if command.len() <= launch::MAX_INLINE {
+        return Ok(command.into());
+    }
+    let path = directory.join(format!("command-{}-{number}.sh", std::process::id()));
+    std::fs::write(&path, command)?;
+    let quoted = path.to_string_lossy().replace('\'', r"'\''");
+    Ok(format!(". '{quoted}'; command rm -f '{quoted}'").into())
+}
