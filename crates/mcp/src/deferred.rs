@@ -4,10 +4,10 @@
 //! while it does not change. So a found tool is never added there. Its definition is the result of `mcp_search`, at the
 //! end of the conversation, and `mcp_call` calls it. The guard judges such a call like a call of the tool itself.
 
-use crate::hub::{Hub, Named, spec};
+use crate::hub::{Hub, Named};
 use crate::naming;
 use crate::server::Server;
-use crate::tool;
+use crate::tool::{self, spec};
 use becket_tool::{Keep, Tool, ToolEnv, finish};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
 use futures::future::BoxFuture;

@@ -4,22 +4,20 @@
 //! their lists of tools, so they are the same in every session.
 
 use crate::config::{Endpoint, Exposure, ServerConfig};
-use crate::deferred;
 use crate::elicitation::Elicitation;
 use crate::naming;
 use crate::oauth::TokenStore;
 use crate::server::{Server, State, Status};
+use crate::shared::Shared;
 use crate::tool::McpTool;
 use crate::transport::channel::Channel;
 pub use crate::transport::http::Proxies;
 use becket_sandbox::Programs;
-use becket_tool::{OfferedTool, Tool, ToolSource};
-use becket_types::ToolSpec;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,32 +39,14 @@ pub struct HubSettings {
     pub most_definitions: usize,
 }
 
-pub(crate) struct Shared {
-    pub version: String,
-    pub cwd: PathBuf,
-    pub variables: Vec<(OsString, OsString)>,
-    pub programs: Programs,
-    pub proxies: Proxies,
-    pub elicitation: Elicitation,
-    pub channels: BTreeMap<String, Arc<dyn Channel>>,
-    pub tokens: Option<TokenStore>,
-    most_definitions: usize,
-    generation: AtomicU64,
-}
-
-impl Shared {
-    pub(crate) fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-}
-
 /// All servers of a session; see the module.
 pub struct Hub {
     servers: BTreeMap<String, Arc<Server>>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Servers whose tools were in a request. They stay there, because the cached beginning of requests contains them.
     direct: Mutex<BTreeSet<String>>,
-    deferring: Mutex<bool>,
+    /// True once the search for tools was offered.
+    pub(crate) deferring: Mutex<bool>,
 }
 
 impl Hub {
@@ -184,7 +164,7 @@ impl Hub {
     }
 
     /// Returns the servers whose tools are found by a search.
-    fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
+    pub(crate) fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = self.shared.most_definitions;
         let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -243,61 +223,4 @@ impl Named {
         let listed = self.listed()?;
         Some(McpTool::new(self.name.clone(), Arc::clone(&self.server), &listed))
     }
-}
-
-/// The tools of a hub for an agent.
-#[derive(Clone)]
-pub struct HubTools(pub Arc<Hub>);
-
-impl std::fmt::Debug for HubTools {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.servers.keys()).finish()
-    }
-}
-
-impl ToolSource for HubTools {
-    fn generation(&self) -> u64 {
-        self.0.shared.generation.load(Ordering::Acquire)
-    }
-
-    fn tools(&self) -> Vec<OfferedTool> {
-        let named = self.0.named();
-        let deferred = self.0.deferred(&named);
-        let mut out = Vec::new();
-        for named in &named {
-            let offered = !deferred.contains(&named.server.config.name);
-            if let Some(tool) = named.tool() {
-                out.push(OfferedTool { tool: Arc::new(tool), offered });
-            }
-        }
-        let mut deferring = self.0.deferring.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tools of servers that are still being started are found by the search in the meantime. Once offered, the
-        // search stays.
-        *deferring |= !deferred.is_empty() || self.0.servers().any(|server| server.state() == State::Pending);
-        if *deferring {
-            out.extend(deferred::tools(&self.0).into_iter().map(OfferedTool::offered));
-        }
-        if self.0.servers().any(|server| {
-            let listing = server.listing();
-            !listing.resources.is_empty() || !listing.templates.is_empty()
-        }) {
-            out.extend(crate::resources::tools(&self.0).into_iter().map(OfferedTool::offered));
-        }
-        out
-    }
-
-    fn late(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        let lower = name.to_ascii_lowercase();
-        let is_of = |server: &&Arc<Server>| {
-            let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
-            server.state() == State::Pending && lower.starts_with(&prefix)
-        };
-        let server = self.0.servers().find(is_of)?;
-        Some(Arc::new(deferred::Late::new(name, Arc::clone(server), Arc::clone(&self.0))))
-    }
-}
-
-/// A definition as the model reads it.
-pub(crate) fn spec(name: &str, description: &str, schema: serde_json::Value) -> ToolSpec {
-    ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema.into() }
 }

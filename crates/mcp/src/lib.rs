@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`config`] | servers as data |
 //! | [`Hub`] | all servers of a session: start, states, tools, the end |
+//! | `offered` | the tools of a hub for an agent |
 //! | `server` | one connection: start, listing, reconnection |
 //! | `transport` | stdio, HTTP, the older SSE, functions of the host |
 //! | `handler` | requests and notifications from a server |
@@ -30,17 +31,20 @@ mod handler;
 mod hub;
 pub mod naming;
 pub mod oauth;
+mod offered;
 mod output;
 mod process;
 mod prompts;
 mod resources;
 pub mod schema;
 mod server;
+mod shared;
 mod tool;
 mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
-pub use hub::{Hub, HubSettings, HubTools, Proxies};
+pub use hub::{Hub, HubSettings, Proxies};
+pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::ResourceInfo;
 pub use server::{State, Status};

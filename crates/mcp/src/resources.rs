@@ -1,9 +1,10 @@
 //! Resources of servers: the list, the content, and resources that people attach as `@server:uri`.
 
 use crate::call::{self, CallContext, CallError};
-use crate::hub::{Hub, spec};
+use crate::hub::Hub;
 use crate::output::Gathered;
 use crate::server::Server;
+use crate::tool::spec;
 use becket_tool::{Keep, Tool, ToolEnv, finish};
 use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end};
 use futures::future::BoxFuture;

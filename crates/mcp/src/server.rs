@@ -6,8 +6,8 @@
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};
-use crate::hub::Shared;
 use crate::schema;
+use crate::shared::Shared;
 use crate::transport::stdio::Words;
 use rmcp::model::{
     PaginatedRequestParams, Prompt, ProtocolVersion, Resource, ResourceTemplate, SubscriptionFilter,

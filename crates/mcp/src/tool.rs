@@ -146,6 +146,11 @@ pub(crate) fn failed(server: &Arc<Server>, error: &CallError) -> ToolOutput {
     }
 }
 
+/// A definition as the model reads it.
+pub(crate) fn spec(name: &str, description: &str, schema: serde_json::Value) -> ToolSpec {
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,12 +4,9 @@
 //! store: one file for each server and address, readable only by its owner, and a lock that is held while a token is
 //! refreshed, so that two processes never use the same refresh token.
 
-use crate::config::OAuthConfig;
-use crate::hub::Shared;
 use async_trait::async_trait;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, CredentialRefreshGuard, CredentialStore, OAuthClientConfig,
-    StoredCredentials,
+    AuthError, AuthorizationManager, CredentialRefreshGuard, CredentialStore, StoredCredentials,
 };
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -17,8 +14,10 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 mod login;
+mod manager;
 
 pub use login::{Login, LoginError};
+pub(crate) use manager::manager;
 
 /// The folder with the tokens, readable only by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,28 +144,6 @@ async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     } else {
         AuthorizationManager::new(url.as_str()).await
     }
-}
-
-/// Returns the manager with the tokens of a server, if there are any.
-pub(crate) async fn manager(
-    server: &str,
-    url: &Url,
-    config: &OAuthConfig,
-    shared: &Shared,
-) -> Option<AuthorizationManager> {
-    let tokens = shared.tokens.as_ref()?;
-    if !tokens.has(server, url) {
-        return None;
-    }
-    let mut manager = new_manager(url).await.ok()?;
-    manager.set_credential_store(tokens.credentials(server, url));
-    manager.initialize_from_store().await.ok()?;
-    if let (Some(id), Some(secret)) = (&config.client_id, &config.client_secret) {
-        let client = OAuthClientConfig::new(id.clone(), "http://127.0.0.1/callback")
-            .with_client_secret(secret.clone());
-        manager.configure_client(client).ok()?;
-    }
-    Some(manager)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::Handler;
-use crate::hub::Shared;
 use crate::process::Process;
+use crate::shared::Shared;
 use crate::transport::channel::HostTransport;
 use crate::transport::stdio::{Stdio, Words};
 use crate::transport::{http, sse};
