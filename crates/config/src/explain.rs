@@ -1,8 +1,9 @@
 //! Output of `becket config`: every key with its value and source, secrets masked.
 
-use crate::layers::{Settings, Source};
+use crate::layers::Settings;
 use crate::schema::json_schema;
 use crate::secret::{mask, mask_url};
+use crate::source::Source;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -6,13 +6,13 @@ use crate::providers::{VENDORS, vendor};
 use crate::schema::{Config, json_schema};
 use crate::scope::{Ruling, ruling};
 use crate::secret::{Credential, Secret};
+use crate::source::{Merged, Source};
 use crate::tree::{
     check_types, describe, drop_nulls, flatten, from_value, nearest, resolve_paths, translate, unflatten,
 };
 use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The file that a text comes from.
@@ -102,37 +102,6 @@ pub struct Inputs<'a> {
     pub cwd: &'a Path,
 }
 
-/// The source of a value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
-    Default,
-    User(PathBuf),
-    Project(PathBuf),
-    Local(PathBuf),
-    Environment(String),
-    Settings(String),
-    Flag(String),
-    Managed(PathBuf),
-    /// An earlier run of the session that is continued.
-    Session,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::User(path) => write!(f, "user: {}", path.display()),
-            Self::Project(path) => write!(f, "project: {}", path.display()),
-            Self::Local(path) => write!(f, "local: {}", path.display()),
-            Self::Environment(name) => write!(f, "environment: {name}"),
-            Self::Settings(label) => write!(f, "settings: {label}"),
-            Self::Flag(flag) => write!(f, "flag: {flag}"),
-            Self::Managed(path) => write!(f, "managed: {}", path.display()),
-            Self::Session => f.write_str("session"),
-        }
-    }
-}
-
 /// The merged, immutable settings. Paths in `config` are absolute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -147,14 +116,6 @@ pub struct Settings {
     pub sources: SettingSources,
     /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Merged {
-    pub value: Value,
-    pub sources: Vec<Source>,
-    /// Line of each element in its file.
-    pub lines: Vec<Option<usize>>,
 }
 
 /// An element of a list, with its source.

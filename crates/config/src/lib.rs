@@ -27,6 +27,7 @@ mod providers;
 mod schema;
 mod scope;
 mod secret;
+mod source;
 mod tree;
 
 pub use amend::{Amend, amend, listed};
@@ -34,7 +35,7 @@ pub use document::json_value;
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
-pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, Source, load};
+pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, load};
 pub use providers::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
     ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
@@ -46,3 +47,4 @@ pub use schema::{
     WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};
+pub use source::Source;

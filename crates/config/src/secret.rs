@@ -1,6 +1,6 @@
 //! Values that must not be shown.
 
-use crate::layers::Source;
+use crate::source::Source;
 use std::fmt;
 
 /// A secret: `Debug` and `Display` show a mask.

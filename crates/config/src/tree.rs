@@ -4,8 +4,8 @@
 //! Works on one tree at a time; merging layers is not done here.
 
 use crate::document::{Entry, Kind, Node};
-use crate::layers::Merged;
 use crate::schema::Config;
+use crate::source::Merged;
 use becket_types::edit_distance;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
