@@ -17,6 +17,7 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+mod blob_lines;
 mod conversation;
 mod html;
 mod jsonl;
@@ -24,6 +25,7 @@ mod markdown;
 mod provenance;
 mod subagents;
 
+pub(crate) use blob_lines::{BLOB, BlobLine};
 pub use html::Page;
 pub(crate) use markdown::Markdown;
 
@@ -71,7 +73,7 @@ pub fn export(
             let mut masked = jsonl::write(BufReader::new(file), secrets, out).map_err(failed())?;
             if format == Format::Whole {
                 let left_out = secrets == Secrets::Mask;
-                masked += crate::import::write_blobs(session_dir, left_out, out).map_err(failed())?;
+                masked += blob_lines::write_blobs(session_dir, left_out, out).map_err(failed())?;
             }
             masked
         }

@@ -17,7 +17,6 @@ mod opencode;
 mod own;
 mod text;
 
-pub(crate) use own::write_blobs;
 pub use own::{Imported, import_own};
 
 use crate::context::{ModelScope, Policy};

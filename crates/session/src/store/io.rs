@@ -4,7 +4,7 @@
 //! [`Disk`] is the real implementation. Tests use one that fails at the n-th call, for every n. Reading whole
 //! ledgers does not use this interface; readers are tested with real damaged files.
 
-use super::sys;
+use super::sys::{self, Named};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -23,16 +23,6 @@ pub enum OpenMode {
     Touch,
     /// For appending; the file must not exist.
     New,
-}
-
-/// The file that a path names now, compared with a file that was opened there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    Same,
-    /// Another file: it was replaced.
-    Other,
-    /// Nothing: it was deleted or moved.
-    Nothing,
 }
 
 /// Operations of the disk that storage needs.

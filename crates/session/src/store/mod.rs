@@ -8,23 +8,21 @@ mod error;
 mod io;
 pub(crate) mod layout;
 mod listing;
+mod stored;
 mod sys;
 pub mod trash;
 
 pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
-pub use io::{Disk, Io, Named, OpenMode};
+pub use io::{Disk, Io, OpenMode};
 pub use layout::{canonical, ledger_path, project_dir, project_name, session_dir};
 pub(crate) use listing::{CWD_BYTES, cwd_of, session_dirs_in};
 pub use listing::{SessionSummary, find, list, most_recent, session_dirs, subagents, summary};
+pub use stored::{Entries, read_entries, read_entries_without};
+pub use sys::Named;
 pub(crate) use sys::{FromStart, path_from_bytes};
 
-use crate::ledger::{BadRecord, Item, Proof, Reader};
-use becket_types::{Entry, Millis};
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use becket_types::Millis;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -73,61 +71,4 @@ fn wall_clock() -> Millis {
 /// Converts a time; 0 for times before 1970, because such a wrong clock only affects the display.
 pub(crate) fn millis(time: SystemTime) -> Millis {
     Millis(time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64))
-}
-
-/// Returns the entries of a stored session in order. Unreadable records are returned as a [`BadRecord`] in
-/// their place.
-///
-/// # Errors
-///
-/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the ledger cannot be opened.
-pub fn read_entries(session_dir: &Path) -> Result<Entries, StoreError> {
-    Ok(Entries { reader: crate::ledger::read(session_dir)?, queue: VecDeque::new() })
-}
-
-/// Like [`read_entries`] without entries of some kinds, given by their JSON names, for callers that need
-/// little of a long session. They are verified like all others but not parsed. An entry written in an unusual
-/// form may be returned anyway.
-///
-/// # Errors
-///
-/// Returns the errors of [`read_entries`].
-pub fn read_entries_without(
-    session_dir: &Path,
-    kinds: &'static [&'static str],
-) -> Result<Entries, StoreError> {
-    Ok(Entries { reader: crate::ledger::read(session_dir)?.without(kinds), queue: VecDeque::new() })
-}
-
-/// Iterator over entries; see [`read_entries`].
-pub struct Entries {
-    reader: Reader<BufReader<File>>,
-    queue: VecDeque<Entry>,
-}
-
-impl Entries {
-    /// Returns the lines that were verified so far, for reading them again.
-    pub fn proof(&self) -> Proof {
-        self.reader.proof()
-    }
-}
-
-impl Iterator for Entries {
-    /// Outer error: the disk failed. Inner error: one record is damaged, and the next call continues after
-    /// it.
-    type Item = std::io::Result<Result<Entry, BadRecord>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(entry) = self.queue.pop_front() {
-                return Some(Ok(Ok(entry)));
-            }
-            match self.reader.next_item() {
-                Ok(Some(Item::Commit(entries))) => self.queue.extend(entries),
-                Ok(Some(Item::Bad(record))) => return Some(Ok(Err(record))),
-                Ok(None) => return None,
-                Err(error) => return Some(Err(error)),
-            }
-        }
-    }
 }

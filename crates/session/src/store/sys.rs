@@ -4,7 +4,6 @@
 //! Sessions contain what people typed and what their tools printed. Directories are therefore 0700 and files
 //! 0600 on platforms with such bits.
 
-use super::Named;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -93,4 +92,14 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
         let _: Option<&OsStr> = None;
         PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
     }
+}
+
+/// The file that a path names now, compared with a file that was opened there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Same,
+    /// Another file: it was replaced.
+    Other,
+    /// Nothing: it was deleted or moved.
+    Nothing,
 }
