@@ -4,6 +4,7 @@
 //! writes it to the ledger with the next commit (`SessionHost::drain`). Locks are held only for a look-up,
 //! never across an await.
 
+pub(crate) use crate::sync::lock;
 use crate::watch::{Watch, Watching};
 use becket_session::Session;
 use becket_tool::{Contents, Host};
@@ -12,16 +13,10 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Name of the state that maps each file read or written to its SHA-256.
 pub const READ_FILES: &str = "read_files";
-
-/// Locks a mutex and ignores poisoning. A poisoned lock means that a tool panicked during a look-up, which
-/// cannot leave the data incomplete.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The host of one session.
 pub struct SessionHost {

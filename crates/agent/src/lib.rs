@@ -32,6 +32,7 @@ pub mod rules;
 pub mod settings;
 mod spend;
 pub mod subagent;
+mod sync;
 pub mod undo;
 pub mod watch;
 mod written_calls;

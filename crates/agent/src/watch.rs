@@ -9,7 +9,7 @@
 //! This is a hint for the model and no protection: an edit checks the hash of the file itself. No thread is
 //! started before the first file, and nothing wakes while nothing changes.
 
-use crate::host::lock;
+use crate::sync::lock;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
