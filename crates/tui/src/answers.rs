@@ -234,11 +234,13 @@ impl AnswerList {
         }
         let line = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
-            let mark = if here { "❯ " } else { "  " };
-            let words = format!("{mark}{} {}", at + 1, text::visible(&answer.long));
-            let words = text::fit(&words, width).into_owned();
-            let fill = " ".repeat(if here { width.saturating_sub(text::width(&words)) } else { 0 });
-            Line::styled(words + &fill, style(answer, here, self.focused, theme))
+            let lead = format!("{}{} ", if here { "❯ " } else { "  " }, at + 1);
+            let room = width.saturating_sub(text::width(&lead));
+            let words = text::fit(&text::visible(&answer.long), room).into_owned();
+            let fill = " ".repeat(if here { room.saturating_sub(text::width(&words)) } else { 0 });
+            let number = if here { theme.selected } else { theme.dim };
+            let style = style(answer, here, theme);
+            Line::from(vec![Span::styled(lead, number), Span::styled(words + &fill, style)])
         };
         (answers.iter().enumerate().map(line).collect(), chosen)
     }
@@ -250,7 +252,7 @@ impl AnswerList {
             let here = self.focused && at == chosen;
             let mark = if here { '❯' } else { ' ' };
             let words = format!("{mark}{} {}", at + 1, text::visible(&answer.short));
-            Span::styled(words, style(answer, here, self.focused, theme))
+            Span::styled(words, style(answer, here, theme))
         };
         let pieces: Vec<Span<'static>> = answers.iter().enumerate().map(piece).collect();
         let upto = |first: usize| -> usize {
@@ -271,8 +273,9 @@ impl AnswerList {
     }
 }
 
-fn style(answer: &Answer, here: bool, focused: bool, theme: &Theme) -> ratatui::style::Style {
-    match (here, focused && answer.enabled) {
+/// Returns the style of an answer. Only an answer that has no effect yet is dim.
+fn style(answer: &Answer, here: bool, theme: &Theme) -> ratatui::style::Style {
+    match (here, answer.enabled) {
         (true, _) => theme.selected,
         (false, true) => theme.text,
         (false, false) => theme.dim,

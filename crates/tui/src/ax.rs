@@ -147,7 +147,7 @@ impl Speaker {
             }
             Event::CompactionPlanned(plan) => {
                 out.push(format!(
-                    "A compaction would go from {} to {} tokens; {} messages would be folded away.",
+                    "A compaction would go from {} to {} tokens; {} messages would be removed from the context.",
                     thousands(plan.tokens_before.0),
                     thousands(plan.tokens_after.0),
                     plan.gone.len()

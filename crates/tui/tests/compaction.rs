@@ -84,11 +84,11 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
     let screen = stage.screen();
     for words in [
         "148k → 21k tokens.",
-        "Folded away: 2 messages. Kept word for word: 7.",
+        "Removed from the context: 2 messages. Kept word for word: 7.",
         "system prompt",
         "Never touch vendor/generated.rs!",
         "ACME-4711",
-        "12 outputs of tools folded away",
+        "12 outputs of tools removed",
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",

@@ -140,15 +140,12 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     };
     ask(&mut stage);
     let screen = stage.screen();
-    assert!(
-        screen.contains("? edit wants to change a file for a subagent: added 1 line, removed 1"),
-        "{screen}"
-    );
+    assert!(screen.contains("wants to change a.rs for a subagent: adds 1 line, removes 1"), "{screen}");
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The main agent's call with the same id is a different call.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
     stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
-    assert!(stage.screen().contains("wants to change a file for a subagent"));
+    assert!(stage.screen().contains("wants to change a.rs for a subagent"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
     assert_eq!(stage.answer('1'), [Effect::Send(answer)]);

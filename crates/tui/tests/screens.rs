@@ -5,14 +5,17 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
+use becket_tui::app::{App, Preferences};
 use becket_tui::input::{Effect, Input, Timer};
 use becket_types::{
-    Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FinishReason, Message,
-    MessageId, Millis, Part, PermissionRequest, PreparationState, Seq, Synthetic, Tokens, TurnEnd, Usage,
+    Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FilePreview,
+    FinishReason, Message, MessageId, Millis, Part, PermissionRequest, PreparationState, Seq, Synthetic,
+    Tokens, TurnEnd, Usage,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 use serde_json::json;
+use std::path::PathBuf;
 use support::{Stage, key, started, turn_end};
 
 #[test]
@@ -23,6 +26,69 @@ fn a_session_begins_with_an_empty_screen_and_a_hint() {
         stage.screen(),
         "\n\n\n\n\n\n› Describe a task, or type / for commands\nscript/demo · default · project"
     );
+}
+
+#[test]
+fn the_header_names_the_folder_as_the_user_does() {
+    let header = |home: Option<&str>| {
+        let preferences = Preferences { home: home.map(PathBuf::from), ..Preferences::plain(Theme::plain()) };
+        let mut stage = Stage::of(60, 12, App::with(preferences));
+        stage.event(started());
+        stage.screen().lines().take(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let folder = cwd.to_str().unwrap();
+    for (home, shown) in [
+        (None, folder.to_owned()),
+        (Some("/elsewhere"), folder.to_owned()),
+        (Some(folder), "~".to_owned()),
+        (
+            cwd.parent().and_then(|parent| parent.to_str()),
+            format!("~/{}", cwd.file_name().unwrap().display()),
+        ),
+    ] {
+        let header = header(home);
+        assert!(header[0].starts_with("becket ") && header[2] == shown, "{home:?}: {header:?}");
+    }
+}
+
+/// A question about one file names it in its title, divides its parts where there is room, and shows code in colours.
+#[test]
+fn a_question_about_a_change_is_read_at_a_glance() {
+    let mut stage = Stage::themed(80, 24, Theme::dark());
+    stage.event(started());
+    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let path = cwd.join("src/span.py");
+    let hunk = "@@ -1,2 +1,3 @@\n def span():\n-    return 1\n+    # why\n+    return 2\n";
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c9".into()),
+        tool: "edit".into(),
+        input: json!({"path": "src/span.py"}),
+        access: Access::write(path.clone()),
+        reason: "changes are asked about".into(),
+        offer: None,
+        nearest: None,
+        secrets: None,
+        preview: vec![FilePreview { path, hunks: vec![hunk.to_owned()] }],
+    })));
+    let screen = stage.screen();
+    let question = "? edit wants to change src/span.py: adds 2 lines, removes 1\n  why changes are asked about\n\n  \
+                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n  1 Yes, once\n";
+    assert!(screen.contains(question), "{screen}");
+    let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
+    assert_eq!(stage.colour(row, 5), vt100::Color::Default);
+    assert_eq!(stage.read_code(), 2, "the old text and the new one");
+    assert_eq!(stage.screen(), screen, "colours change no text");
+    assert_eq!(stage.colour(row, 5), vt100::Color::Rgb(255, 123, 114));
+    // Where there is no room, the blank rows are left out first.
+    let mut small = Stage::new(80, 15);
+    small.event(started());
+    ask(&mut small, "cargo test");
+    assert!(small.screen().contains("why no rule allows `rm`\n\n  1 Yes, once"), "{}", small.screen());
+    let mut smaller = Stage::new(80, 10);
+    smaller.event(started());
+    ask(&mut smaller, "cargo test");
+    assert!(smaller.screen().contains("why no rule allows `rm`\n  1 Yes, once"), "{}", smaller.screen());
 }
 
 #[test]

@@ -58,7 +58,9 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
     if environment.var("TERM").is_some_and(becket_tui::links::is_harmless) {
         becket_tui::links::switch_on();
     }
-    (Preferences { theme, themes, keymap, vim: ui.vim, status_line, follow, images, rule_files: None }, wrong)
+    let home = environment.home.clone();
+    let vim = ui.vim;
+    (Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files: None, home }, wrong)
 }
 
 /// Returns the image support that the environment variables show, or asks for a query of the terminal (`protocol:

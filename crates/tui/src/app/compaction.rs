@@ -158,7 +158,7 @@ fn page(plan: &CompactionPlan) -> Overlay {
 
 fn markdown(plan: &CompactionPlan) -> String {
     let mut out = format!(
-        "**{} → {} tokens.** Folded away: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
+        "**{} → {} tokens.** Removed from the context: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
          happened yet.\n\n",
         thousands(plan.tokens_before.0),
         thousands(plan.tokens_after.0),
@@ -193,7 +193,7 @@ fn markdown(plan: &CompactionPlan) -> String {
         fenced(&mut out, &plan.summary);
     }
     if !plan.gone.is_empty() {
-        out.push_str("## Folded away\n\n");
+        out.push_str("## Removed from the context\n\n");
         let line = |m: &FoldedMessage| {
             format!("{:>5}  {:<9}  {:>6}  {}", m.seq, m.who, thousands(m.tokens.0), m.words)
         };

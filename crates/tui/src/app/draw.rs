@@ -108,12 +108,14 @@ impl App {
             return self.asked(area.width, rows, above, composer);
         }
         let fixed = composer + self.status.height();
-        let whole = self.approvals.height(area.width, &self.theme);
+        let height = |airy| self.approvals.height(area.width, &self.theme, airy);
         // A question that fits is shown whole, since an answer that allows counts only after the end was seen. A row of
         // the transcript stays.
-        if usize::from(whole) + above + usize::from(fixed) < usize::from(area.height) {
+        let fits = |rows: &u16| usize::from(*rows) + above + usize::from(fixed) < usize::from(area.height);
+        if let Some(whole) = [true, false].map(height).into_iter().find(fits) {
             return whole.max(1);
         }
+        let whole = height(false);
         // The row of the current activity stays, and on all but the smallest screens a part of the transcript.
         let around = fixed + (above as u16).min(1);
         let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
@@ -157,7 +159,10 @@ impl App {
         if !self.transcript.follows() && transcript.height > 2 {
             more_below(frame, transcript, &self.theme);
         }
-        let jobs = self.transcript.jobs();
+        let mut jobs = self.transcript.jobs();
+        if asking {
+            jobs.extend(self.approvals.jobs());
+        }
         let skip = above.len() - usize::from(working.height).min(above.len());
         put(frame, working, &above[skip..]);
         let mut effects = Vec::new();

@@ -47,6 +47,7 @@ use crate::welcome::Welcome;
 use becket_types::{CallId, Event, MessageId, Seq, Used};
 use compaction::Preview;
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
+use std::path::PathBuf;
 
 /// Preferences of the user for the interface.
 #[derive(Clone, Debug)]
@@ -64,6 +65,8 @@ pub struct Preferences {
     pub images: Option<Graphics>,
     /// The files that rules are written into: for every project, and for this project.
     pub rule_files: Option<(String, String)>,
+    /// The user's home folder, which is shown as `~`.
+    pub home: Option<PathBuf>,
 }
 
 impl Preferences {
@@ -78,6 +81,7 @@ impl Preferences {
             follow: false,
             images: None,
             rule_files: None,
+            home: None,
         }
     }
 }
@@ -153,7 +157,8 @@ impl App {
 
     /// Creates an interface with these preferences.
     pub fn with(preferences: Preferences) -> Self {
-        let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files } = preferences;
+        let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files, home } =
+            preferences;
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
         if let Some(chord) = keymap.chord(Do::Open) {
@@ -178,7 +183,7 @@ impl App {
             waiting: Waiting::default(),
             todo: TodoPanel::default(),
             approvals: Approvals::default().with_files(rule_files),
-            status: Status::default().scripted(status_line).with_key(more),
+            status: Status::default().scripted(status_line).with_key(more).with_home(home),
             completion: Completion::default(),
             palette: None,
             picker: None,

@@ -80,7 +80,9 @@ impl Approvals {
                 "Enter sends this · pause, Tab answers",
                 "Enter sends this",
             ],
-            _ if self.asks_secrets() => &["↓ or Tab answers · Esc masks it", "↓ answers · Esc masks"],
+            _ if self.asks_secrets() => {
+                &["↓ or Tab goes to the answers · Esc masks it", "↓ answers · Esc masks"]
+            }
             _ if !self.seen_end => &[
                 "PageDown: read to the end to allow · ↓ answers · or write why · Esc refuses",
                 "PageDown: read to the end to allow · ↓ · Esc no",
@@ -88,12 +90,12 @@ impl Approvals {
                 "PageDown: read on · Esc no",
             ],
             _ if writing.takes_escape => &[
-                "↓ or Tab answers · or write why not · Esc twice refuses",
+                "↓ or Tab goes to the answers · or write why not · Esc twice refuses",
                 "↓ answers · write why · Esc twice: no",
                 "↓ answers · Esc twice: no",
             ],
             _ => &[
-                "↓ or Tab answers · or write why not · Esc refuses",
+                "↓ or Tab goes to the answers · or write why not · Esc refuses",
                 "↓ answers · or write why · Esc no",
                 "↓ answers · Esc no",
             ],

@@ -9,14 +9,17 @@
 //! Owns the queue, the steps of a question and the effect of each answer. `question` draws the subject of the question,
 //! `foot` the answers and the line of keys below it.
 
+mod code;
 mod foot;
 mod question;
 
 use crate::answers::{Answer, AnswerList, Pressed};
+use crate::highlight::Job;
 use crate::input::{Effect, Place, Request, Timer};
 use crate::theme::Theme;
 use crate::transcript::print;
 use becket_types::{CallId, Command, Decision, PermissionRequest};
+use code::ChangedCode;
 use crossterm::event::{KeyCode, KeyEvent};
 use question::Question;
 use ratatui::Frame;
@@ -52,6 +55,8 @@ struct Asked {
     /// The call that started the subagent; `None`: the main agent asks.
     subagent: Option<CallId>,
     request: PermissionRequest,
+    /// The code of each changed file.
+    code: Vec<ChangedCode>,
 }
 
 /// Steps of a question. Each gives the keys another meaning.
@@ -144,7 +149,8 @@ impl Approvals {
             Some(kinds) => format!("The output of {} holds {kinds}", request.tool),
             None => format!("{} waits for permission", request.tool),
         };
-        self.queue.push_back(Asked { subagent, request });
+        let code = request.preview.iter().map(ChangedCode::new).collect();
+        self.queue.push_back(Asked { subagent, request, code });
         vec![Effect::Notify(text)]
     }
 
@@ -340,7 +346,7 @@ impl Approvals {
     }
 
     fn decide(&mut self, decision: Decision) -> Vec<Effect> {
-        let Some(Asked { subagent, request }) = self.queue.pop_front() else { return Vec::new() };
+        let Some(Asked { subagent, request, .. }) = self.queue.pop_front() else { return Vec::new() };
         self.begin();
         let what = Command::Decide { call_id: request.call_id, decision };
         vec![Effect::Send(match subagent {
@@ -349,20 +355,26 @@ impl Approvals {
         })]
     }
 
-    fn question(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-        let Some(Asked { request, subagent }) = self.queue.front() else { return Vec::new() };
-        let question = Question::new(width, theme, &self.workspace);
+    /// Returns the parsing jobs for the code of the question, once.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.queue.front().into_iter().flat_map(|asked| &asked.code).flat_map(ChangedCode::jobs).collect()
+    }
+
+    /// `airy`: blank rows divide its parts.
+    fn question(&self, width: u16, theme: &Theme, airy: bool) -> Vec<Line<'static>> {
+        let Some(Asked { request, subagent, code }) = self.queue.front() else { return Vec::new() };
+        let question = Question::new(width, theme, &self.workspace, airy);
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
         }
         let at = if let Step::Hunks(at) = self.step { Some(at) } else { None };
-        question.call(request, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
+        question.call(request, code, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
     }
 
-    /// Returns the height in rows that the question needs.
-    pub fn height(&self, width: u16, theme: &Theme) -> u16 {
+    /// Returns the height in rows that the question needs, with or without blank rows between its parts.
+    pub fn height(&self, width: u16, theme: &Theme, airy: bool) -> u16 {
         let foot = self.answers().len() + 1;
-        (self.question(width, theme).len() + foot).min(usize::from(u16::MAX)) as u16
+        (self.question(width, theme, airy).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
     /// Returns the most rows it may take, so that all of it still fits into `room` rows after a terminal wraps its rows
@@ -371,7 +383,7 @@ impl Approvals {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };
-        let rows = broken(&self.question(width, theme));
+        let rows = broken(&self.question(width, theme, false));
         // Measures both forms of the foot, because the number of rows decides which form is drawn.
         let foot = |most: usize| {
             let foot = self.foot(width, most, rows.len(), Writing::default(), theme).lines;
@@ -384,13 +396,14 @@ impl Approvals {
             let room = room.saturating_sub(broken);
             rows.windows(window).all(|part| part.iter().sum::<usize>() <= room)
         };
-        let tallest = usize::from(self.height(width, theme));
+        let tallest = usize::from(self.height(width, theme, false));
         (1..=tallest).rev().find(fits).unwrap_or(2).min(usize::from(u16::MAX)) as u16
     }
 
     /// Draws the question. While the answers have the keyboard, the terminal's cursor is at the chosen answer.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
-        let question = self.question(area.width, theme);
+        let airy = self.height(area.width, theme, true) <= area.height;
+        let question = self.question(area.width, theme, airy);
         let foot =
             |this: &Self| this.foot(area.width, usize::from(area.height), question.len(), writing, theme);
         self.rows = question.len();

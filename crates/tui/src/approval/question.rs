@@ -1,11 +1,11 @@
 //! Body of a permission question: everything that will run, line by line. Nothing is cut: long lines are wrapped, and
 //! invisible characters are made visible.
 
+use super::code::{At, ChangedCode};
 use crate::text;
 use crate::theme::Theme;
-use crate::transcript::changed_lines;
 use becket_types::{FilePreview, PermissionRequest};
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
 
@@ -18,14 +18,22 @@ pub(super) struct Question<'a> {
     theme: &'a Theme,
     /// The folder of the session, or empty if it is unknown.
     workspace: &'a str,
+    /// Blank rows divide the parts of the question.
+    airy: bool,
     lines: Vec<Line<'static>>,
 }
 
-/// Returns the numbers of added and removed lines of the change.
+/// Returns for example `: adds 2 lines, removes 5`.
 fn counted(files: &[FilePreview]) -> String {
-    let lines = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
-    let count = |sign: char| lines().filter(|line| line.starts_with(sign)).count() as u64;
-    format!(": {}", changed_lines(count('+'), count('-')))
+    let all = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
+    let count = |sign: char| all().filter(|line| line.starts_with(sign)).count();
+    let lines = |n: usize| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
+    match (count('+'), count('-')) {
+        (0, 0) => String::new(),
+        (0, n) => format!(": removes {}", lines(n)),
+        (n, 0) => format!(": adds {}", lines(n)),
+        (n, m) => format!(": adds {}, removes {m}", lines(n)),
+    }
 }
 
 /// True if the line starts the hunk at the cursor.
@@ -59,13 +67,20 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(width: u16, theme: &'a Theme, workspace: &'a str) -> Self {
+    pub(super) fn new(width: u16, theme: &'a Theme, workspace: &'a str, airy: bool) -> Self {
         let rule = Line::styled("─".repeat(usize::from(width)), theme.warning);
-        Self { width: usize::from(width), theme, workspace, lines: vec![rule] }
+        Self { width: usize::from(width), theme, workspace, airy, lines: vec![rule] }
+    }
+
+    fn space(&mut self) {
+        if self.airy {
+            self.lines.push(Line::default());
+        }
     }
 
     fn title(&mut self, title: String, more: String) {
-        let spans = [Span::styled(title, self.theme.accent), Span::styled(more, self.theme.dim)];
+        let bold = self.theme.accent.add_modifier(Modifier::BOLD);
+        let spans = [Span::styled(title, bold), Span::styled(more, self.theme.dim)];
         let lead = Span::styled("? ", self.theme.warning);
         self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
     }
@@ -108,6 +123,7 @@ impl<'a> Question<'a> {
     pub(super) fn call(
         mut self,
         request: &PermissionRequest,
+        code: &[ChangedCode],
         of_subagent: bool,
         others: usize,
         rejected: &BTreeSet<usize>,
@@ -117,13 +133,21 @@ impl<'a> Question<'a> {
         let more = if others > 0 { format!("  ({others} more behind it)") } else { String::new() };
         let whose = if of_subagent { " for a subagent" } else { "" };
         let tool = text::visible(&request.tool);
+        // The title names the file if it is the only path of the call.
+        let only = match (&request.preview[..], &request.access.paths[..]) {
+            ([file], [path]) if file.path == *path && request.secrets.is_none() => Some(path),
+            _ => None,
+        };
         self.title(
             match &request.secrets {
                 Some(kinds) => format!("the output of {tool}{whose} holds {kinds}"),
                 None if request.preview.is_empty() => format!("{tool} wants to run{whose}"),
                 None => {
                     let files = match request.preview.len() {
-                        1 => "a file".to_owned(),
+                        1 => only.map_or_else(
+                            || "a file".to_owned(),
+                            |path| text::visible(&self.relative(&path.to_string_lossy())).into_owned(),
+                        ),
                         n => format!("{n} files"),
                     };
                     format!("{tool} wants to change {files}{whose}{}", counted(&request.preview))
@@ -134,7 +158,7 @@ impl<'a> Question<'a> {
         if let Some(command) = &request.access.command {
             self.say("  $ ", command, theme.code);
         }
-        for path in &request.access.paths {
+        for path in request.access.paths.iter().filter(|_| only.is_none()) {
             self.say("  → ", &self.relative(&path.to_string_lossy()), theme.code);
         }
         if let Some(subject) = &request.access.subject {
@@ -152,28 +176,36 @@ impl<'a> Question<'a> {
                 theme.dim,
             );
         } else if !request.preview.is_empty() {
-            self.preview(&request.preview, rejected, at);
+            self.space();
+            self.preview(&request.preview, code, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
         }
+        self.space();
         self.lines
     }
 
     /// Adds a line of a change after its line number. Text that does not fit continues below itself.
-    fn change(&mut self, number: Option<usize>, digits: usize, line: &str, style: Style) {
+    fn change(&mut self, number: Option<usize>, digits: usize, spans: &[Span<'static>]) {
         let number = number.map(|n| n.to_string()).unwrap_or_default();
         let lead = Span::styled(format!("  {number:>digits$} "), self.theme.dim);
         let rest = Span::raw(" ".repeat(digits + 4));
-        let span = Span::styled(text::visible(line).into_owned(), style);
-        self.lines.extend(text::wrap(&[span], self.width, &lead, &rest));
+        self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
 
-    fn preview(&mut self, files: &[FilePreview], rejected: &BTreeSet<usize>, at: Option<usize>) {
+    fn preview(
+        &mut self,
+        files: &[FilePreview],
+        code: &[ChangedCode],
+        rejected: &BTreeSet<usize>,
+        at: Option<usize>,
+    ) {
         let theme = self.theme;
         let hunks: usize = files.iter().map(|f| f.hunks.len()).sum();
         let mut number = 0;
-        for file in files {
+        for (i, file) in files.iter().enumerate() {
+            let mut code_at = At::default();
             if files.len() > 1 {
                 self.say("  ± ", &self.relative(&file.path.to_string_lossy()), theme.accent);
             }
@@ -199,7 +231,11 @@ impl<'a> Question<'a> {
                         _ => (theme.text, None),
                     };
                     let from = self.lines.len();
-                    self.change(n, digits, line, style);
+                    let coloured = code.get(i).map(|code| code.spans(line, &mut code_at, style, theme));
+                    let plain = || vec![Span::styled(text::visible(line).into_owned(), style)];
+                    // A hunk that was left out is dim as a whole.
+                    let spans = coloured.filter(|_| !dropped).unwrap_or_else(plain);
+                    self.change(n, digits, &spans);
                     // The background colour of a changed line extends to the edge.
                     self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
                 }

@@ -14,7 +14,7 @@ use crate::theme::Theme;
 use becket_types::{Cost, Event, PreparationState, Usage, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -38,6 +38,7 @@ pub struct Status {
     model: String,
     mode: String,
     cwd: PathBuf,
+    home: Option<PathBuf>,
     branch: Option<String>,
     session: String,
     title: Option<String>,
@@ -96,6 +97,21 @@ impl Status {
     pub fn with_key(mut self, key: Option<String>) -> Self {
         self.key = key;
         self
+    }
+
+    /// Sets the home folder, which is shown as `~`.
+    pub fn with_home(mut self, home: Option<PathBuf>) -> Self {
+        self.home = home;
+        self
+    }
+
+    /// Returns the folder of the session as the header shows it.
+    fn folder(&self) -> String {
+        match self.home.as_ref().and_then(|home| self.cwd.strip_prefix(home).ok()) {
+            Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+            Some(rest) => format!("~/{}", rest.display()),
+            None => self.cwd.display().to_string(),
+        }
     }
 
     /// Switches between all facts and the most important ones.
@@ -428,9 +444,9 @@ impl Status {
             Line::styled(text::fit(&text::visible(&text), usize::from(area.width)).into_owned(), style)
         };
         let mut lines = vec![
-            line(format!("becket {}", env!("CARGO_PKG_VERSION")), theme.accent),
+            line(format!("becket {}", env!("CARGO_PKG_VERSION")), theme.accent.add_modifier(Modifier::BOLD)),
             line(format!("{} · {} mode", self.model, self.mode), theme.text),
-            line(self.cwd.display().to_string(), theme.dim),
+            line(self.folder(), theme.dim),
             Line::default(),
         ];
         let columns = usize::from(area.width);

@@ -170,7 +170,7 @@ pub fn lines(loss: &Loss) -> Vec<String> {
     }
     if loss.outputs > 0 {
         let s = if loss.outputs == 1 { "" } else { "s" };
-        out.push(format!("{} output{s} of tools folded away; recall brings back each", loss.outputs));
+        out.push(format!("{} output{s} of tools removed; recall brings back each", loss.outputs));
     }
     out
 }

@@ -268,11 +268,30 @@ impl Painter<'_> {
         }
     }
 
+    /// Returns the bytes of the words to mark, in order. Spaces at both ends of a word are left out. A line that is mostly new has
+    /// no marks, because its background says the same.
+    fn changed_words(&self, row: &Change<'_>) -> Vec<(usize, usize)> {
+        let filled = |text: &str| text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count();
+        let mut words = Vec::new();
+        let (mut at, mut marked) = (0, 0);
+        for (from, to) in self.marks.get(&row.index).into_iter().flatten() {
+            // Marks count the sign as the first byte.
+            let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
+            let Some(word) = row.text.get(from..to).filter(|word| from >= at && !word.trim().is_empty())
+            else {
+                continue;
+            };
+            let from = from + word.len() - word.trim_start().len();
+            words.push((from, from + word.trim().len()));
+            (at, marked) = (to, marked + filled(word));
+        }
+        if marked * 3 > filled(row.text) * 2 { Vec::new() } else { words }
+    }
+
     /// Appends the text of a line in `room` columns, with the changed words marked.
     fn words(&self, row: &Change<'_>, room: usize, spans: &mut Vec<Span<'static>>) -> CodeSpans {
         let Look { text: style, word: marked, .. } = self.look(row.kind);
         let first = spans.len();
-        let none = Vec::new();
         let (mut at, mut left) = (0, room);
         let mut put = |part: &str, style| {
             if part.is_empty() || left == 0 {
@@ -283,17 +302,9 @@ impl Painter<'_> {
             left = left.saturating_sub(text::width(&shown));
             spans.push(Span::styled(shown, style));
         };
-        for (from, to) in self.marks.get(&row.index).unwrap_or(&none) {
-            // Marks count the sign as the first byte.
-            let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
-            if from < at || to <= from {
-                continue;
-            }
-            let (Some(before), Some(word)) = (row.text.get(at..from), row.text.get(from..to)) else {
-                continue;
-            };
-            put(before, style);
-            put(word, marked);
+        for (from, to) in self.changed_words(row) {
+            put(&row.text[at..from], style);
+            put(&row.text[from..to], marked);
             at = to;
         }
         put(&row.text[at..], style);
@@ -351,6 +362,19 @@ mod tests {
         let marked: Vec<_> = lines[1].line.spans.iter().filter(|s| s.style == theme.removed_word).collect();
         assert_eq!(marked.len(), 1);
         assert_eq!(marked[0].content, "1");
+    }
+
+    #[test]
+    fn neither_spaces_nor_a_whole_new_line_are_marked() {
+        let diff = "@@ -1 +1,2 @@\n-    list(a)\n+    # A comment.\n+    list(a, b)\n";
+        let theme = Theme::dark();
+        let marks = json!([[2, 5, 17], [3, 1, 5], [3, 11, 14]]);
+        let lines = lines(diff, &marks, &Sides::new(diff, ""), 60, &theme, 50, false);
+        let marked = |at: usize| -> Vec<String> {
+            let spans = lines[at].line.spans.iter().filter(|span| span.style == theme.added_word);
+            spans.map(|span| span.content.to_string()).collect()
+        };
+        assert_eq!((marked(1), marked(2)), (vec![], vec![", b".to_owned()]));
     }
 
     #[test]

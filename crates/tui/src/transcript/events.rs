@@ -429,7 +429,7 @@ const SHORT_TURN: u64 = 5_000;
 fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
-        parts.push(super::tool_rows::duration(result.duration.0));
+        parts.push(format!("worked for {}", super::tool_rows::duration(result.duration.0)));
     }
     if result.cost.0 >= 0.005 && !parts.is_empty() {
         parts.push(format!("${:.2}", result.cost.0));

@@ -55,7 +55,6 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use select::Selection;
 use std::sync::Arc;
-pub(crate) use tool_rows::changed_lines;
 use wants::Wants;
 use window::{Place, Window};
 

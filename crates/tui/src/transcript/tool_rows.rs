@@ -28,14 +28,23 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         State::Failed { .. } | State::Denied { .. } => ("✗", theme.error),
         State::Interrupted => ("◌", theme.warning),
     };
+    // The exit code of a failed call is as prominent as its mark.
+    let failed = matches!(call.state, State::Failed { .. });
     let head = |name: &str, subject: &str, tail: &str| {
         let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(tail) + 4);
-        Line::from(vec![
+        let mut spans = vec![
             Span::styled(format!("{mark} "), style),
             Span::styled(format!("{name} "), theme.accent),
             Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
-            Span::styled(if tail.is_empty() { String::new() } else { format!("  {tail}") }, theme.dim),
-        ])
+        ];
+        let exit = if failed { tail.find(" · ").unwrap_or(tail.len()) } else { 0 };
+        for (part, style) in [(&tail[..exit], theme.error), (&tail[exit..], theme.dim)] {
+            if !part.is_empty() {
+                let space = if spans.len() == 3 { "  " } else { "" };
+                spans.push(Span::styled(format!("{space}{part}"), style));
+            }
+        }
+        Line::from(spans)
     };
     if !call.open && !call.group.is_empty() {
         let (name, what) = grouped(call);
@@ -166,7 +175,7 @@ fn tail(call: &ToolCall) -> String {
 }
 
 /// Returns for example `added 2 lines, removed 5`.
-pub(crate) fn changed_lines(added: u64, removed: u64) -> String {
+fn changed_lines(added: u64, removed: u64) -> String {
     let lines = |n: u64| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
     match (added, removed) {
         (0, 0) => "no lines changed".to_owned(),

@@ -30,9 +30,13 @@ impl Stage {
     }
 
     pub(crate) fn themed(columns: u16, rows: u16, theme: Theme) -> Self {
+        Self::of(columns, rows, App::new(theme))
+    }
+
+    pub(crate) fn of(columns: u16, rows: u16, app: App) -> Self {
         let size = (columns, rows);
         Self {
-            app: App::new(theme),
+            app,
             size,
             surface: Surface::new(Size::new(columns, rows)).unwrap(),
             emulator: emulator(size),

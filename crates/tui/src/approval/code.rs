@@ -1,0 +1,149 @@
+//! Colours of the code in a question about a change.
+//!
+//! Owns the old and the new text of each file's hunks as [`Code`], which is parsed outside the interface's thread when the question
+//! is on the screen. Until then the code has the colour of its line. Changes no text: the spans of a line hold what the line held.
+
+use crate::highlight::{Code, Job};
+use crate::text;
+use crate::theme::Theme;
+use becket_types::FilePreview;
+use ratatui::style::Style;
+use ratatui::text::Span;
+use std::sync::Arc;
+
+/// The hunks of one file as code of its language.
+#[derive(Debug)]
+pub(super) struct ChangedCode {
+    old: Arc<Code>,
+    new: Arc<Code>,
+}
+
+/// The next line of the old and of the new text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct At {
+    old: usize,
+    new: usize,
+}
+
+impl ChangedCode {
+    pub(super) fn new(file: &FilePreview) -> Self {
+        let (mut old, mut new) = (String::new(), String::new());
+        for line in file.hunks.iter().flat_map(|hunk| hunk.lines().skip(1)) {
+            let Some((in_old, in_new, code)) = sides(line) else { continue };
+            for side in [(in_old, &mut old), (in_new, &mut new)] {
+                if let (true, side) = side {
+                    side.push_str(&text::visible(code));
+                    side.push('\n');
+                }
+            }
+        }
+        let language = file.path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        Self { old: Code::new(language, old), new: Code::new(language, new) }
+    }
+
+    /// Returns the parsing jobs, once.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
+        [&self.old, &self.new].into_iter().filter_map(Code::wanted)
+    }
+
+    /// Returns the spans of the next line of the hunks: its sign in `style`, then its code. `at` moves on.
+    pub(super) fn spans(&self, line: &str, at: &mut At, style: Style, theme: &Theme) -> Vec<Span<'static>> {
+        let Some((in_old, in_new, code)) = sides(line) else {
+            return vec![Span::styled(text::visible(line).into_owned(), style)];
+        };
+        let (side, number) = if in_new { (&self.new, at.new) } else { (&self.old, at.old) };
+        (at.old, at.new) = (at.old + usize::from(in_old), at.new + usize::from(in_new));
+        let changed = in_old != in_new;
+        let code = text::visible(code);
+        let sign = line.get(..1).unwrap_or(" ").to_owned();
+        // In themes without bands the colour of the text shows what changed, so code gets no colours of its own there.
+        if theme.syntax.is_none() || (changed && theme.tint(true).is_none()) {
+            return vec![Span::styled(format!("{sign}{code}"), style)];
+        }
+        let mut spans = vec![Span::styled(sign, style)];
+        let mut from = 0;
+        side.runs(number, 0..code.len(), |length, class| {
+            let to = code.floor_char_boundary((from + length).min(code.len()));
+            if to > from {
+                spans.push(Span::styled(code[from..to].to_owned(), theme.text.patch(theme.class(class))));
+                from = to;
+            }
+        });
+        // The code is not parsed yet, or its language is not known.
+        let rest = if from == 0 { style } else { theme.text };
+        spans.push(Span::styled(code[from..].to_owned(), rest));
+        spans
+    }
+}
+
+/// Returns if a line of a hunk is in the old text and in the new text, and its code. `\ No newline at end of file` is in neither.
+fn sides(line: &str) -> Option<(bool, bool, &str)> {
+    match line.as_bytes().first() {
+        Some(b'+') => Some((false, true, &line[1..])),
+        Some(b'-') => Some((true, false, &line[1..])),
+        Some(b' ') => Some((true, true, &line[1..])),
+        None => Some((true, true, line)),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::highlight::Class;
+
+    fn file(path: &str) -> FilePreview {
+        let hunks = [
+            "@@ -1,2 +1,3 @@\n def f():\n-    return 1\n+    # why\n+    return \"2\"\n",
+            "@@ -9 +10 @@\n-\tx\u{202e}\n\\ No newline at end of file\n",
+        ];
+        FilePreview { path: path.into(), hunks: hunks.map(str::to_owned).to_vec() }
+    }
+
+    fn drawn(file: &FilePreview, code: &ChangedCode, theme: &Theme) -> Vec<Vec<Span<'static>>> {
+        let mut at = At::default();
+        let lines = file.hunks.iter().flat_map(|hunk| hunk.lines().skip(1));
+        lines.map(|line| code.spans(line, &mut at, theme.added, theme)).collect()
+    }
+
+    #[test]
+    fn code_of_a_question_is_coloured_and_no_text_changes() {
+        for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
+            for path in ["a.py", "a.unknown", "a"] {
+                let file = file(path);
+                let code = ChangedCode::new(&file);
+                let before = drawn(&file, &code, &theme);
+                code.jobs().for_each(|job| job.run());
+                assert_eq!(code.jobs().count(), 0);
+                let after = drawn(&file, &code, &theme);
+                let text = |rows: &[Vec<Span<'_>>]| -> Vec<String> {
+                    rows.iter().map(|spans| spans.iter().map(|s| s.content.as_ref()).collect()).collect()
+                };
+                let lines = file.hunks.iter().flat_map(|hunk| hunk.lines().skip(1));
+                // A tab is drawn from the beginning of the code, not from the sign before it.
+                let expected: Vec<String> = lines
+                    .map(|line| match line.strip_prefix("-\t") {
+                        Some(rest) => format!("-    {}", text::visible(rest)),
+                        None => text::visible(line).into_owned(),
+                    })
+                    .collect();
+                assert_eq!((text(&before), text(&after)), (expected.clone(), expected), "{}", theme.name);
+            }
+        }
+        let (theme, file) = (Theme::dark(), file("a.py"));
+        let code = ChangedCode::new(&file);
+        code.jobs().for_each(|job| job.run());
+        let colour = |row: usize, word: &str| {
+            let rows = drawn(&file, &code, &theme);
+            rows[row].iter().find(|span| span.content == word).map(|span| span.style)
+        };
+        for (row, word, class) in [
+            (0, "def", Class::Keyword),
+            (1, "return", Class::Keyword),
+            (2, "# why", Class::Comment),
+            (3, "\"2\"", Class::String),
+        ] {
+            assert_eq!(colour(row, word), Some(theme.text.patch(theme.class(class))), "{word}");
+        }
+    }
+}
