@@ -1,6 +1,7 @@
 //! Hooks through the binary: what they deny does not run, what they add is seen, and an untrusted project runs nothing.
 
 use crate::support::{Api, Bench, Ran, run};
+use crate::terminal::Terminal;
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -211,6 +212,53 @@ fn hooks_of_a_project_run_only_when_they_are_trusted() {
         std::fs::remove_file(bench.project.path("ran")).unwrap();
         project_run(&bench, &[]);
         assert!(!bench.project.exists("ran"), "{file}");
+    }
+}
+
+/// The script is a part of what was trusted, however its path is written.
+#[test]
+fn a_hook_whose_script_has_changed_does_not_run() {
+    for spelling in [
+        "sh \"$CLAUDE_PROJECT_DIR/.claude/say it.sh\"",
+        "sh \"$CLAUDE_PROJECT_DIR\"/.claude/say\\ it.sh",
+        "cd .claude && env A=b sh './say it.sh'",
+    ] {
+        let bench = Bench::new(&[
+            ("my project/.git/HEAD", "ref: refs/heads/main\n"),
+            ("my project/.claude/settings.json", &settings(command("UserPromptSubmit", "", spelling))),
+            ("my project/.claude/say it.sh", "touch \"$CLAUDE_PROJECT_DIR/ran\"\n"),
+        ]);
+        let root = bench.project.path("my project");
+        let headless = || {
+            let _ = std::fs::remove_file(root.join("ran"));
+            let server = MockServer::start([Answer::text("fine")]);
+            let mut command = bench.print(Api::Anthropic, &server);
+            let ran = run(command.current_dir(&root).arg("hello")).expect(0);
+            (root.join("ran").exists(), ran.stderr.contains("hooks .claude/settings.json"))
+        };
+        assert_eq!(headless(), (false, true), "{spelling}");
+
+        let server = MockServer::start([Answer::text("never")]);
+        let mut command = bench.command();
+        command
+            .env("ANTHROPIC_API_KEY", "sk-test")
+            .env("ANTHROPIC_BASE_URL", server.url())
+            .env("TERM", "xterm-256color")
+            .args(["--ax", "--model", "anthropic/claude-sonnet-4-5"])
+            .current_dir(&root);
+        let mut terminal = Terminal::start(command);
+        let said = |t: &Terminal| String::from_utf8_lossy(&t.bytes).into_owned();
+        terminal.until("the question", |t| said(t).contains("Write /y to use exactly this"));
+        assert!(said(&terminal).contains("touch \"$CLAUDE_PROJECT_DIR/ran\""), "{}", said(&terminal));
+        terminal.send("/y\n");
+        terminal.until("the session", |t| said(t).contains("/quit to leave."));
+        drop(terminal);
+        assert_eq!(headless(), (true, false), "{spelling}");
+
+        bench.project.write("my project/.claude/say it.sh", "touch \"$CLAUDE_PROJECT_DIR/ran\" # other\n");
+        assert_eq!(headless(), (false, true), "{spelling}");
+        let list = run(bench.command().current_dir(&root).args(["hooks", "list"])).expect(0).stdout;
+        assert!(list.contains("changed, not trusted"), "{list}");
     }
 }
 

@@ -267,7 +267,7 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
         let server = MockServer::start([Answer::text("done")]);
         run(bench.print(Api::Anthropic, &server).arg("go")).expect(0)
     };
-    let asked = |stderr: &str| stderr.contains("you have not allowed its present entry");
+    let asked = |stderr: &str| stderr.contains("you have not allowed it as it is now");
     let marked = || bench.project.root().join(marker).exists();
     assert!(asked(&ran().stderr) && !marked());
     run(bench.command().args(["mcp", "list"])).expect(0);
@@ -280,6 +280,32 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
     assert!(!asked(&ran().stderr));
     run(bench.command().args(["mcp", "reset-project-choices"])).expect(0);
     assert!(asked(&ran().stderr));
+}
+
+#[test]
+fn a_server_whose_script_has_changed_is_asked_about_again() {
+    let entry = json!({"command": "sh", "args": ["./my server.sh"]});
+    let bench = Bench::new(&[
+        (".mcp.json", &json!({"mcpServers": {"p": entry}}).to_string()),
+        ("my server.sh", "echo one >> ran.txt\n"),
+    ]);
+    let asked = || {
+        let server = MockServer::start([Answer::text("done")]);
+        let ran = run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);
+        ran.stderr.contains("you have not allowed it as it is now")
+    };
+    assert!(asked() && !bench.project.exists("ran.txt"));
+    let get = run(bench.command().args(["mcp", "get", "p"])).expect(0).stdout;
+    assert!(get.contains("my server.sh, 20 bytes") && get.contains("echo one >> ran.txt"), "{get}");
+    run(bench.command().args(["mcp", "approve", "p"])).expect(0);
+    assert!(!asked());
+    run(bench.command().args(["mcp", "list"])).expect(0);
+    assert!(bench.project.exists("ran.txt"), "an allowed server is started");
+    std::fs::remove_file(bench.project.path("ran.txt")).unwrap();
+    bench.project.write("my server.sh", "echo two >> ran.txt\n");
+    assert!(asked() && !bench.project.exists("ran.txt"));
+    bench.project.write("my server.sh", "echo one >> ran.txt\n");
+    assert!(!asked());
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use crate::environment::Environment;
 use crate::settings::project_root;
-use crate::trust::content::{ContentTrust, Item, with_scripts};
+use crate::trust::content::{ContentTrust, Item};
+use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_agent::FindModel;
 use becket_agent::hooks::Hooks;
 use becket_config::{Settings, Source as ConfigSource};
@@ -124,23 +125,22 @@ fn of_claude(path: &Path) -> Result<Option<Value>, String> {
 }
 
 /// Returns the item to be trusted for a `hooks` table of the project.
-pub(crate) fn item(found: &Found, root: &Path, cwd: &Path) -> Item {
+pub(crate) fn item(environment: &Environment, found: &Found, root: &Path, cwd: &Path) -> Item {
     let parsed = becket_hooks::parse(&found.value, &found.source);
-    let commands: Vec<String> = parsed
+    let commands: Vec<ProjectCommand> = parsed
         .groups
         .iter()
         .flat_map(|group| &group.handlers)
         .filter_map(|handler| match &handler.kind {
-            Kind::Command { command, args } => {
-                let mut words = vec![command.clone()];
-                words.extend(args.iter().flatten().cloned());
-                Some(words.join(" "))
+            Kind::Command { command, args: None } => Some(ProjectCommand::Shell(command.clone())),
+            Kind::Command { command, args: Some(args) } => {
+                Some(ProjectCommand::Words(std::iter::once(command).chain(args).cloned().collect()))
             }
             _ => None,
         })
         .collect();
     let config = serde_json::to_string_pretty(&found.value).unwrap_or_default();
-    let content = with_scripts(&config, &commands, root, cwd);
+    let content = with_scripts(&config, &commands, &Surroundings::new(environment, root, cwd));
     Item { kind: "hooks".to_owned(), name: found.source.place.clone(), content }
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn item(found: &Found, root: &Path, cwd: &Path) -> Item {
 pub(crate) fn items(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<Item> {
     let root = project_root(cwd);
     let found = search(environment, cwd, settings).found.into_iter().filter(|found| found.source.confined);
-    found.map(|found| item(&found, &root, cwd)).collect()
+    found.map(|found| item(environment, &found, &root, cwd)).collect()
 }
 
 /// Returns the groups that may run, and notes for the user.
@@ -163,7 +163,7 @@ pub(crate) fn groups(
     let mut groups = Vec::new();
     for found in found {
         if found.source.confined {
-            let item = item(&found, &root, cwd);
+            let item = item(environment, &found, &root, cwd);
             if !trust.is_trusted(&item.kind, &item.name, &item.content) {
                 continue;
             }

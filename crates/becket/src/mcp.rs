@@ -2,12 +2,13 @@
 //!
 //! Owns the files. For one name the nearest entry wins: `--mcp-config`, the user's own for this project, the project's
 //! `.mcp.json`, the user's own. A server of `.mcp.json` is used only after the user allowed it. The permission is for
-//! its exact text, so a changed entry is asked about again. If nothing is configured, nothing is read or started.
+//! its exact text and that of the project's scripts that it runs, so a changed one is asked about again. If nothing is configured, nothing is read or started.
 
 use crate::args::ElicitationArg;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
+use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_mcp::elicitation::Elicitation;
 use becket_mcp::oauth::TokenStore;
 use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, State, Status, config};
@@ -149,8 +150,10 @@ impl Found {
         self.problems.extend(parsed.problems);
         let texts = config::entries(value).ok().cloned().unwrap_or_default();
         for server in parsed.servers {
-            let text = texts.get(&server.name).map(ToString::to_string).unwrap_or_default();
-            let allowed = place != Place::Project || is_trusted(environment, cwd, &server.name, &text);
+            let allowed = place != Place::Project
+                || texts.get(&server.name).is_some_and(|entry| {
+                    is_trusted(environment, cwd, &server.name, &content(environment, cwd, entry, &server))
+                });
             let name = server.name.clone();
             // A server that is not allowed must not replace the user's own.
             if !allowed && self.servers.get(&name).is_some_and(|known| known.allowed) {
@@ -164,9 +167,25 @@ impl Found {
 
 fn not_allowed(name: &str) -> String {
     format!(
-        "the MCP server {name} of .mcp.json is not used, because you have not allowed its present entry (look at it: becket mcp get {name}; \
+        "the MCP server {name} of .mcp.json is not used, because you have not allowed it as it is now (look at it: becket mcp get {name}; \
          allow it: becket mcp approve {name})"
     )
+}
+
+/// Returns the text that the user allows: the entry of the server, and the project's files that it runs.
+pub(crate) fn content(environment: &Environment, cwd: &Path, entry: &Value, server: &ServerConfig) -> String {
+    let surroundings = Surroundings::new(environment, &project_root(cwd), cwd);
+    let (commands, dir) = match &server.endpoint {
+        Endpoint::Stdio { command, args, cwd, .. } => {
+            let words = std::iter::once(command).chain(args).cloned().collect();
+            (vec![ProjectCommand::Words(words)], cwd.as_deref())
+        }
+        Endpoint::Http { headers_helper: Some(helper), .. } => {
+            (vec![ProjectCommand::Shell(helper.clone())], None)
+        }
+        _ => (Vec::new(), None),
+    };
+    with_scripts(&entry.to_string(), &commands, &surroundings.starting_in(dir))
 }
 
 fn approvals(environment: &Environment) -> PathBuf {
@@ -179,7 +198,7 @@ fn approval(cwd: &Path, name: &str, text: &str) -> String {
     becket_tool::sha256(json!(["mcp", root.to_string_lossy(), name, text]).to_string().as_bytes())
 }
 
-/// True if the user allowed this server of the project with exactly this text.
+/// True if the user allowed this server of the project with exactly this text ([`content`]).
 pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text: &str) -> bool {
     let key = approval(cwd, name, text);
     let known = becket_files::read_text(&approvals(environment), MOST_BYTES).ok();

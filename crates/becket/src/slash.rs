@@ -49,7 +49,7 @@ impl Slash {
             Called::Prompt(prompt) => Ok(prompt),
             Called::Unknown => Ok(text),
             Called::Failed(why) => Err(why),
-            Called::Asks(commands) => Err(format!(
+            Called::Asks { commands, .. } => Err(format!(
                 "/{name} is a command of this project that would run: {}. You have not allowed that: call it once in the terminal, \
                  or give --trust",
                 commands.join("; ")

@@ -6,6 +6,7 @@
 //! project runs to find out what it contains.
 
 pub(crate) mod content;
+pub(crate) mod scripts;
 
 use crate::environment::Environment;
 use std::io::{self, Write as _};

@@ -52,6 +52,8 @@ pub struct Redirect {
 pub struct Script {
     pub commands: Vec<Simple>,
     pub redirects: Vec<Redirect>,
+    /// Variables that the script sets, with the values as far as they are known, in the order of the text.
+    pub assigns: Vec<(String, Word)>,
     /// Reasons why the script cannot be understood reliably, each in a few words.
     pub doubts: Vec<String>,
     /// True if a part could not be parsed: its effects may be missing above.

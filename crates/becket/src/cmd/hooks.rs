@@ -72,7 +72,7 @@ impl Here {
         let mut warnings = search.warnings;
         let mut rows = Vec::new();
         for found in &search.found {
-            let state = self.state(found);
+            let state = self.state(environment, found);
             let parsed = becket_hooks::parse(&found.value, &found.source);
             warnings.extend(parsed.warnings);
             for group in parsed.groups {
@@ -94,11 +94,11 @@ impl Here {
         }
     }
 
-    fn state(&self, found: &Found) -> &'static str {
+    fn state(&self, environment: &Environment, found: &Found) -> &'static str {
         if !found.source.confined {
             return "runs";
         }
-        match self.trust.state(&hooks::item(found, &project_root(&self.cwd), &self.cwd)) {
+        match self.trust.state(&hooks::item(environment, found, &project_root(&self.cwd), &self.cwd)) {
             State::Trusted => "runs",
             State::Refused => "refused",
             State::New => "not trusted",

@@ -7,7 +7,7 @@ use crate::mcp::{self, Configured, Place};
 use crate::settings::{self, project_root};
 use becket_mcp::oauth::Login;
 use becket_mcp::{Hub, Status, config};
-use becket_print::ExitStatus;
+use becket_print::{ExitStatus, clean};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ fn add_server(
     write_whole(&path, &whole, scope)?;
     if scope == McpScope::Project {
         // The user who adds a server has seen it.
-        let text = entry.to_string();
+        let text = content(environment, cwd, name, entry)?;
         mcp::approve(environment, cwd, name, &text)
             .map_err(|e| Failure::error(format!("the server was added and is not allowed yet: {e}")))?;
     }
@@ -198,9 +198,20 @@ fn approve(
     let entry = config::entries(&whole).ok().and_then(|entries| entries.get(name));
     let entry =
         entry.ok_or_else(|| Failure::usage(format!("this project's .mcp.json has no server {name}")))?;
-    mcp::approve(environment, cwd, name, &entry.to_string())
+    let text = content(environment, cwd, name, entry)?;
+    mcp::approve(environment, cwd, name, &text)
         .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-    said(out, &format!("allowed the MCP server {name} as it is now: {entry}"))
+    said(out, &format!("allowed the MCP server {name} as it is now: {}", clean(&text)))
+}
+
+/// Returns the text of a server that the user allows.
+fn content(environment: &Environment, cwd: &Path, name: &str, entry: &Value) -> Result<String, Failure> {
+    let variable = |variable: &str| environment.vars.get(variable).cloned();
+    // An entry whose variables are not set here still has a text: without their values.
+    let server = config::server(name, entry, &variable)
+        .or_else(|_| config::server(name, entry, &|_| Some(String::new())))
+        .map_err(Failure::usage)?;
+    Ok(mcp::content(environment, cwd, entry, &server.0))
 }
 
 /// Starts the servers and waits for their states.
@@ -310,6 +321,12 @@ fn get(
         let whole = read_whole(&mcp::project_file(cwd))?;
         if let Some(entry) = config::entries(&whole).ok().and_then(|entries| entries.get(name)) {
             let _ = writeln!(out, "{entry:#}");
+            let text = content(environment, cwd, name, entry)?;
+            let scripts = text.strip_prefix(&entry.to_string()).unwrap_or_default();
+            let _ = write!(out, "{}", clean(scripts));
+            if !scripts.is_empty() {
+                let _ = writeln!(out);
+            }
         }
     }
     let Some(status) = status else { return Ok(ExitStatus::Ok) };

@@ -10,6 +10,7 @@
 use super::user_shell::UserShell;
 use crate::environment::Environment;
 use crate::trust::content::{ContentTrust, Item, State};
+use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_tool_skill::Skills;
 use becket_tui::input::{Confirm, Custom, Page, Reply};
@@ -35,6 +36,7 @@ pub(crate) struct CustomCommands {
     /// Looks for skills, not before a list or a name is requested.
     skills: FindSkills,
     trust: ContentTrust,
+    surroundings: Surroundings,
 }
 
 /// A command with its file.
@@ -51,8 +53,12 @@ pub(crate) enum Called {
     Prompt(String),
     /// There is no such command.
     Unknown,
-    /// The command would run these programs, and the user has not trusted its file.
-    Asks(Vec<String>),
+    /// The command would run these programs, and the user has not trusted its file. `scripts`: the project's files that
+    /// they run, with their texts.
+    Asks {
+        commands: Vec<String>,
+        scripts: String,
+    },
     Failed(String),
 }
 
@@ -72,7 +78,8 @@ impl CustomCommands {
         dirs.push((environment.config_dir.join("commands"), false));
         dirs.extend(environment.of_home(".claude/commands").map(|dir| (dir, false)));
         let trust = ContentTrust::of(environment, root, everything);
-        Self { dirs, cwd: cwd.to_owned(), skills, trust }
+        let surroundings = Surroundings::new(environment, root, cwd);
+        Self { dirs, cwd: cwd.to_owned(), skills, trust, surroundings }
     }
 
     pub(super) fn list(&self) -> Vec<Custom> {
@@ -104,6 +111,15 @@ impl CustomCommands {
             }
         }
         out
+    }
+
+    /// Returns the text of a command that the user trusts: its file, and the project's files that its programs run. The
+    /// caller's words are not a part of it.
+    fn content(&self, found: &Found) -> String {
+        let pieces = pieces(&found.body, "");
+        let commands =
+            pieces.iter().filter_map(Piece::command).map(|text| ProjectCommand::Shell(text.to_owned()));
+        with_scripts(&found.text, &commands.collect::<Vec<_>>(), &self.surroundings)
     }
 
     /// Returns the command of this name, or the result of calling the skill of this name.
@@ -138,11 +154,12 @@ impl CustomCommands {
         let pieces = pieces(&found.body, arguments);
         let commands: Vec<String> = pieces.iter().filter_map(Piece::command).map(str::to_owned).collect();
         if found.project && !commands.is_empty() {
-            let item =
-                Item { kind: "command".to_owned(), name: format!("/{name}"), content: found.text.clone() };
+            let content = self.content(&found);
+            let scripts = content.strip_prefix(&found.text).unwrap_or_default().trim().to_owned();
+            let item = Item { kind: "command".to_owned(), name: format!("/{name}"), content };
             if self.trust.state(&item) != State::Trusted {
                 if !trust {
-                    return Called::Asks(commands);
+                    return Called::Asks { commands, scripts };
                 }
                 if let Err(error) = self.trust.decide(&item, true) {
                     return Called::Failed(format!("cannot keep that /{name} is trusted: {error}"));
@@ -174,8 +191,8 @@ impl CustomCommands {
             Called::Prompt(text) => Reply::Prompt(text),
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
-            Called::Asks(commands) => {
-                Reply::Page { result: Ok(question(&name, &arguments, &commands)), name }
+            Called::Asks { commands, scripts } => {
+                Reply::Page { result: Ok(question(&name, &arguments, &commands, &scripts)), name }
             }
         }
     }
@@ -208,7 +225,13 @@ impl CustomCommands {
     }
 }
 
-fn question(name: &str, arguments: &str, commands: &[String]) -> Page {
+fn question(name: &str, arguments: &str, commands: &[String], scripts: &str) -> Page {
+    let scripts = match scripts {
+        "" => String::new(),
+        scripts => {
+            format!("\n\nThe project's files that this runs:\n\n```\n{}\n```", scripts.replace("```", "'''"))
+        }
+    };
     let list: String = commands.iter().fold(String::new(), |mut out, c| {
         let _ = writeln!(out, "{}", c.replace("```", "'''"));
         out
@@ -216,8 +239,8 @@ fn question(name: &str, arguments: &str, commands: &[String]) -> Page {
     Page {
         title: format!("/{name}"),
         markdown: format!(
-            "This command is the project's. Before it becomes a prompt it runs, without asking again while the file stays \
-             as it is:\n\n```sh\n{list}```"
+            "This command is the project's. Before it becomes a prompt it runs, without asking again while the file and \
+             its scripts stay as they are:\n\n```sh\n{list}```{scripts}"
         ),
         confirm: Some(Confirm {
             question: "run this?".to_owned(),
@@ -406,6 +429,7 @@ mod tests {
             cwd: root.clone(),
             skills: Box::new(Skills::default),
             trust: ContentTrust::of(&Environment::below(&root), &root, false),
+            surroundings: Surroundings::new(&Environment::below(&root), &root, &root),
         };
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
         let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
@@ -464,6 +488,22 @@ mod tests {
         assert_eq!(answer(true).await, ran);
         assert_eq!(answer(false).await, ran);
         std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`echo three`").unwrap();
+        assert!(matches!(answer(false).await, Reply::Page { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_script_that_a_command_runs_is_shown_and_trusted_by_its_text() {
+        let (dir, custom_commands, user_shell) = room();
+        let script = dir.path().join("say it.sh");
+        std::fs::write(&script, "echo four").unwrap();
+        std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`sh './say it.sh'`").unwrap();
+        let answer = |trust| {
+            Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), "git:log".into(), "".into(), trust)
+        };
+        let Reply::Page { result: Ok(page), .. } = answer(false).await else { panic!("not asked") };
+        assert!(page.markdown.contains("say it.sh, 9 bytes\necho four"), "{}", page.markdown);
+        assert_eq!(answer(true).await, Reply::Prompt("four".into()));
+        std::fs::write(&script, "echo five").unwrap();
         assert!(matches!(answer(false).await, Reply::Page { .. }));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Owns the user's decisions about such content (hooks, MCP servers, helpers, commands that run something, scripts of
 //! skills). Each decision is bound to the whole text that was shown. A changed text counts as undecided. The old text
-//! is kept, so that the difference can be shown. Asks nobody: front ends ask, and store the answer here.
+//! is kept, so that the difference can be shown. Asks nobody: front ends ask, and store the answer here. Does not look for
+//! the scripts that a command runs: `trust::scripts` does.
 
 use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,6 @@ use std::sync::{Mutex, PoisonError};
 /// Most bytes of a text that are kept for a later difference. Of a longer text, only the hash is kept.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// Most bytes of a script that is compared by its content.
-const MAX_HASHED: u64 = 32 << 20;
 /// Most bytes of the file with all decisions.
 const MAX_DECISIONS: u64 = 256 << 20;
 
@@ -170,58 +169,6 @@ pub(crate) fn shown(item: &Item, state: &State) -> String {
     }
 }
 
-/// Returns a configured value together with the text of each project file that it names, so that a changed script is
-/// changed content.
-pub(crate) fn with_scripts(config: &str, commands: &[String], root: &Path, cwd: &Path) -> String {
-    let mut out = config.to_owned();
-    let mut seen = Vec::new();
-    for command in commands {
-        let command =
-            ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${BECKET_PROJECT_DIR}", "$BECKET_PROJECT_DIR"]
-                .iter()
-                .fold(command.clone(), |text, name| text.replace(name, &root.to_string_lossy()));
-        for word in command
-            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '(' | ')'))
-        {
-            let path = cwd.join(word);
-            let Ok(real) = path.canonicalize() else { continue };
-            if word.is_empty() || !real.starts_with(root) || !real.is_file() || seen.contains(&real) {
-                continue;
-            }
-            let shown = real.strip_prefix(root).unwrap_or(&real).display().to_string();
-            let _ = write!(out, "\n\n--- {shown}{}", script(&real));
-            seen.push(real);
-        }
-    }
-    out
-}
-
-/// Returns the text of a script, or what identifies it if it is not a short text.
-fn script(path: &Path) -> String {
-    match becket_files::read(path, MAX_HASHED) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) if text.len() <= MAX_KEPT => format!("\n{text}"),
-            Ok(text) => format!(": {} bytes, sha256 {}", text.len(), hash(&text)),
-            Err(error) => {
-                let bytes = error.into_bytes();
-                format!(": {} bytes, sha256 {}", bytes.len(), becket_tool::sha256(&bytes))
-            }
-        },
-        // Each write to a file changes the time that is compared here, and programs cannot set it.
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            use std::os::unix::fs::MetadataExt as _;
-            let stamp = |meta: std::fs::Metadata| (meta.len(), meta.ino(), meta.ctime(), meta.ctime_nsec());
-            path.metadata().map(stamp).map_or_else(
-                |error| format!(": cannot be read ({error})"),
-                |(size, inode, seconds, nanos)| {
-                    format!(": {size} bytes, inode {inode}, changed at {seconds}.{nanos:09}")
-                },
-            )
-        }
-        Err(error) => format!(": cannot be read ({error})"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,17 +196,5 @@ mod tests {
         // The same item in another project, of another kind or with another name is a different item.
         assert_eq!(ContentTrust::of(&environment, dir.path(), false).state(&item("one\nthree")), State::New);
         assert_eq!(ContentTrust::of(&environment, dir.path(), true).state(&item("x")), State::Trusted);
-    }
-
-    #[test]
-    fn a_script_that_a_command_names_is_part_of_the_content() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        std::fs::write(root.join("check.sh"), "echo one").unwrap();
-        let commands = vec!["sh \"$CLAUDE_PROJECT_DIR/check.sh\" /bin/sh".to_owned()];
-        let first = with_scripts("config", &commands, &root, &root);
-        assert_eq!(first, "config\n\n--- check.sh\necho one");
-        std::fs::write(root.join("check.sh"), "echo two").unwrap();
-        assert_ne!(with_scripts("config", &commands, &root, &root), first);
     }
 }

@@ -70,6 +70,7 @@ impl Walker<'_> {
         }
         if let Some(value) = value {
             self.visit(value, depth + 1);
+            self.out.assigns.push((variable.clone(), Word::decode(value, self.source)));
         }
         // A value that changes more than once, or in a loop, is not followed.
         self.known.insert(variable, vec![Word { known: Known::Dynamic, ..Word::literal("$?") }]);
@@ -133,7 +134,7 @@ impl Walker<'_> {
         let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
             return self.unread("a test could not be read");
         };
-        let Script { commands, redirects, doubts, unread } =
+        let Script { commands, redirects, assigns, doubts, unread } =
             read_long(&format!("test {inner}"), self.dirs.clone(), self.paths);
         self.out.unread |= unread;
         for doubt in doubts {
@@ -141,6 +142,7 @@ impl Walker<'_> {
         }
         self.out.commands.extend(commands);
         self.out.redirects.extend(redirects);
+        self.out.assigns.extend(assigns);
     }
 }
 

@@ -1,0 +1,576 @@
+//! The project's files that a command of the project runs, as a part of the text that is trusted.
+//!
+//! Owns the search for these files. Shell text is read by the same reader as in the permission check, so quotes,
+//! backslashes, `cd` and launchers mean here what they mean for the shell. Takes rather too many files than too few:
+//! every word that names a file of the project counts, except the names of files that are only written. A file that
+//! cannot be found or known is named in the text, so that the user reads about it before deciding.
+//!
+//! Runs nothing. Does not follow the files that a script itself starts.
+
+use crate::environment::Environment;
+use becket_shell_syntax::{
+    Dirs, Known, Paths, Script, Simple, Unwrapped, Word, base_name, read_long, unwrap,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a script that are shown. Of a longer one, the size and the hash are shown.
+const MAX_SHOWN: usize = 64 * 1024;
+/// Most bytes of a script that is compared by its content.
+const MAX_HASHED: u64 = 32 << 20;
+/// Most files of one text, and of one folder.
+const MAX_FILES: usize = 64;
+/// Most texts that the variables of one word give.
+const MAX_READINGS: usize = 16;
+const MAX_DEPTH: usize = 8;
+
+/// Programs that run a file that their arguments name.
+const INTERPRETERS: [&str; 29] = [
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "ash",
+    "mksh",
+    "fish",
+    "source",
+    ".",
+    "python",
+    "node",
+    "deno",
+    "bun",
+    "tsx",
+    "ts-node",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "Rscript",
+    "pwsh",
+    "osascript",
+    "tclsh",
+    "uv",
+    "go",
+    "java",
+    "awk",
+    "gawk",
+];
+/// Endings of files that hold programs.
+const ENDINGS: [&str; 16] = [
+    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php",
+    ".lua", ".R", ".ps1",
+];
+/// Programs that run what a file of their folder says, and the names of that file.
+const RUNNERS: [(&str, &[&str]); 12] = [
+    ("make", &["GNUmakefile", "makefile", "Makefile"]),
+    ("gmake", &["GNUmakefile", "makefile", "Makefile"]),
+    ("npm", &["package.json"]),
+    ("pnpm", &["package.json"]),
+    ("yarn", &["package.json"]),
+    ("bun", &["package.json"]),
+    ("composer", &["composer.json"]),
+    ("deno", &["deno.json", "deno.jsonc"]),
+    ("just", &["justfile", "Justfile", ".justfile"]),
+    ("task", &["Taskfile.yml", "Taskfile.yaml"]),
+    ("rake", &["Rakefile"]),
+    ("pre-commit", &[".pre-commit-config.yaml"]),
+];
+/// Programs whose arguments are files that they only write, or words that they print.
+const WRITERS: [&str; 7] = ["touch", "tee", "mkdir", "rm", "rmdir", "echo", "printf"];
+
+/// Characters of code, which are rare in names of files.
+const CODE: &str = "()'\"`;|&<>{}";
+
+/// The part that a word plays in a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// The name of the program.
+    Program,
+    /// An argument of an interpreter up to its script.
+    Script,
+    /// An argument of a program that may run any of its arguments.
+    Argument,
+}
+
+/// A command as it is configured.
+#[derive(Clone, Debug)]
+pub(crate) enum ProjectCommand {
+    /// Text for a shell.
+    Shell(String),
+    /// A program and its arguments.
+    Words(Vec<String>),
+}
+
+/// The surroundings in which commands of the project start.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    root: PathBuf,
+    /// The folders in which a command may start.
+    dirs: Vec<PathBuf>,
+    home: PathBuf,
+    variables: BTreeMap<String, Vec<String>>,
+}
+
+impl Surroundings {
+    pub(crate) fn new(environment: &Environment, root: &Path, cwd: &Path) -> Self {
+        let mut variables: BTreeMap<String, Vec<String>> =
+            environment.vars.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let (root, cwd) = (real(root), real(cwd));
+        for name in ["CLAUDE_PROJECT_DIR", "BECKET_PROJECT_DIR"] {
+            variables.insert(name.to_owned(), vec![text(&root)]);
+        }
+        let mut dirs = vec![cwd.clone()];
+        if cwd != root {
+            dirs.push(root.clone());
+        }
+        variables.insert("PWD".to_owned(), dirs.iter().map(|dir| text(dir)).collect());
+        let home = environment.home.clone().unwrap_or_else(|| PathBuf::from("/"));
+        Self { root, dirs, home, variables }
+    }
+
+    /// The same surroundings with another folder to start in.
+    pub(crate) fn starting_in(mut self, dir: Option<&str>) -> Self {
+        if let Some(dir) = dir {
+            self.dirs = self.dirs.iter().map(|start| start.join(dir)).collect();
+        }
+        self
+    }
+}
+
+/// Returns a configured value together with the text of each project file that its commands run, so that a changed
+/// script is changed content.
+pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundings: &Surroundings) -> String {
+    let mut search = Search::new(surroundings);
+    for command in commands {
+        search.variables.clone_from(&surroundings.variables);
+        match command {
+            ProjectCommand::Shell(text) => search.shell(text, Some(surroundings.dirs.clone()), 0),
+            ProjectCommand::Words(words) => {
+                let words: Vec<Word> = words.iter().map(|word| Word::literal(word)).collect();
+                search.command(&words, Some(&surroundings.dirs), 0);
+            }
+        }
+    }
+    let mut out = config.to_owned();
+    for (path, real) in &search.files {
+        let _ = write!(out, "\n\n{}", shown(path, real, &surroundings.root));
+    }
+    if search.more {
+        let _ =
+            write!(out, "\n\n--- more than {MAX_FILES} files: becket does not notice a change of the others");
+    }
+    for name in &search.missing {
+        let _ = write!(out, "\n\n--- {name}: not found. becket asks again when this file is there");
+    }
+    for text in &search.unknown {
+        let _ = write!(
+            out,
+            "\n\n--- {text}: known only when it runs. becket does not notice a change of this file"
+        );
+    }
+    for name in &search.folders {
+        let _ = write!(out, "\n\n--- {name}: a folder. becket does not notice a change of the files in it");
+    }
+    out
+}
+
+/// Returns the name, the size and the text of a file. The size is a part of the title, so that the text of one file
+/// cannot pass for a second file.
+fn shown(path: &Path, real: &Path, root: &Path) -> String {
+    let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let name = match real.strip_prefix(root) {
+        Ok(inside) if inside.display().to_string() == name => name,
+        Ok(inside) => format!("{name}, a link to {}", inside.display()),
+        Err(_) => format!("{name}, a link to {}", real.display()),
+    };
+    let bytes = match becket_files::read(real, MAX_HASHED) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return format!("--- {name}{}", stamp(real)),
+        Err(error) => return format!("--- {name}: cannot be read ({error})"),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) if text.len() <= MAX_SHOWN => format!("--- {name}, {} bytes\n{text}", text.len()),
+        Ok(text) => {
+            format!("--- {name}, {} bytes, sha256 {}", text.len(), becket_tool::sha256(text.as_bytes()))
+        }
+        Err(error) => {
+            let bytes = error.into_bytes();
+            format!("--- {name}, {} bytes, sha256 {}", bytes.len(), becket_tool::sha256(&bytes))
+        }
+    }
+}
+
+/// Identifies a file that is too large to be compared by its content. Each write to it changes the time that is
+/// compared here, and programs cannot set it.
+fn stamp(path: &Path) -> String {
+    match path.metadata() {
+        Ok(meta) => format!(
+            ": {} bytes, inode {}, changed at {}.{:09}",
+            meta.len(),
+            meta.ino(),
+            meta.ctime(),
+            meta.ctime_nsec()
+        ),
+        Err(error) => format!(": cannot be read ({error})"),
+    }
+}
+
+/// Resolves links as far as the path exists.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| becket_types::lexical(path))
+}
+
+#[derive(Debug)]
+struct Search<'a> {
+    at: &'a Surroundings,
+    variables: BTreeMap<String, Vec<String>>,
+    /// Files as they are named, with the real path of each.
+    files: Vec<(PathBuf, PathBuf)>,
+    missing: Vec<String>,
+    unknown: Vec<String>,
+    folders: Vec<String>,
+    /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
+    entered: Vec<PathBuf>,
+    more: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(at: &'a Surroundings) -> Self {
+        Self {
+            at,
+            variables: BTreeMap::new(),
+            files: Vec::new(),
+            missing: Vec::new(),
+            unknown: Vec::new(),
+            folders: Vec::new(),
+            entered: Vec::new(),
+            more: false,
+        }
+    }
+
+    fn shell(&mut self, text: &str, dirs: Dirs, depth: usize) {
+        let home = self.at.home.clone();
+        let script = read_long(text, dirs, &Paths { home: &home, resolve: &real });
+        self.assign(&script);
+        for simple in &script.commands {
+            self.simple(simple, depth);
+        }
+        for redirect in script.redirects.iter().filter(|redirect| !redirect.write) {
+            self.word(&redirect.target, redirect.dirs.as_deref());
+        }
+        for (_, value) in &script.assigns {
+            self.word(value, None);
+        }
+        if script.unread {
+            self.pieces(text, None);
+            note(&mut self.unknown, format!("a part of `{}`", one_line(text)));
+        }
+    }
+
+    /// Learns the values that a script gives to variables. All values of a variable count, wherever they are set.
+    fn assign(&mut self, script: &Script) {
+        for (name, value) in &script.assigns {
+            let mut values = self.readings(&value.text);
+            let known = self.variables.entry(name.clone()).or_default();
+            values.retain(|value| !known.contains(value));
+            known.extend(values);
+            known.truncate(MAX_READINGS);
+        }
+    }
+
+    fn simple(&mut self, simple: &Simple, depth: usize) {
+        if let [name, to] = simple.words.as_slice()
+            && matches!(name.text.as_str(), "cd" | "pushd")
+            && to.known == Known::Dynamic
+        {
+            let named: Vec<PathBuf> = self
+                .readings(&to.text)
+                .iter()
+                .flat_map(|text| self.paths(text, simple.dirs.as_deref()))
+                .filter(|path| path.is_dir())
+                .collect();
+            self.entered.extend(named);
+        }
+        self.command(&simple.words, simple.dirs.as_deref(), depth);
+        // Text on the standard input of a shell is a script, too.
+        let reads = simple.words.first().is_some_and(|word| interprets(&word.text).is_some());
+        if let Some(input) = simple.input.as_ref().filter(|_| reads && depth < MAX_DEPTH) {
+            self.shell(input, simple.dirs.clone(), depth + 1);
+        }
+    }
+
+    /// Looks at one program call. `dirs`: the folders in which it may run; `None`: not known.
+    fn command(&mut self, words: &[Word], dirs: Option<&[PathBuf]>, depth: usize) {
+        let Some(first) = words.first() else { return };
+        let name = base_name(&first.text).to_owned();
+        if !WRITERS.contains(&name.as_str()) {
+            for word in words {
+                self.word(word, dirs);
+            }
+        }
+        match unwrap(words) {
+            Unwrapped::Command(inner) if depth < MAX_DEPTH => return self.command(&inner, dirs, depth + 1),
+            Unwrapped::Script(text) if depth < MAX_DEPTH => {
+                return self.shell(&text, dirs.map(<[PathBuf]>::to_vec), depth + 1);
+            }
+            _ => {}
+        }
+        self.on_path(first, dirs);
+        self.runner(&name, words, dirs);
+        self.must_be_there(first, Role::Program, dirs);
+        let role = match (interprets(&name), unwrap(words)) {
+            (Some(_), _) => Role::Script,
+            (None, Unwrapped::Opaque(_)) => Role::Argument,
+            _ => return,
+        };
+        for word in &words[1..] {
+            let is_code = matches!(word.text.as_str(), "-c" | "-e" | "-m" | "--eval");
+            // The words after a script are its own arguments.
+            if (self.must_be_there(word, role, dirs) || is_code) && role == Role::Script {
+                break;
+            }
+        }
+    }
+
+    /// Adds the files of the project that a word names: as a whole, after `=` or `:`, and inside of code.
+    fn word(&mut self, word: &Word, dirs: Option<&[PathBuf]>) {
+        for text in self.readings(&word.text) {
+            self.file(&text, dirs);
+            if word.known == Known::Glob {
+                self.all_beside(&text, dirs);
+            }
+            for piece in text.split(['=', ':', ',']).skip(1) {
+                self.file(piece, dirs);
+            }
+            if text.contains(|c: char| c.is_whitespace() || CODE.contains(c)) {
+                self.pieces(&text, dirs);
+            }
+        }
+    }
+
+    /// Adds the files that pieces of a text name that the reader of shell text cannot or must not read.
+    fn pieces(&mut self, text: &str, dirs: Option<&[PathBuf]>) {
+        let ends = |c: char| c.is_whitespace() || "\"'`;&|()<>=,{}[]".contains(c);
+        for piece in text.split(ends).filter(|piece| !piece.is_empty()) {
+            for reading in self.readings(piece) {
+                self.file(&reading, dirs);
+            }
+        }
+    }
+
+    /// Adds the file of this name in each folder, if it belongs to the project. Returns true if there is such a file
+    /// or folder anywhere.
+    fn file(&mut self, text: &str, dirs: Option<&[PathBuf]>) -> bool {
+        let mut found = false;
+        for path in self.paths(text, dirs) {
+            let Ok(real) = path.canonicalize() else { continue };
+            found = true;
+            let path = becket_types::lexical(&path);
+            // A link of the project that leads out of it counts: another target would be another program.
+            let path = if path.starts_with(&self.at.root) { path } else { real.clone() };
+            let inside = path.starts_with(&self.at.root);
+            if !inside || !real.is_file() || self.files.iter().any(|(_, known)| *known == real) {
+                continue;
+            }
+            if self.files.len() == MAX_FILES {
+                self.more = true;
+                continue;
+            }
+            self.files.push((path, real));
+        }
+        found
+    }
+
+    /// Returns the paths that a text can name.
+    fn paths(&self, text: &str, dirs: Option<&[PathBuf]>) -> Vec<PathBuf> {
+        if text.is_empty() || text.contains('\0') {
+            return Vec::new();
+        }
+        if let Some(rest) = text.strip_prefix("~/") {
+            return vec![self.at.home.join(rest)];
+        }
+        let mut all: Vec<&PathBuf> = dirs.unwrap_or_default().iter().collect();
+        all.extend(self.at.dirs.iter().chain(&self.entered));
+        let mut out: Vec<PathBuf> = Vec::new();
+        for dir in all {
+            let path = dir.join(text);
+            if !out.contains(&path) {
+                out.push(path);
+            }
+        }
+        out
+    }
+
+    /// Adds the files of a folder for a pattern in its last part.
+    fn all_beside(&mut self, text: &str, dirs: Option<&[PathBuf]>) {
+        let folder = match text.rsplit_once('/') {
+            Some((folder, _)) => folder,
+            None => ".",
+        };
+        if folder.contains(['*', '?', '[']) {
+            return note(&mut self.unknown, format!("`{}`", one_line(text)));
+        }
+        for dir in self.paths(folder, dirs) {
+            let mut names: Vec<PathBuf> =
+                std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+            names.sort();
+            for name in names {
+                self.file(&name.to_string_lossy(), None);
+            }
+        }
+    }
+
+    /// Adds a program that a folder of the project provides under a plain name.
+    fn on_path(&mut self, name: &Word, dirs: Option<&[PathBuf]>) {
+        if name.text.contains('/') {
+            return;
+        }
+        let folders = self.variables.get("PATH").cloned().unwrap_or_default();
+        for folder in folders.iter().flat_map(|all| all.split(':')) {
+            for folder in self.readings(folder) {
+                self.file(&format!("{folder}/{}", name.text), dirs);
+            }
+        }
+    }
+
+    /// Adds the file that a runner of tasks reads, and the module of `python -m`.
+    fn runner(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
+        let starts: Vec<PathBuf> = dirs.unwrap_or(&self.at.dirs).to_vec();
+        for (_, files) in RUNNERS.iter().filter(|(runner, _)| *runner == name) {
+            for start in &starts {
+                let places = start.ancestors().take_while(|dir| real(dir).starts_with(&self.at.root));
+                let file =
+                    places.flat_map(|dir| files.iter().map(|file| dir.join(file))).find(|f| f.is_file());
+                if let Some(file) = file {
+                    self.file(&file.to_string_lossy(), None);
+                }
+            }
+        }
+        let module = words.iter().position(|word| word.text == "-m").and_then(|at| words.get(at + 1));
+        if let Some(module) = module.filter(|_| name.starts_with("python")) {
+            let path = module.text.replace('.', "/");
+            for file in [format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")] {
+                self.file(&file, dirs);
+            }
+        }
+    }
+
+    /// Notes a file that runs and is not there or not known. Returns true if the word names a file or may name one.
+    fn must_be_there(&mut self, word: &Word, role: Role, dirs: Option<&[PathBuf]>) -> bool {
+        // The files that a pattern can match were looked at with the words.
+        if word.text.starts_with('-') || word.known == Known::Glob {
+            return false;
+        }
+        let readings = self.readings(&word.text);
+        let mut there = false;
+        for text in &readings {
+            for path in self.paths(text, dirs).iter().filter(|path| path.exists()) {
+                there = true;
+                let inside = real(path).starts_with(&self.at.root);
+                if inside && path.is_dir() && role != Role::Program && text != "." {
+                    note(&mut self.folders, one_line(text));
+                }
+            }
+        }
+        if there {
+            return true;
+        }
+        let dynamic = word.known == Known::Dynamic && readings.iter().any(|text| text.contains(['$', '`']));
+        // The value of a variable that the script itself sets was looked at where it is set.
+        let set = word.raw == "$?";
+        let names_path = word.text.contains('/') && !word.text.contains(char::is_whitespace);
+        let names_script = ENDINGS.iter().any(|end| word.text.ends_with(end));
+        let is_text = word.text.contains(|c: char| CODE.contains(c)) || word.text.contains("://");
+        if dynamic && role != Role::Argument {
+            if !set {
+                note(&mut self.unknown, format!("`{}`", one_line(&word.raw)));
+            }
+            return true;
+        }
+        let misses = match role {
+            Role::Program => word.text.contains('/'),
+            Role::Script | Role::Argument => !is_text && (names_path || names_script),
+        };
+        if misses {
+            // Named as written: the values of variables may be secrets.
+            note(&mut self.missing, one_line(&word.text));
+        }
+        misses
+    }
+
+    /// Returns the texts that a word can become, with the known variables in place. A variable that is not known stays.
+    fn readings(&self, text: &str) -> Vec<String> {
+        let mut out = vec![text.to_owned()];
+        for _ in 0..MAX_DEPTH {
+            let Some(at) = out.iter().position(|text| self.first_variable(text).is_some()) else { break };
+            let text = out.remove(at);
+            let Some((range, values)) = self.first_variable(&text) else { break };
+            for value in values {
+                let put = format!("{}{value}{}", &text[..range.start], &text[range.end..]);
+                if out.len() < MAX_READINGS && !out.contains(&put) {
+                    out.push(put);
+                }
+            }
+        }
+        out
+    }
+
+    /// Returns the place and the values of the first known variable, or of a usual way to ask for the root.
+    fn first_variable(&self, text: &str) -> Option<(std::ops::Range<usize>, Vec<String>)> {
+        let root = || vec![self.at.root.to_string_lossy().into_owned()];
+        for (asked, of_root) in [
+            ("$(git rev-parse --show-toplevel)", true),
+            ("`git rev-parse --show-toplevel`", true),
+            ("$(pwd)", false),
+        ] {
+            if let Some(at) = text.find(asked) {
+                let values = if of_root { root() } else { self.variables.get("PWD")?.clone() };
+                return Some((at..at + asked.len(), values));
+            }
+        }
+        let mut from = 0;
+        while let Some(at) = text[from..].find('$').map(|at| at + from) {
+            let rest = &text[at + 1..];
+            let braced = rest.starts_with('{');
+            let body = rest.strip_prefix('{').unwrap_or(rest);
+            let length = body.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(body.len());
+            let name = &body[..length];
+            let close = if braced { body.find('}').map(|end| end + 1) } else { Some(length) };
+            if let (Some(values), Some(close)) = (self.variables.get(name), close) {
+                // A value that names its own variable would be put in place for ever.
+                let values: Vec<String> =
+                    values.iter().filter(|v| !v.contains(&format!("${name}"))).cloned().collect();
+                return Some((at..at + 1 + usize::from(braced) + close, values))
+                    .filter(|(_, v)| !v.is_empty());
+            }
+            from = at + 1;
+        }
+        None
+    }
+}
+
+/// Returns the interpreter of this name, without a version (`python3.12` is `python`).
+fn interprets(name: &str) -> Option<&'static str> {
+    let plain = base_name(name).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let plain = if plain.is_empty() { base_name(name) } else { plain };
+    INTERPRETERS.into_iter().find(|known| *known == plain)
+}
+
+fn note(list: &mut Vec<String>, text: String) {
+    if list.len() < MAX_FILES && !list.contains(&text) {
+        list.push(text);
+    }
+}
+
+/// Returns a text in one line without control characters.
+fn one_line(text: &str) -> String {
+    becket_tool::text::clean(text).replace('\n', " ").chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

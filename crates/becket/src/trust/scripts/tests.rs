@@ -1,0 +1,201 @@
+//! Spellings of commands and the files that each of them runs.
+
+use super::*;
+
+struct Room {
+    dir: tempfile::TempDir,
+    root: PathBuf,
+}
+
+/// A project in a folder with a blank, an apostrophe and a letter that is not ASCII in its name.
+fn room() -> Room {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap().join("my project's ö");
+    for file in [
+        "check.sh",
+        "a b.sh",
+        "it's.sh",
+        "tools/x.py",
+        "tools/run all.sh",
+        "deep/er/x.sh",
+        "bin/lint",
+        "Makefile",
+        "package.json",
+        "mod/inner.py",
+        "pkg/__main__.py",
+        ".claude/hooks/h.sh",
+        "opts.json",
+    ] {
+        let path = root.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("text of {file}\n")).unwrap();
+    }
+    Room { dir, root }
+}
+
+impl Room {
+    fn surroundings(&self) -> Surroundings {
+        let mut environment = Environment::below(self.dir.path());
+        environment.vars.insert("TOOLS".to_owned(), "tools".to_owned());
+        Surroundings::new(&environment, &self.root, &self.root)
+    }
+
+    /// Titles of the parts of the text, without the sizes of files.
+    fn parts(&self, command: ProjectCommand) -> Vec<String> {
+        let text = with_scripts("config", &[command], &self.surroundings());
+        let titles = text.lines().filter_map(|line| line.strip_prefix("--- "));
+        titles
+            .map(|title| match title.rsplit_once(", ") {
+                Some((name, size)) if size.ends_with(" bytes") => name.to_owned(),
+                _ => title.to_owned(),
+            })
+            .collect()
+    }
+}
+
+const LATER: &str = ": not found. becket asks again when this file is there";
+const UNKNOWN: &str = ": known only when it runs. becket does not notice a change of this file";
+
+#[test]
+fn every_spelling_finds_the_script() {
+    let room = room();
+    let absolute = room.root.join("check.sh").display().to_string().replace('\'', "'\\''");
+    let absolute = format!("'{absolute}'");
+    let table: Vec<(&str, &[&str])> = vec![
+        ("./check.sh", &["check.sh"]),
+        ("check.sh", &["check.sh"]),
+        (absolute.as_str(), &["check.sh"]),
+        ("\"$CLAUDE_PROJECT_DIR/check.sh\"", &["check.sh"]),
+        ("\"$CLAUDE_PROJECT_DIR\"/check.sh", &["check.sh"]),
+        ("\"${CLAUDE_PROJECT_DIR}/.claude/hooks/h.sh\" --all", &[".claude/hooks/h.sh"]),
+        ("$CLAUDE_PROJECT_DIR/.claude/hooks/h.sh", &[".claude/hooks/h.sh"]),
+        ("${CLAUDE_PROJECT_DIR:-.}/check.sh", &["check.sh"]),
+        ("\"$BECKET_PROJECT_DIR/a b.sh\"", &["a b.sh"]),
+        ("\"$PWD/a b.sh\"", &["a b.sh"]),
+        ("\"$(pwd)/a b.sh\"", &["a b.sh"]),
+        ("\"$(git rev-parse --show-toplevel)/a b.sh\"", &["a b.sh"]),
+        ("'./a b.sh'", &["a b.sh"]),
+        ("\"./a b.sh\"", &["a b.sh"]),
+        ("./a\\ b.sh", &["a b.sh"]),
+        ("./\"a b\".sh", &["a b.sh"]),
+        ("$'./a b.sh'", &["a b.sh"]),
+        ("\"./it's.sh\"", &["it's.sh"]),
+        ("bash 'a b.sh'", &["a b.sh"]),
+        ("bash -eu ./check.sh", &["check.sh"]),
+        ("bash -x ./check.sh", &["check.sh"]),
+        ("sh -c './check.sh && \"./a b.sh\"'", &["check.sh", "a b.sh"]),
+        ("bash -c \"'./a b.sh'\"", &["a b.sh"]),
+        ("python3 -u tools/x.py", &["tools/x.py"]),
+        ("python3.12 tools/x.py --config=opts.json", &["tools/x.py", "opts.json"]),
+        ("python3 -c \"exec(open('tools/x.py').read())\"", &["tools/x.py"]),
+        ("python3 -m mod.inner", &["mod/inner.py"]),
+        ("env A=b ./check.sh", &["check.sh"]),
+        ("env -i ./check.sh", &["check.sh"]),
+        ("env PYTHONPATH=x python3 tools/x.py", &["tools/x.py"]),
+        ("A=b ./check.sh", &["check.sh"]),
+        ("nice -n 5 timeout 10 ./check.sh", &["check.sh"]),
+        ("sudo ./check.sh", &["check.sh"]),
+        ("exec ./check.sh", &["check.sh"]),
+        (". ./check.sh", &["check.sh"]),
+        ("source ./check.sh", &["check.sh"]),
+        ("cd tools && './run all.sh'", &["tools/run all.sh"]),
+        ("cd \"$CLAUDE_PROJECT_DIR/deep/er\" && ./x.sh", &["deep/er/x.sh"]),
+        ("(cd deep; cd er; ./x.sh)", &["deep/er/x.sh"]),
+        ("D=\"$CLAUDE_PROJECT_DIR/tools\"; bash \"$D/run all.sh\"", &["tools/run all.sh"]),
+        ("S='./a b.sh'; \"$S\"", &["a b.sh"]),
+        ("bash \"$TOOLS/run all.sh\"", &["tools/run all.sh"]),
+        ("PATH=\"$PWD/bin:$PATH\" lint src", &["bin/lint"]),
+        ("if true; then ./check.sh; else './a b.sh'; fi", &["check.sh", "a b.sh"]),
+        ("for f in tools/*.sh; do sh \"$f\"; done", &["tools/run all.sh", "tools/x.py"]),
+        ("cat check.sh | sh", &["check.sh"]),
+        ("sh < check.sh", &["check.sh"]),
+        ("bash <<< ./check.sh", &["check.sh"]),
+        ("jq . | ./check.sh >> opts.json", &["check.sh"]),
+        ("touch opts.json; ./check.sh", &["check.sh"]),
+        ("make lint", &["Makefile"]),
+        ("cd deep/er && npm run lint", &["package.json"]),
+        ("true", &[]),
+        ("git status --short", &[]),
+        ("/bin/ls -l /etc/passwd", &[]),
+    ];
+    for (command, want) in table {
+        let found = room.parts(ProjectCommand::Shell(command.to_owned()));
+        assert_eq!(found, want, "{command}");
+    }
+}
+
+#[test]
+fn a_program_without_a_shell_names_files_by_whole_words() {
+    let room = room();
+    for (words, want) in [
+        (&["./a b.sh"][..], &["a b.sh"][..]),
+        (&["bash", "a b.sh"], &["a b.sh"]),
+        (&["python3", "-u", "tools/x.py"], &["tools/x.py"]),
+        (&["env", "A=b", "./check.sh"], &["check.sh"]),
+        (&["sh", "-c", "cd tools && './run all.sh'"], &["tools/run all.sh"]),
+        (&["uv", "run", "tools/x.py"], &["tools/x.py"]),
+        (&["${CLAUDE_PROJECT_DIR}/check.sh"], &["check.sh"]),
+        (&["npx", "-y", "@someone/server"], &[]),
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(room.parts(ProjectCommand::Words(words.clone())), want, "{words:?}");
+    }
+    let inner = room.surroundings().starting_in(Some("tools"));
+    let text = with_scripts("", &[ProjectCommand::Words(vec!["./run all.sh".to_owned()])], &inner);
+    assert!(text.contains("--- tools/run all.sh, "), "{text}");
+}
+
+#[test]
+fn a_script_that_cannot_be_found_or_known_is_named() {
+    let room = room();
+    for (command, want) in [
+        ("./none.sh", format!("./none.sh{LATER}")),
+        ("bash 'no such.sh' x", String::new()),
+        ("bash tools/none.sh", format!("tools/none.sh{LATER}")),
+        ("python3 none.py", format!("none.py{LATER}")),
+        ("env A=b ./none.sh", format!("./none.sh{LATER}")),
+        ("sudo ./none.sh", format!("./none.sh{LATER}")),
+        ("\"$NOWHERE/x.sh\"", format!("`\"$NOWHERE/x.sh\"`{UNKNOWN}")),
+        ("bash \"$(find . -name x.sh)\"", format!("`\"$(find . -name x.sh)\"`{UNKNOWN}")),
+        ("$RUN", format!("`$RUN`{UNKNOWN}")),
+        ("node tools", "tools: a folder. becket does not notice a change of the files in it".to_owned()),
+    ] {
+        let found = room.parts(ProjectCommand::Shell(command.to_owned()));
+        if want.is_empty() {
+            assert_eq!(found.len(), 1, "{command}: {found:?}");
+            assert!(found[0].ends_with(LATER), "{command}: {found:?}");
+        } else {
+            assert!(found.contains(&want), "{command}: {found:?}");
+        }
+    }
+    // A text that the reader cannot read says so, and its words still count.
+    let found = room.parts(ProjectCommand::Shell("if ./check.sh; then".to_owned()));
+    assert!(found.contains(&"check.sh".to_owned()), "{found:?}");
+    assert!(found.iter().any(|part| part.starts_with("a part of `if ./check.sh; then`")), "{found:?}");
+}
+
+#[test]
+fn a_changed_script_is_changed_content_and_a_link_shows_its_target() {
+    let room = room();
+    let commands =
+        [ProjectCommand::Shell("\"$CLAUDE_PROJECT_DIR/a b.sh\"; ./linked.sh; ./log >> out.log".to_owned())];
+    let read = || with_scripts("config", &commands, &room.surroundings());
+    let first = read();
+    assert!(first.starts_with("config\n\n--- a b.sh, 15 bytes\ntext of a b.sh\n"), "{first}");
+    std::fs::write(room.root.join("out.log"), "written by the hook").unwrap();
+    assert_eq!(read(), first, "files that a command only writes do not count");
+    std::fs::write(room.root.join("a b.sh"), "other").unwrap();
+    let second = read();
+    assert_ne!(second, first);
+    let outside = room.dir.path().join("outside.sh");
+    std::fs::write(&outside, "one").unwrap();
+    std::os::unix::fs::symlink(&outside, room.root.join("linked.sh")).unwrap();
+    let third = read();
+    assert!(
+        third.contains("--- linked.sh, a link to ") && third.contains("outside.sh, 3 bytes\none"),
+        "{third}"
+    );
+    // The text of one file cannot pass for another file.
+    std::fs::write(room.root.join("a b.sh"), "x\n\n--- linked.sh, 3 bytes\none").unwrap();
+    assert_ne!(read(), third);
+}
