@@ -91,7 +91,10 @@ fn commands_do_not_see_keys() {
     let bench = Bench::new(&[]);
     let server =
         MockServer::start([Answer::tool("c1", "bash", json!({"command": "env"})), Answer::text("done")]);
-    configured(&bench, &format!("[providers.groq]\nbase_url = \"{}/v1\"\n", server.url()));
+    configured(
+        &bench,
+        &format!("[providers.groq]\nbase_url = \"{}/v1\"\napi_key_env = \"GROQ_API_KEY\"\n", server.url()),
+    );
     let mut command = bench.command();
     command.env("GROQ_API_KEY", PLANTED).args([
         "-p",
@@ -140,6 +143,38 @@ fn a_wrong_name_or_a_missing_key_says_what_to_do() {
     assert!(ran.stderr.contains("needs `kind`") && ran.stderr.contains("config.toml"), "{}", ran.stderr);
 }
 
+/// A key of the environment does not follow a configured address, unless the configuration names it.
+#[test]
+fn a_key_stays_with_the_host_it_belongs_to() {
+    let server = MockServer::with(|_| Answer::text("fine").into());
+    let url = format!("{}/v1", server.url());
+    let named = "api_key_env = \"OPENAI_API_KEY\"\n";
+    for (config, variable, sent) in [
+        (format!("[providers.openai]\nbase_url = \"{url}\"\n"), None, false),
+        (format!("[providers.openai]\nbase_url = \"{url}\"\n{named}"), None, true),
+        (String::new(), Some(&url), true),
+    ] {
+        let bench = Bench::new(&[]);
+        configured(&bench, &config);
+        let mut command = bench.command();
+        command.env("OPENAI_API_KEY", PLANTED).args(["-p", "--model", "openai/m", "go"]);
+        command.envs(variable.map(|url| ("OPENAI_BASE_URL", url)));
+        run(&mut command).expect(0);
+        let header = server.requests().pop().unwrap().header("authorization").map(str::to_owned);
+        assert_eq!(header, sent.then(|| format!("Bearer {PLANTED}")), "{config} {variable:?}");
+    }
+    // The refusal of a server names the key that was withheld, and what to write.
+    let refusing = MockServer::with(|_| becket_testkit::Reply::status(401));
+    let bench = Bench::new(&[]);
+    configured(&bench, &format!("[providers.openai]\nbase_url = \"{}/v1\"\n", refusing.url()));
+    let mut command = bench.command();
+    command.env("OPENAI_API_KEY", PLANTED).args(["-p", "--model", "openai/m", "go"]);
+    let ran = run(&mut command).expect(7);
+    assert!(ran.stderr.contains("OPENAI_API_KEY is not sent to 127.0.0.1:"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("providers.openai.api_key_env = \"OPENAI_API_KEY\""), "{}", ran.stderr);
+    assert!(!ran.stderr.contains(PLANTED));
+}
+
 #[test]
 fn a_program_prints_the_key() {
     let bench = Bench::new(&[]);
@@ -177,6 +212,12 @@ fn keys_are_kept_shown_and_removed() {
         becket_testkit::Reply::json(401, &json!({"error": {"message": format!("bad key {PLANTED}")}})),
     );
     configured(&bench, &format!("[providers.groq]\nbase_url = \"{}/v1\"\n", server.url()));
+    // The key belongs to the vendor's address. One that is given now belongs to the configured one.
+    let ran = run(bench.command().args(["auth", "status", "groq", "--check"])).expect(1);
+    assert!(ran.stdout.contains("the saved key for groq is not sent to"), "{}", ran.stdout);
+    assert_eq!(server.all_requests().len(), 0);
+    let ran = run_with(bench.command().args(["login", "groq"]), PLANTED.as_bytes()).expect(0);
+    assert!(ran.stdout.contains("goes to 127.0.0.1:"), "{}", ran.stdout);
     let ran = run(bench.command().args(["auth", "status", "groq", "--check"])).expect(2);
     assert!(ran.stdout.contains("refused") && !ran.stdout.contains(PLANTED), "{}", ran.stdout);
     run(bench.command().args(["logout", "groq"])).expect(0);
@@ -215,6 +256,8 @@ fn a_refusal_says_which_key_was_sent() {
     let said = ran(&[("MY_KEY", "sk-test-0123456789")]);
     assert!(said.contains("The key is from MY_KEY, as set in providers.openai.api_key_env."), "{said}");
     configured(&bench, "");
-    run_with(bench.command().args(["login", "openai"]), b"sk-test-0123456789abcdef").expect(0);
+    let mut login = bench.command();
+    login.env("OPENAI_BASE_URL", format!("{}/v1", server.url())).args(["login", "openai"]);
+    run_with(&mut login, b"sk-test-0123456789abcdef").expect(0);
     assert!(ran(&[]).contains("The key is from credentials.toml."));
 }

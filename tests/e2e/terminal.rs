@@ -492,7 +492,11 @@ fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
     terminal.send("\r");
     terminal.shows_words("The key for anthropic is good");
     terminal.shows_words("ANTHROPIC_API_KEY goes before it");
-    assert_eq!(std::fs::read_to_string(&kept).unwrap(), format!("anthropic = \"{GOOD}\"\n"));
+    // It is kept for the address in use.
+    assert_eq!(
+        std::fs::read_to_string(&kept).unwrap(),
+        format!("\"anthropic@{}\" = \"{GOOD}\"\n", server.url().trim_start_matches("http://"))
+    );
     assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     terminal.send("hello\r");
     terminal.shows("Done.");

@@ -100,7 +100,23 @@ fn search(environment: &Environment, config: &Config) -> Option<Result<WebSearch
         SearchProvider::Exa => (Provider::Exa, "EXA_API_KEY"),
         SearchProvider::Searxng => (Provider::Searxng, ""),
     };
-    let key = environment.var(search.api_key_env.as_deref().unwrap_or(variable)).map(str::to_owned);
+    let home = match provider {
+        Provider::Brave => "api.search.brave.com",
+        Provider::Tavily => "api.tavily.com",
+        Provider::Exa => "api.exa.ai",
+        Provider::Searxng => "",
+    };
+    // The vendor's key goes to another address only if the configuration names the key.
+    let may_go =
+        search.api_key_env.is_some() || becket_config::search_key_may_go(home, search.url.as_deref());
+    let named = search.api_key_env.as_deref().unwrap_or(variable);
+    let key = environment.var(named).filter(|_| may_go).map(str::to_owned);
+    if !may_go && environment.var(named).is_some() {
+        return Some(Err(format!(
+            "{named} is a key for {home} and is not sent to another address; if it is meant for web.search.url, set \
+             web.search.api_key_env = \"{named}\""
+        )));
+    }
     Some(WebSearch::new(SearchSettings {
         provider,
         url: search.url.clone(),

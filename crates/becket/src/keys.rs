@@ -28,8 +28,8 @@ pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)
     Ok(text.map(|text| (path, text)))
 }
 
-/// Stores a key. The file is readable by its owner alone.
-pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Result<(), String> {
+/// Stores a key under this name (`becket_config::kept_name`). The file is readable by its owner alone.
+pub(crate) fn keep(environment: &Environment, name: &str, key: &str) -> Result<(), String> {
     // The parser's message may quote the file, which contains keys, so it is not shown.
     let cannot = |_| {
         format!(
@@ -39,16 +39,18 @@ pub(crate) fn keep(environment: &Environment, provider: &str, key: &str) -> Resu
     };
     let text =
         read(environment).map_err(|failure| failure.message)?.map(|(_, text)| text).unwrap_or_default();
-    let new = becket_config::amend(&text, "", provider, &Amend::Set(Value::from(key))).map_err(cannot)?;
+    let new = becket_config::amend(&text, "", name, &Amend::Set(Value::from(key))).map_err(cannot)?;
     preferences::write(&path(environment), &new)
         .map_err(|e| format!("{} was not written: {e}", path(environment).display()))
 }
 
-/// Removes a key. Returns false if there was none.
+/// Removes the keys of a provider, for its own address and for others. Returns false if there was none.
 pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, String> {
     let Some((path, text)) = read(environment).map_err(|failure| failure.message)? else { return Ok(false) };
     let is_its_line = |line: &&str| {
-        line.trim_start().strip_prefix(provider).is_some_and(|rest| rest.trim_start().starts_with('='))
+        // `NAME = …`, `"NAME@HOST" = …`
+        let name = line.split_once('=').map_or("", |(name, _)| name.trim().trim_matches(['"', '\'']));
+        name.split('@').next() == Some(provider)
     };
     let kept: Vec<&str> = text.lines().filter(|line| !is_its_line(line)).collect();
     if kept.len() == text.lines().count() {
@@ -123,6 +125,10 @@ mod tests {
         let said = keep(&environment, "openai", "sk-secret-too").unwrap_err();
         assert!(!said.contains("hidden") && !said.contains("secret"), "{said}");
         std::fs::write(&path, "openai = \"sk-1\"\n# mine\ngroq = \"gsk_1\"\n").unwrap();
+        keep(&environment, "groq@127.0.0.1:8080", "key-of-a-server").unwrap();
+        assert!(
+            read(&environment).unwrap().unwrap().1.contains("\"groq@127.0.0.1:8080\" = \"key-of-a-server\"")
+        );
         assert_eq!(forget(&environment, "groq"), Ok(true));
         assert_eq!(forget(&environment, "groq"), Ok(false));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "openai = \"sk-1\"\n# mine\n");

@@ -219,6 +219,10 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
             info.id
         ));
     }
+    // Servers on this machine often need no key. If one does, its refusal names the key that was withheld.
+    if let Some(held) = settings.withheld.get(provider).filter(|held| !held.is_local()) {
+        notes.push(held.message());
+    }
     if settings.config.effort.is_some() && !info.reasoning && !matches!(reference, ModelRef::Script(_)) {
         notes.push(format!("the effort is not sent: {} has no such setting", info.id));
     }

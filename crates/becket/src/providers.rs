@@ -6,7 +6,7 @@
 use crate::environment::Environment;
 use becket_config::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, Settings, Source, SystemRole, VENDORS, Vendor, vendor,
+    ProviderKind, Settings, Source, SystemRole, VENDORS, Vendor, may_sign, vendor,
 };
 use becket_model::{
     Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, OutputLimit, ReasoningField, Secret,
@@ -46,7 +46,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     let base_url = base_url(environment, config, built_in);
     let compat = compat(kind, base_url.as_deref(), &config.compat);
     let own = is_own_server(environment, settings, name);
-    let credential = credential(environment, settings, name);
+    let credential = credential(environment, settings, name, base_url.as_deref());
     Endpoint {
         kind,
         key_source: credential.as_ref().map(|credential| key_source(credential, settings, name)),
@@ -55,7 +55,12 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
         auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
         compat,
         models: config.models.iter().map(figures).collect(),
-        key_hint: built_in.and_then(|vendor| key_hint(vendor, config)),
+        // A key that was withheld is the likely reason if the server asks for one.
+        key_hint: settings
+            .withheld
+            .get(name)
+            .map(|held| format!("{}.", held.message()))
+            .or_else(|| built_in.and_then(|vendor| key_hint(vendor, config))),
         url_setting: url_setting(name, config, built_in),
         needs_key: !own && config.auth != Some(ProviderAuth::None),
         base_url,
@@ -134,7 +139,11 @@ fn base_url(
             (_, "cloudflare") => config.project.clone().or_else(|| variable(&["CLOUDFLARE_ACCOUNT_ID"])),
             _ => config.project.clone().or_else(|| variable(&["GOOGLE_CLOUD_PROJECT"])),
         };
-        if let Some(value) = value {
+        // Regions and locations are a part of the host, which must stay the vendor's.
+        let is_label = |value: &String| {
+            place == "{project}" || value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        if let Some(value) = value.filter(is_label) {
             url = url.replace(place, &value);
         }
     }
@@ -183,7 +192,12 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
     }
 }
 
-fn credential(environment: &Environment, settings: &Settings, name: &str) -> Option<Credential> {
+fn credential(
+    environment: &Environment,
+    settings: &Settings,
+    name: &str,
+    base_url: Option<&str>,
+) -> Option<Credential> {
     let config = settings.config.provider(name);
     if let Some(found) = settings.credentials.get(name) {
         let secret = Secret::new(found.value.expose());
@@ -202,7 +216,8 @@ fn credential(environment: &Environment, settings: &Settings, name: &str) -> Opt
             .into_iter()
             .any(|name| environment.var(name).is_some())
             || settings.config.providers.contains_key(name);
-        return used.then(|| crate::aws::keys(environment)).flatten().map(Credential::Aws);
+        let signs = base_url.is_some_and(|url| may_sign(url, config.base_url.is_some()));
+        return (used && signs).then(|| crate::aws::keys(environment)).flatten().map(Credential::Aws);
     }
     (!config.key_command.is_empty())
         .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))
@@ -323,6 +338,12 @@ mod tests {
                 &[("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "global")],
                 "vertex",
                 Some("https://aiplatform.googleapis.com/v1/projects/p/locations/global"),
+            ),
+            // A region never names another host.
+            (
+                &[("AWS_REGION", "x.example.com/#")],
+                "bedrock",
+                Some("https://bedrock-runtime.{region}.amazonaws.com"),
             ),
         ] {
             assert_eq!(with(vars, name).as_deref(), want, "{name}");

@@ -2,17 +2,18 @@
 
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
-use crate::providers::{VENDORS, vendor};
+use crate::key_hosts::Withheld;
+use crate::keys::Keys;
 use crate::schema::{Config, json_schema};
 use crate::scope::{Ruling, ruling};
-use crate::secret::{Credential, Secret};
+use crate::secret::Credential;
 use crate::source::{Merged, Source};
 use crate::tree::{
     check_types, describe, drop_nulls, flatten, from_value, nearest, resolve_paths, translate, unflatten,
 };
 use serde_json::Value;
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The file that a text comes from.
@@ -108,8 +109,11 @@ pub struct Settings {
     pub config: Config,
     /// Warnings about values that were ignored or look wrong, one line each.
     pub warnings: Vec<Problem>,
-    /// API keys by provider name.
+    /// API keys by provider name: those that may be sent to the provider's address.
     pub credentials: BTreeMap<String, Credential>,
+    /// Keys that exist and are not sent, because the provider's address is not theirs.
+    pub withheld: BTreeMap<String, Withheld>,
+    pub(crate) keys: Keys,
     /// The `hooks` table of each layer that has one. They add up and are never merged: each keeps the place it is from.
     pub hooks: Vec<(Source, Value)>,
     /// Files that were read beside managed ones.
@@ -158,6 +162,8 @@ impl Settings {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,
         }
+        // Another address may be that of another key.
+        self.choose_keys();
     }
 
     /// Returns the elements of a list, each with its source.
@@ -221,7 +227,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 pub(crate) struct Builder<'a> {
-    inputs: &'a Inputs<'a>,
+    pub(crate) inputs: &'a Inputs<'a>,
     /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
     schema: LazyCell<Value>,
     pub(crate) merged: BTreeMap<String, Merged>,
@@ -475,66 +481,19 @@ impl Builder<'_> {
             }
         };
         self.check_ranges(&config);
-        let credentials = self.credentials(&config);
+        let keys = self.keys(&config);
         if !self.errors.is_empty() {
             return Err(ConfigError::Invalid(self.errors));
         }
-        Ok(Settings {
+        let mut settings = Settings {
             config,
             warnings: self.warnings,
-            credentials,
+            keys,
             hooks: self.hooks,
-            sources: SettingSources::default(),
             merged: self.merged,
-        })
-    }
-
-    /// Returns the API key of each provider: from the environment, or else from the user's file of keys.
-    fn credentials(&mut self, config: &Config) -> BTreeMap<String, Credential> {
-        let kept = self.kept_keys(config);
-        let env = self.inputs.env;
-        let names: BTreeSet<&str> = VENDORS
-            .iter()
-            .map(|vendor| vendor.name)
-            .chain(config.providers.keys().map(String::as_str))
-            .collect();
-        let mut out = BTreeMap::new();
-        for provider in names {
-            let own = config.provider(provider).api_key_env.as_deref();
-            let usual = vendor(provider).map(|vendor| vendor.keys).unwrap_or_default();
-            let held = own
-                .as_slice()
-                .iter()
-                .chain(if own.is_some() { &[] } else { usual })
-                .find_map(|n| env.get(*n).map(|v| v.trim()).filter(|v| !v.is_empty()).map(|v| (*n, v)));
-            let found = match (held, kept.get(provider), &self.inputs.keys) {
-                (Some((name, value)), ..) => Some((value, Source::Environment(name.to_owned()))),
-                (None, Some(value), Some((path, _))) => Some((value.as_str(), Source::User(path.clone()))),
-                _ => None,
-            };
-            if let Some((value, source)) = found {
-                out.insert(provider.to_owned(), Credential { value: Secret::new(value), source });
-            }
-        }
-        out
-    }
-
-    /// Reads the user's file of keys. Warnings about it never quote its text.
-    fn kept_keys(&mut self, config: &Config) -> BTreeMap<String, String> {
-        let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
-        let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
-            Ok(keys) => {
-                let known = |name: &str| vendor(name).is_some() || config.providers.contains_key(name);
-                if keys.keys().all(|name| known(name)) {
-                    return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect();
-                }
-                // The name is not shown: it may be a key at the wrong place.
-                "it has a key for a name that is neither a built-in provider nor one of your configuration"
-                    .to_owned()
-            }
-            Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
+            ..Settings::default()
         };
-        self.errors.push(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong });
-        BTreeMap::new()
+        settings.choose_keys();
+        Ok(settings)
     }
 }

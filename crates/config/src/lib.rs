@@ -14,7 +14,7 @@
 //! - A wrong type is an error with file, line, column and key. An unknown key is a warning with the most
 //!   similar name.
 //! - Parsing is bounded: 1 MB, 32 levels, regular files only.
-//! - Secrets are never shown.
+//! - Secrets are never shown, and a key goes only to the host that it belongs to.
 
 mod amend;
 mod checks;
@@ -22,6 +22,8 @@ mod document;
 mod error;
 mod explain;
 mod files;
+mod key_hosts;
+mod keys;
 mod layers;
 mod providers;
 mod schema;
@@ -35,10 +37,11 @@ pub use document::json_value;
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{MAX_BYTES, Places, read_files, read_text};
+pub use key_hosts::{KeyOrigin, Withheld, host_of, kept_name, may_sign, search_key_may_go};
 pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, load};
 pub use providers::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
+    ProviderKind, ProvidersConfig, SystemRole, VENDORS, Vendor, vendor,
 };
 pub use schema::{
     Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,

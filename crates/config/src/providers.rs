@@ -120,8 +120,6 @@ pub struct CompatConfig {
     pub strict_order: Option<bool>,
     /// Codes of errors for which a retry never helps, such as a used-up quota.
     pub fatal_codes: Vec<String>,
-    /// Handling of tool calls that a model writes as text: `report` or `ask`.
-    pub text_calls: Option<TextCalls>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -159,15 +157,6 @@ pub enum CallIds {
     Word,
     Short,
     Nine,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TextCalls {
-    /// The call is reported and never runs.
-    Report,
-    /// The call is shown and runs after your approval.
-    Ask,
 }
 
 /// A provider that needs no configuration but a key.

@@ -7,12 +7,18 @@ pub(crate) struct LoginArgs {
     /// The provider, such as `anthropic` or `groq`; by default, becket recognizes it by the beginning of the
     /// key.
     pub provider: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
     /// The provider, such as `anthropic` or `groq`.
     pub provider: String,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::configuration;
 use crate::{keys, models, providers};
-use becket_config::{Settings, Vendor, vendor};
+use becket_config::{Settings, Source, Vendor, kept_name, vendor};
 use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
 use becket_types::edit_distance;
@@ -44,10 +44,23 @@ pub(crate) fn login(
             .map_err(|why| Failure::usage(why).hint("name the provider: becket login PROVIDER"))?
             .to_owned(),
     };
-    keys::keep(environment, &provider, &key).map_err(Failure::error)?;
-    write(out, &format!("The key for {provider} is saved in {}.\n", keys::path(environment).display()))?;
+    let address = settings.address(&provider);
+    let kept = kept_name(&provider, address.as_deref());
+    keys::keep(environment, &kept, &key).map_err(Failure::error)?;
+    let path = keys::path(environment);
+    let server = kept.split_once('@').map(|(_, host)| host.to_owned());
     let variables = vendor(&provider).map(|vendor| vendor.keys).unwrap_or_default();
-    if let Some(variable) = variables.iter().find(|name| environment.var(name).is_some()) {
+    let before = configuration_key(environment, cwd, &provider)?;
+    let overrides = variables.iter().find(|name| before.as_deref() == Some(**name));
+    if args.json {
+        let said =
+            json!({ "provider": provider, "saved_in": path, "server": server, "overridden_by": overrides });
+        write(out, &format!("{said}\n"))?;
+        return Ok(ExitStatus::Ok);
+    }
+    let place = server.map(|host| format!(" and goes to {host} alone")).unwrap_or_default();
+    write(out, &format!("The key for {provider} is saved in {}{place}.\n", path.display()))?;
+    if let Some(variable) = overrides {
         write(out, &format!("{variable} is set and overrides it; unset it to use the saved key.\n"))?;
     }
     Ok(ExitStatus::Ok)
@@ -63,14 +76,21 @@ pub(crate) fn logout(
     check_name(&settings, &args.provider)?;
     let removed = keys::forget(environment, &args.provider).map_err(Failure::error)?;
     let path = keys::path(environment);
+    let variables = vendor(&args.provider).map(|vendor| vendor.keys).unwrap_or_default();
+    let still_set = variables.iter().find(|name| environment.var(name).is_some());
+    if args.json {
+        let said =
+            json!({ "provider": args.provider, "removed": removed, "file": path, "still_set": still_set });
+        write(out, &format!("{said}\n"))?;
+        return Ok(ExitStatus::Ok);
+    }
     let text = if removed {
         format!("The key for {} is removed from {}.\n", args.provider, path.display())
     } else {
         format!("There is no key for {} in {}.\n", args.provider, path.display())
     };
     write(out, &text)?;
-    let variables = vendor(&args.provider).map(|vendor| vendor.keys).unwrap_or_default();
-    if let Some(variable) = variables.iter().find(|name| environment.var(name).is_some()) {
+    if let Some(variable) = still_set {
         write(out, &format!("{variable} is still set in your environment.\n"))?;
     }
     Ok(ExitStatus::Ok)
@@ -125,6 +145,10 @@ pub(crate) fn status(
             let state = if args.check { format!(", {state}") } else { String::new() };
             write(out, &format!("{name}: key in {key}{state}\n"))?;
         }
+        let wanted = |name: &str| args.provider.as_deref().is_none_or(|provider| provider == name);
+        for (_, held) in settings.withheld.iter().filter(|(name, _)| wanted(name)) {
+            write(out, &format!("{}.\n", held.message()))?;
+        }
         if rows.is_empty() {
             let whose = args.provider.as_deref().map(|name| format!(" for {name}")).unwrap_or_default();
             let login = args.provider.as_deref().unwrap_or("PROVIDER");
@@ -165,6 +189,19 @@ fn no_argument(provider: Option<&str>) -> Failure {
     .hint(format!(
         "run `becket login {provider}` and paste the key when it asks, or: becket login {provider} < FILE"
     ))
+}
+
+/// Returns the variable whose key is used for a provider, if one is.
+fn configuration_key(
+    environment: &Environment,
+    cwd: &Path,
+    provider: &str,
+) -> Result<Option<String>, Failure> {
+    let settings = read_settings(environment, cwd)?;
+    Ok(settings.credentials.get(provider).and_then(|found| match &found.source {
+        Source::Environment(name) => Some(name.clone()),
+        _ => None,
+    }))
 }
 
 fn read_settings(environment: &Environment, cwd: &Path) -> Result<Settings, Failure> {

@@ -147,7 +147,8 @@ impl Accounts {
                 error.message.trim_end_matches('.')
             ));
         }
-        keys::keep(&self.environment, provider, &key.0)?;
+        let kept = becket_config::kept_name(provider, self.settings.address(provider).as_deref());
+        keys::keep(&self.environment, &kept, &key.0)?;
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));

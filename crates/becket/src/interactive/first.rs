@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
-use becket_config::{Amend, Credential, Secret, Source};
+use becket_config::{Amend, Secret, Source};
 use becket_model::{Endpoint, ErrorKind, ModelRef};
 use becket_print::ExitStatus;
 use becket_tui::theme::Theme;
@@ -32,6 +32,8 @@ const SERVERS: [(&str, &str); 4] = [
 ];
 /// Longest time a server may take to list its models.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same for a server whose address was entered: the user waits for it, and it may be slow to begin.
+const PATIENCE_FOR_ENTERED: Duration = Duration::from_secs(20);
 /// Most models of one server that are offered.
 const MODELS: usize = 5;
 const PASTE: &str = "paste";
@@ -189,8 +191,8 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         // The key of one server is never sent to another one.
         entered = (id == SERVER_KEY).then(|| (base.clone(), text.clone()));
         locked = None;
-        let sent = entered.as_ref().map(|(_, key)| Secret::new(key.as_str())).or_else(|| key.clone());
-        match ask("your server".to_owned(), base.clone(), sent.clone()).await {
+        let sent = entered.as_ref().map(|(_, key)| Secret::new(key.as_str()));
+        match ask("your server".to_owned(), base.clone(), sent.clone(), PATIENCE_FOR_ENTERED).await {
             Listing::Models(models) => found = models,
             Listing::WantsKey => {
                 note = Some(wants_key(&base, sent.is_some(), may_keep(environment, settings)));
@@ -213,8 +215,9 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
             shown.await.map_err(|e| Failure::error(format!("the demo ended: {e}")))?.map(Next::End)
         }
         Answer::Chosen(id) => {
-            if let Some((_, key)) = entered.filter(|(base, _)| id.starts_with(&format!("server {base} "))) {
-                keep_key(environment, settings, "openai", &key)?;
+            if let Some((base, key)) = entered.filter(|(base, _)| id.starts_with(&format!("server {base} ")))
+            {
+                keep_key(environment, settings, "openai", Some(&base), &key)?;
             }
             chosen(environment, settings, &id)?;
             Ok(Next::Session)
@@ -231,9 +234,9 @@ fn may_keep(environment: &Environment, settings: &RunSettings) -> bool {
 fn wants_key(base: &str, sent: bool, may_keep: bool) -> String {
     let what = if sent { "refuses the key" } else { "wants a key" };
     let how = if may_keep {
-        "enter it above, or set OPENAI_API_KEY, or run `becket login openai`"
+        "enter it above, or set OPENAI_BASE_URL and OPENAI_API_KEY and start again"
     } else {
-        "set OPENAI_API_KEY and start again"
+        "run `becket login openai`, or set OPENAI_BASE_URL and OPENAI_API_KEY and start again"
     };
     format!("the server at {base} answers, but {what}: {how}")
 }
@@ -329,7 +332,7 @@ fn look(
                 .into_iter()
                 .map(|(name, base)| {
                     let key = own.as_ref().filter(|(own, _)| *own == base).and_then(|(_, key)| key.clone());
-                    async move { (ask(name.clone(), base.clone(), key).await, (name, base)) }
+                    async move { (ask(name.clone(), base.clone(), key, PATIENCE).await, (name, base)) }
                 })
                 .collect();
             while let Some((listing, server)) = answers.next().await {
@@ -380,13 +383,13 @@ enum Listing {
 }
 
 /// Asks a server for its models.
-async fn ask(name: String, base: String, key: Option<Secret>) -> Listing {
+async fn ask(name: String, base: String, key: Option<Secret>, patience: Duration) -> Listing {
     // No proxy is used, because the server is on this machine or was named by the user.
     let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
     let openai = Endpoint { base_url: Some(base.clone()), credential, ..Endpoint::default() };
     let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
     let any = ModelRef::openai(String::new());
-    let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, &settings)).await;
+    let listed = tokio::time::timeout(patience, becket_model::probe::list(&any, &settings)).await;
     let models = match listed {
         Ok(Ok(models)) if !models.is_empty() => models,
         Ok(Err(error)) if error.kind == ErrorKind::Auth => return Listing::WantsKey,
@@ -420,23 +423,24 @@ fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Re
 
 fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> Result<(), Failure> {
     let provider = keys::provider(key).map_err(Failure::usage)?;
-    keep_key(environment, settings, provider, key)?;
+    let address = settings.settings.address(provider);
+    keep_key(environment, settings, provider, address.as_deref(), key)?;
     let model = models::by_key(&settings.settings).into_iter().find(|(_, model)| model.starts_with(provider));
     let Some((_, model)) = model else { return Ok(()) };
     chosen(environment, settings, &format!("model {model}"))
 }
 
-/// Stores a key, and uses it from now on.
+/// Stores a key for this address of a provider, and uses it there from now on.
 fn keep_key(
     environment: &Environment,
     settings: &mut RunSettings,
     provider: &str,
+    address: Option<&str>,
     key: &str,
 ) -> Result<(), Failure> {
-    keys::keep(environment, provider, key).map_err(Failure::error)?;
-    let source = Source::User(keys::path(environment));
-    let credential = Credential { value: Secret::new(key), source };
-    settings.settings.credentials.insert(provider.to_owned(), credential);
+    let kept = becket_config::kept_name(provider, address);
+    keys::keep(environment, &kept, key).map_err(Failure::error)?;
+    settings.settings.add_key(provider, address, key, keys::path(environment));
     Ok(())
 }
 
@@ -521,8 +525,11 @@ mod tests {
         let server = becket_testkit::MockServer::with(|_| becket_testkit::Answer::text("no").into())
             .get("/v1/models", becket_testkit::Reply::json(401, &refusal));
         let base = format!("{}/v1", server.url());
-        assert_eq!(ask("mine".into(), base.clone(), None).await, Listing::WantsKey);
-        assert_eq!(ask("none".into(), "http://127.0.0.1:1/v1".into(), None).await, Listing::Nothing);
+        assert_eq!(ask("mine".into(), base.clone(), None, PATIENCE_FOR_ENTERED).await, Listing::WantsKey);
+        assert_eq!(
+            ask("none".into(), "http://127.0.0.1:1/v1".into(), None, PATIENCE).await,
+            Listing::Nothing
+        );
         let mut news = look(vec![("mine".into(), base.clone())], Some((base.clone(), None)), 2, None);
         let note = news.recv().await.unwrap().note;
         assert!(note.contains(&format!("{base} answers, but wants a key")), "{note}");

@@ -1,0 +1,135 @@
+//! The API keys of a configuration: all that were found, and for each provider the one that may be sent to its address.
+//!
+//! Owns reading the user's file of keys and the choice among keys. [`crate::key_hosts`] has the rule. Another address makes
+//! another choice: [`Settings::set`] repeats it.
+
+use crate::error::Problem;
+use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
+use crate::layers::{Builder, Settings};
+use crate::source::Source;
+use crate::providers::{VENDORS, vendor};
+use crate::schema::Config;
+use crate::secret::{Credential, Secret};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// All keys that were found, and the addresses that variables give to providers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Keys {
+    /// For each provider the keys in the order in which they are tried.
+    found: BTreeMap<String, Vec<(KeyOrigin, Credential)>>,
+    /// Name and value of the variable.
+    addresses: BTreeMap<String, (String, String)>,
+}
+
+impl Settings {
+    /// Returns the address of a provider: the configured one, that of a variable, or the built-in one.
+    pub fn address(&self, provider: &str) -> Option<String> {
+        self.address_of(provider).map(|address| address.url)
+    }
+
+    fn address_of(&self, provider: &str) -> Option<Address> {
+        let key = format!("providers.{provider}.base_url");
+        let configured = self.merged.get(&key).map(|merged| (&merged.value, self.source(&key)));
+        let variable = self.keys.addresses.get(provider);
+        Address::of(provider, configured, variable.map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+
+    /// Uses a key that the user has just entered for this address of a provider and that is kept in `file`.
+    pub fn add_key(&mut self, provider: &str, address: Option<&str>, key: &str, file: PathBuf) {
+        let kept = kept_name(provider, address);
+        let origin = KeyOrigin::Kept { host: split_name(&kept).1.map(str::to_owned) };
+        let credential = Credential { value: Secret::new(key), source: Source::User(file) };
+        let found = self.keys.found.entry(provider.to_owned()).or_default();
+        found.retain(|(other, _)| *other != origin);
+        found.insert(0, (origin, credential));
+        self.choose_keys();
+    }
+
+    /// Chooses for each provider the first key that may be sent to its address.
+    pub(crate) fn choose_keys(&mut self) {
+        let mut chosen = BTreeMap::new();
+        let mut missed = BTreeMap::new();
+        for (provider, found) in &self.keys.found {
+            let address = self.address_of(provider);
+            for (origin, credential) in found {
+                let held = address.as_ref().and_then(|to| withheld(provider, origin, &to.url, &to.source));
+                match held {
+                    None => {
+                        chosen.insert(provider.clone(), credential.clone());
+                        missed.remove(provider);
+                        break;
+                    }
+                    // A key that was entered for another server is not missed here.
+                    Some(Withheld { origin: KeyOrigin::Kept { host: Some(_) }, .. }) => {}
+                    Some(held) => _ = missed.entry(provider.clone()).or_insert(held),
+                }
+            }
+        }
+        self.credentials = chosen;
+        self.withheld = missed;
+    }
+}
+
+impl Builder<'_> {
+    /// Returns the API keys of each provider: from the environment, and from the user's file of keys.
+    pub(crate) fn keys(&mut self, config: &Config) -> Keys {
+        let kept = self.kept_keys(config);
+        let env = self.inputs.env;
+        let names: BTreeSet<&str> = VENDORS
+            .iter()
+            .map(|vendor| vendor.name)
+            .chain(config.providers.keys().map(String::as_str))
+            .collect();
+        let mut out = Keys::default();
+        for provider in names {
+            let own = config.provider(provider).api_key_env.as_deref();
+            let usual = vendor(provider).map(|vendor| vendor.keys).unwrap_or_default();
+            let held = own
+                .as_slice()
+                .iter()
+                .chain(if own.is_some() { &[] } else { usual })
+                .find_map(|n| env.get(*n).map(|v| v.trim()).filter(|v| !v.is_empty()).map(|v| (*n, v)));
+            let mut found = Vec::new();
+            if let Some((name, value)) = held {
+                let origin = if own.is_some() { KeyOrigin::Named } else { KeyOrigin::Environment };
+                let source = Source::Environment(name.to_owned());
+                found.push((origin(name.to_owned()), Credential { value: Secret::new(value), source }));
+            }
+            let file = self.inputs.keys.as_ref().map(|(path, _)| path);
+            for (name, value) in kept.iter().filter(|(name, _)| split_name(name).0 == provider) {
+                let origin = KeyOrigin::Kept { host: split_name(name).1.map(str::to_owned) };
+                let Some(source) = file.cloned().map(Source::User) else { continue };
+                found.push((origin, Credential { value: Secret::new(value.as_str()), source }));
+            }
+            if !found.is_empty() {
+                out.found.insert(provider.to_owned(), found);
+            }
+            let variables = vendor(provider).map(|vendor| vendor.urls).unwrap_or_default();
+            let set = |name: &&&str| env.get(**name).is_some_and(|value| !value.trim().is_empty());
+            if let Some(name) = variables.iter().find(set) {
+                out.addresses.insert(provider.to_owned(), ((*name).to_owned(), env[*name].trim().to_owned()));
+            }
+        }
+        out
+    }
+
+    /// Reads the user's file of keys. Warnings about it never quote its text.
+    fn kept_keys(&mut self, config: &Config) -> BTreeMap<String, String> {
+        let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
+        let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
+            Ok(keys) => {
+                let known = |name: &str| vendor(name).is_some() || config.providers.contains_key(name);
+                if keys.keys().all(|name| known(split_name(name).0)) {
+                    return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect();
+                }
+                // The name is not shown: it may be a key at the wrong place.
+                "it has a key for a name that is neither a built-in provider nor one of your configuration"
+                    .to_owned()
+            }
+            Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
+        };
+        self.errors.push(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong });
+        BTreeMap::new()
+    }
+}
