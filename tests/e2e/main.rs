@@ -25,6 +25,7 @@ mod keyboard;
 mod kills;
 mod mcp;
 mod mcp_peers;
+mod mistakes;
 mod parallel;
 mod permissions;
 mod plain_lines;

@@ -17,7 +17,7 @@ pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use login::*;
 pub(crate) use mcp::*;
 pub(crate) use stored::*;
-pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted};
+pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted, wants_json};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -499,6 +499,9 @@ pub(crate) struct ScreenshotArgs {
     /// Colour theme: dark or light.
     #[arg(long, default_value = "dark")]
     pub theme: String,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Parses `120x40`.

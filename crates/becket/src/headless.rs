@@ -93,7 +93,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let begun_by_host = initialize.is_some();
     if let Some(request) = initialize {
         written(match &request.refused {
-            None => printer.control_response(&request.request_id, &greeting),
+            None => {
+                let mut answer = greeting.clone();
+                if !request.unused.is_empty() {
+                    answer["unused_fields"] = json!(request.unused);
+                }
+                printer.control_response(&request.request_id, &answer)
+            }
             Some(why) => printer.refusal(&request.request_id, why),
         })?;
     }

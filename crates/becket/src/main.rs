@@ -84,18 +84,25 @@ fn exit(status: ExitStatus) -> ExitCode {
     std::process::exit(i32::from(status.code()))
 }
 
-/// Prints the failure as JSON on stdout if `--json` was given, because a program reads stdout.
+/// Prints the failure as JSON on stdout if the arguments ask for JSON, because a program reads stdout.
 fn tell_as_json(failure: &Failure) {
-    let mut words = std::env::args_os().skip(1);
-    let is_command = words
-        .next()
-        .and_then(|word| word.into_string().ok())
-        .is_some_and(|w| args::SUBCOMMANDS.contains(&w.as_str()));
-    if is_command && words.any(|word| word == "--json") {
-        let error =
-            json!({ "message": failure.message, "hint": failure.hint, "exit_code": failure.status.code() });
-        let _ = writeln!(io::stdout(), "{}", json!({ "error": error }));
-    }
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let error =
+        json!({ "message": failure.message, "hint": failure.hint, "exit_code": failure.status.code() });
+    let is_command = words.first().is_some_and(|word| args::SUBCOMMANDS.contains(&word.as_str()));
+    let line = if is_command && words.iter().any(|word| word == "--json") {
+        json!({ "error": error })
+    } else if !is_command && failure.status == ExitStatus::Usage && args::wants_json(&words) {
+        // The form of any other result, so that a program needs one parser.
+        json!({
+            "type": "result", "subtype": "error_usage", "is_error": true, "num_turns": 0, "result": "",
+            "errors": [failure.message], "error": error,
+        })
+    } else {
+        return;
+    };
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn dispatch() -> Result<ExitStatus, Failure> {

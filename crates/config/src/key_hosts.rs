@@ -10,8 +10,8 @@
 //! A provider of the user's own, and a server for one's own machine, have no vendor: their key goes to their address.
 //! Sends nothing and reads nothing.
 
-use crate::source::Source;
 use crate::providers::{ProviderAuth, Vendor, vendor};
+use crate::source::Source;
 use serde_json::Value;
 
 /// Hosts of vendors beside the one in the built-in address.

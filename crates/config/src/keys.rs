@@ -6,10 +6,10 @@
 use crate::error::Problem;
 use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
 use crate::layers::{Builder, Settings};
-use crate::source::Source;
 use crate::providers::{VENDORS, vendor};
 use crate::schema::Config;
 use crate::secret::{Credential, Secret};
+use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 

@@ -409,7 +409,7 @@ impl Printer {
             TurnEnd::ContextFull { breakdown } => reason == *breakdown,
             _ => result.compacted.is_some() && result.text.contains(&reason),
         });
-        if said { Ok(()) } else { self.tell(&format!("compaction failed: {reason}")) }
+        if said { Ok(()) } else { self.tell(&format!("the context was not compacted: {reason}")) }
     }
 
     /// Prints the event as lines of `stream-json`.

@@ -138,7 +138,7 @@ impl Speaker {
             }
             Event::CompactionStarted { .. } => out.push("Compacting the context.".to_owned()),
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => out.push(format!(
-                "Context compacted from {} to {} tokens.",
+                "Context compacted {} → {}.",
                 thousands(pre_tokens.0),
                 thousands(post_tokens.0)
             )),
@@ -146,19 +146,14 @@ impl Speaker {
                 out.push(format!("The context was not compacted: {reason}"));
             }
             Event::CompactionPlanned(plan) => {
-                out.push(format!(
-                    "A compaction would go from {} to {} tokens; {} messages would be removed from the context.",
-                    thousands(plan.tokens_before.0),
-                    thousands(plan.tokens_after.0),
-                    plan.gone.len()
-                ));
-                out.push("Lost would be:".to_owned());
+                out.push(format!("Compaction: {}", compaction::plan_line(plan)));
+                out.push("What would be lost:".to_owned());
                 out.extend(compaction::lines(&plan.loss));
                 if !plan.left_out.is_empty() {
                     out.push("Left out of the model's summary:".to_owned());
                     out.extend(compaction::left_out_lines(&plan.left_out));
                 }
-                out.push("Nothing has happened yet. Write /compact to do it.".to_owned());
+                out.push("Write /compact to apply it.".to_owned());
             }
             Event::UndoPlanned(plan) => {
                 if let Some(why) = undo::idle(plan) {
@@ -183,7 +178,7 @@ impl Speaker {
                 let error = error.trim_end_matches('.');
                 let seconds = delay.0.div_ceil(1_000);
                 let unit = if seconds == 1 { "second" } else { "seconds" };
-                out.push(format!("{error}. Try {attempt} of {max} in {seconds} {unit}."));
+                out.push(format!("{error}. Retry {attempt} of {max} in {seconds} {unit}."));
             }
             Event::Notice { level, text } => out.push(match level {
                 NoticeLevel::Info => text.clone(),

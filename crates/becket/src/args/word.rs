@@ -1,9 +1,11 @@
 //! Detects a single bare word in place of a task: a task, a mistyped command, or a command of another program.
 //!
-//! Such a word is never sent to a model, because `becket sesions` would cost money and do nothing useful. `becket -p
-//! WORD` and `becket -- WORD` are explicit and are not checked.
+//! Such a word is never sent to a model, because `becket sesions` would cost money and do nothing useful. After `-p`, only
+//! a mistyped command is refused: any other word may be a task for the piped text. `becket -- WORD` is explicit and is not
+//! checked.
 
 use super::{Run, SUBCOMMANDS};
+use becket_types::edit_distance;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -58,8 +60,14 @@ pub(crate) struct NotATask {
 
 /// Returns the single bare word of this run, if it looks like a command.
 pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
-    let explicit = run.print || arguments.iter().any(|argument| argument == "--");
+    let explicit = arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
+    if run.print {
+        // In a conversation, one word is a usual message.
+        let continues = run.session.continue_ || run.session.resume.is_some();
+        let instead = mistyped(word).filter(|_| !continues)?;
+        return Some(NotATask { word: word.to_owned(), instead: Some(instead) });
+    }
     Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
 }
 
@@ -89,6 +97,25 @@ pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<St
     Some(std::iter::once("becket").chain(rest).chain([quoted.as_str()]).collect::<Vec<_>>().join(" "))
 }
 
+/// True if the arguments of a run ask for a result as JSON and no program sends messages, even if the arguments cannot be
+/// parsed.
+pub(crate) fn wants_json(arguments: &[String]) -> bool {
+    let given = |name: &str| {
+        let options = arguments.iter().take_while(|word| *word != "--");
+        let mut found = None;
+        for (at, word) in options.enumerate() {
+            if word == name {
+                found = arguments.get(at + 1).map(String::as_str);
+            } else if let Some(value) = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+                found = Some(value);
+            }
+        }
+        found
+    };
+    matches!(given("--output-format"), Some("json" | "stream-json"))
+        && given("--input-format") != Some("stream-json")
+}
+
 fn looks_like_a_command(word: &str) -> bool {
     const LONGEST: usize = 24;
     (1..=LONGEST).contains(&word.len())
@@ -99,10 +126,36 @@ fn looks_like_a_command(word: &str) -> bool {
 fn instead_of(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let known = ELSEWHERE.iter().find(|(name, _)| *name == lower).map(|(_, instead)| (*instead).to_owned());
-    known.or_else(|| {
-        let near = becket_tool::text::nearest(&lower, SUBCOMMANDS.iter().copied())?;
-        Some(format!("becket {near}"))
-    })
+    known.or_else(|| nearest(&lower))
+}
+
+fn nearest(word: &str) -> Option<String> {
+    let near = becket_tool::text::nearest(word, SUBCOMMANDS.iter().copied())?;
+    Some(format!("becket {near}"))
+}
+
+/// Returns the command that was meant by a word that differs from its name by one typing error. Words of a language, such
+/// as `explore`, differ by more.
+fn mistyped(word: &str) -> Option<String> {
+    const SHORTEST: usize = 5;
+    let lower = word.to_ascii_lowercase();
+    let is_known = SUBCOMMANDS.contains(&lower.as_str()) || ELSEWHERE.iter().any(|(name, _)| *name == lower);
+    if is_known || lower.len() < SHORTEST {
+        return None;
+    }
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let one_error = |name: &str| match edit_distance(&lower, name) {
+        1 => true,
+        // Two letters that changed places.
+        2 => sorted(&lower) == sorted(name),
+        _ => false,
+    };
+    let near = SUBCOMMANDS.iter().find(|name| one_error(name))?;
+    Some(format!("becket {near}"))
 }
 
 #[cfg(test)]
@@ -146,7 +199,28 @@ mod tests {
             assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
         }
         assert_eq!(instead("refactor"), Some(None), "a word that is like no command");
-        for task in [&["fix it"][..], &["-p", "sesions"], &["--", "sesions"], &["warum?"], &["测试"], &[]] {
+        for (typed, want) in
+            [("sesions", "becket sessions"), ("doctr", "becket doctor"), ("exprot", "becket export")]
+        {
+            assert_eq!(
+                bare(&["-p", typed]).and_then(|found| found.instead).as_deref(),
+                Some(want),
+                "{typed}"
+            );
+        }
+        for task in [
+            &["fix it"][..],
+            &["-p", "review"],
+            &["-p", "doctor"],
+            &["-p", "explain"],
+            &["-p", "explore"],
+            &["-p", "-c", "verfy"],
+            &["-p", "--", "sesions"],
+            &["--", "sesions"],
+            &["warum?"],
+            &["测试"],
+            &[],
+        ] {
             assert_eq!(bare(task), None, "{task:?}");
         }
     }

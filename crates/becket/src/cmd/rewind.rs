@@ -26,7 +26,7 @@ pub(crate) fn run(
     let summary = pick_session(environment, cwd, Some(&args.session))?;
     let prompts = prompts(&summary)?;
     let Some(message) = &args.message else {
-        list(&prompts, args.json, out)?;
+        list(&prompts, &args.session, args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
     let to = choose(&prompts, message)?.id;
@@ -52,7 +52,7 @@ pub(crate) fn run(
 }
 
 /// Lists the messages. Takes no lock, so a running session can be listed, and forked at one of its messages.
-fn list(prompts: &[Prompt], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn list(prompts: &[Prompt], session: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if as_json {
         let rows: Vec<Value> = (1..)
             .zip(prompts)
@@ -63,5 +63,12 @@ fn list(prompts: &[Prompt], as_json: bool, out: &mut dyn Write) -> Result<(), Fa
     if prompts.is_empty() {
         return write(out, "This session has no message to rewind to.\n");
     }
-    write(out, &format!("Messages to rewind to:\n{}", undo::list(prompts)))
+    write(
+        out,
+        &format!(
+            "Messages to rewind to:\n{}To go back to before one: becket rewind {session} NUMBER. This restores files; \
+             --conversation and --both go back in the conversation.\n",
+            undo::list(prompts)
+        ),
+    )
 }

@@ -40,7 +40,12 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
     };
     std::fs::write(&args.output, picture)
         .map_err(|e| failed(&format!("write {}", args.output.display()), e))?;
-    writeln!(out, "{}", args.output.display()).map_err(|e| failed("write to stdout", e))
+    let said = if args.json {
+        serde_json::json!({ "file": args.output, "columns": columns, "rows": rows }).to_string()
+    } else {
+        args.output.display().to_string()
+    };
+    writeln!(out, "{said}").map_err(|e| failed("write to stdout", e))
 }
 
 fn png(frame: &Frame, palette: Palette) -> Result<Vec<u8>, String> {

@@ -186,7 +186,7 @@ pub(crate) fn carry_out(
     if as_json {
         write(out, &format!("{}\n", json!({ "plan": plan, "done": done })))?;
     } else if let Some(done) = &done {
-        write(out, &becket_print::clean(&outcome_text(done, plan.kind)))?;
+        write(out, &becket_print::clean(&outcome_text(done, plan, summary)))?;
     }
     let failed = done.as_ref().is_some_and(|outcome| !outcome.failed.is_empty());
     let declined = changes && !goes && !consent.dry_run && !as_json;
@@ -197,7 +197,8 @@ pub(crate) fn carry_out(
     })
 }
 
-fn outcome_text(done: &UndoOutcome, kind: UndoKind) -> String {
+/// Describes what was done, and the next step.
+fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -> String {
     let mut text = String::new();
     for failed in &done.failed {
         let _ = writeln!(text, "not done: {}: {}", failed.path.0.display(), failed.reason);
@@ -210,18 +211,21 @@ fn outcome_text(done: &UndoOutcome, kind: UndoKind) -> String {
     if done.deleted > 0 {
         parts.push(format!("{} deleted", files(done.deleted)));
     }
+    if !parts.is_empty() {
+        let back = match plan.kind {
+            UndoKind::Redo => "To take this back: becket undo",
+            _ => "To bring the files back: becket redo",
+        };
+        let _ = writeln!(text, "{}. {back} {}", parts.join(", "), summary.id);
+    }
     if done.conversation.is_some() {
-        parts.push("the conversation went back".to_owned());
+        let message = plan.conversation.as_ref().map(|back| one_line(&back.text, 60)).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "The conversation went back to before {message:?}. To continue from there: becket --resume {}",
+            summary.id
+        );
     }
-    if parts.is_empty() {
-        return text;
-    }
-    let back = match kind {
-        UndoKind::Redo => " To take this back: becket undo",
-        _ if done.restored + done.deleted > 0 => " To bring the files back: becket redo",
-        _ => "",
-    };
-    let _ = writeln!(text, "{}.{back}", parts.join(", "));
     text
 }
 

@@ -4,6 +4,7 @@
 //! for it.
 
 use super::Front;
+use super::opening::is_empty;
 use crate::failure::Failure;
 use crate::settings::effort_of;
 use becket_types::{Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
@@ -70,13 +71,8 @@ impl Figures {
 }
 
 fn sets_nothing(body: &Value) -> bool {
-    let empty = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    };
-    body.as_object().is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || empty(value)))
+    body.as_object()
+        .is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || is_empty(value)))
 }
 
 fn kind_name(kind: becket_types::SpanKind) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Its fields become settings of the run before the agent is built, so that the system prompt and the tools are right
 //! from the first request on. Hooks that cannot be used and fields of a wrong form are refused with a reason, because a
-//! host relies on them. Unknown fields are ignored.
+//! host relies on them. Fields that becket does not use are named in a warning and in the answer.
 
 use crate::agents;
 use crate::assemble::Assembled;
@@ -11,12 +11,29 @@ use becket_hooks::{Group, Origin, Source};
 use becket_print::Schema;
 use serde_json::{Value, json};
 
+/// Fields of the request that becket uses.
+const FIELDS: [&str; 11] = [
+    "subtype",
+    "hooks",
+    "systemPrompt",
+    "appendSystemPrompt",
+    "jsonSchema",
+    "agents",
+    "skills",
+    "sdkMcpServers",
+    "title",
+    "forwardSubagentText",
+    "type",
+];
+
 /// An `initialize` request that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Initialize {
     pub(super) request_id: String,
     /// Hooks that are functions of the program.
     pub(super) hooks: Vec<Group>,
+    /// Fields that have no effect.
+    pub(super) unused: Vec<String>,
     /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
 }
@@ -30,7 +47,28 @@ pub(super) fn apply(
 ) -> Initialize {
     let (hooks, wrong) = callbacks(body, notes);
     let refused = wrong.or_else(|| set(body, run, notes).err());
-    Initialize { request_id, hooks, refused }
+    let unused = unused(body);
+    if !unused.is_empty() {
+        notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
+    }
+    Initialize { request_id, hooks, unused, refused }
+}
+
+/// Returns the names of fields that have no effect here. A field without a value asks for nothing.
+fn unused(body: &Value) -> Vec<String> {
+    let fields = body.as_object().into_iter().flatten();
+    let asks = fields.filter(|(name, value)| !FIELDS.contains(&name.as_str()) && !is_empty(value));
+    asks.map(|(name, _)| name.clone()).collect()
+}
+
+/// True for a value with which a field asks for nothing.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
 }
 
 /// Returns the hooks of a request, and the reason if they cannot be used. Each callback gets the program's id for it.
@@ -157,6 +195,15 @@ mod tests {
         assert!(groups.iter().any(|group| group.handlers.iter().all(|handler| handler.fails_closed)));
         let (groups, wrong) = callbacks(&json!({ "hooks": null }), &mut Vec::new());
         assert!(groups.is_empty() && wrong.is_none());
+    }
+
+    #[test]
+    fn fields_without_an_effect_are_named() {
+        let body = json!({
+            "subtype": "initialize", "hooks": null, "title": "t", "promptSuggestions": true, "excluded": [],
+            "planMode": false, "toolAliases": { "a": "b" }, "none": null,
+        });
+        assert_eq!(unused(&body), ["promptSuggestions", "toolAliases"]);
     }
 
     #[test]

@@ -219,13 +219,17 @@ pub(super) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Resu
     write(path, &new).map_err(|e| cannot(&e))
 }
 
-/// Replaces a file atomically. The result is readable by its owner alone, and a symbolic link stays a link.
+/// Replaces a file atomically. The file keeps its mode, and a new one is readable by its owner alone. A symbolic link
+/// stays a link.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().unwrap_or_else(|| Path::new("/"));
     std::fs::create_dir_all(dir)?;
     let mut new = tempfile::NamedTempFile::new_in(dir)?;
     new.write_all(text.as_bytes())?;
+    if let Ok(meta) = std::fs::metadata(&path) {
+        new.as_file().set_permissions(meta.permissions())?;
+    }
     new.persist(&path)?;
     Ok(())
 }

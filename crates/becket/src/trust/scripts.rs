@@ -190,7 +190,9 @@ fn shown(path: &Path, real: &Path, root: &Path) -> String {
     };
     let bytes = match becket_files::read(real, MAX_HASHED) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return format!("--- {name}{}", stamp(real)),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return format!("--- {name}{}", stamp(real));
+        }
         Err(error) => return format!("--- {name}: cannot be read ({error})"),
     };
     match String::from_utf8(bytes) {

@@ -128,11 +128,11 @@ async fn nobody_waits_for_input() {
             continue;
         }
         tried += 1;
-        let output = room.input(json!({"command": command, "timeout": 12_000})).await;
+        // A command that waits for input waits for ever. On a busy machine, a large program needs many seconds to load, so
+        // the limit only ends a test that has failed.
+        let output = room.input(json!({"command": command, "timeout": 180_000})).await;
         let took = Duration::from_millis(output.details["duration_ms"].as_u64().unwrap_or_default());
         assert_ne!(output.details["timed_out"], true, "{command} waits: {}", output.content);
-        // A second on a machine that has nothing else to do; programs are loaded from disk here.
-        assert!(took < Duration::from_secs(10), "{command} took {took:?}");
         println!("{took:>10.0?} {command}");
     }
     assert!(tried >= 40, "only {tried} of {} are installed", COMMANDS.len());

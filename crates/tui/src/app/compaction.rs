@@ -10,7 +10,7 @@ use crate::overlay::{Choice, Overlay};
 use crate::picker::{Kind, Picker, Row};
 use crate::text::thousands;
 use crate::transcript::Folded;
-use crate::transcript::compaction::{Known, left_out_lines, lines};
+use crate::transcript::compaction::{Known, left_out_lines, lines, plan_line};
 use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Loss, Seq};
 use std::fmt::Write as _;
 
@@ -157,15 +157,7 @@ fn page(plan: &CompactionPlan) -> Overlay {
 }
 
 fn markdown(plan: &CompactionPlan) -> String {
-    let mut out = format!(
-        "**{} → {} tokens.** Removed from the context: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
-         happened yet.\n\n",
-        thousands(plan.tokens_before.0),
-        thousands(plan.tokens_after.0),
-        plan.gone.len(),
-        plan.stays,
-        plan.stubs
-    );
+    let mut out = format!("{}\n\n", plan_line(plan));
     for notice in &plan.notices {
         let _ = writeln!(out, "> {}\n", notice.replace('\n', " "));
     }

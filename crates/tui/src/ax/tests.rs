@@ -161,9 +161,9 @@ fn a_retry_says_the_error_the_try_and_the_seconds() {
         error: "The server is overloaded.".into(),
         status: Some(529),
     };
-    assert_eq!(said(&[retry(4_200)]), ["The server is overloaded. Try 2 of 10 in 5 seconds."]);
+    assert_eq!(said(&[retry(4_200)]), ["The server is overloaded. Retry 2 of 10 in 5 seconds."]);
     let nested = Event::Subagent { call_id: CallId("t".into()), what: Box::new(retry(1_000)) };
-    assert_eq!(said(&[nested]), ["The server is overloaded. Try 2 of 10 in 1 second."]);
+    assert_eq!(said(&[nested]), ["The server is overloaded. Retry 2 of 10 in 1 second."]);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::row::{Row, paragraph};
 use crate::text::{self, thousands};
 use crate::theme::Theme;
-use becket_types::{LeftOut, Loss, Seq};
+use becket_types::{CompactionPlan, LeftOut, Loss, Seq};
 use ratatui::text::Line;
 
 /// Most lost items of one kind that are shown.
@@ -43,6 +43,19 @@ pub enum Known {
     Loss(Box<Loss>),
     /// The report cannot be made, with the reason.
     Not(String),
+}
+
+/// Returns the sizes of a planned compaction, in the same words on the screen and in plain lines.
+pub(crate) fn plan_line(plan: &CompactionPlan) -> String {
+    format!(
+        "{} → {} tokens. Folded away: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
+         happened yet.",
+        thousands(plan.tokens_before.0),
+        thousands(plan.tokens_after.0),
+        plan.gone.len(),
+        plan.stays,
+        plan.stubs
+    )
 }
 
 impl Compaction {

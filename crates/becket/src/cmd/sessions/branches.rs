@@ -85,7 +85,7 @@ fn fork(
         return write(out, &format!("{body}\n"));
     }
     let text = format!(
-        "{} ({title}) begins with the first {at} entries of {}.\nTo go on with it: becket --resume {}\n",
+        "Forked. The copy is session {} ({title}), with the first {at} entries of {}.\nTo continue it: becket --resume {}\n",
         copy.id(),
         summary.id,
         copy.id()

@@ -1,0 +1,238 @@
+//! Mistakes on the command line: each gets one clear message and the documented exit code, and none costs a request.
+
+use crate::support::{Bench, Ran, run};
+use becket_testkit::{Answer, MockServer};
+use serde_json::Value;
+
+/// Arguments, and a part of the message. `%` is a prompt.
+const RUNS: &[(&[&str], &str)] = &[
+    (&["-p", "--modle", "x", "%"], "--model"),
+    (&["--pritn", "%"], "--print"),
+    (&["-p", "--model"], "--model"),
+    (&["-p", "--resume"], "--resume"),
+    (&["-p", "--output-format", "jsno", "%"], "json"),
+    (&["-p", "--input-format", "xml", "%"], "stream-json"),
+    (&["-p", "--max-turns", "many", "%"], "many"),
+    (&["-p", "--max-turns", "0", "%"], "a whole number above 0"),
+    (&["-p", "--max-turns=-1", "%"], "-1"),
+    (&["-p", "--max-turns", "1.5", "%"], "1.5"),
+    (&["-p", "--max-budget-usd", "free", "%"], "free"),
+    (&["-p", "--max-budget-usd=-3", "%"], "an amount above 0"),
+    (&["-p", "--max-budget-usd", "nan", "%"], "an amount above 0"),
+    (&["-p", "--max-tokens", "lots", "%"], "a whole number of tokens"),
+    (&["-p", "--max-wall", "soon", "%"], "expected seconds"),
+    (&["-p", "--max-wait", "5 parsecs", "%"], "expected seconds"),
+    (&["-p", "--context-window", "12", "%"], "4,000"),
+    (&["-p", "--context-window", "big", "%"], "a whole number of tokens"),
+    (&["-p", "--effort", "hgih", "%"], "did you mean high"),
+    (&["-p", "--model", "", "%"], "model"),
+    (&["-p", "--model", "gpt5", "%"], "names no model"),
+    (&["-p", "--model", "grok/x", "%"], "groq/x"),
+    (&["-p", "--model", "anthropic/", "%"], "model"),
+    (&["-p", "--model", "groq/x", "%"], "GROQ_API_KEY"),
+    (&["-p", "--model", "openai/gpt-5.6", "%"], "OPENAI_API_KEY"),
+    (&["-p", "--fallback-model", "nope/x", "%"], "nope"),
+    (&["-p", "--permission-mode", "bold", "%"], "bold"),
+    (&["-p", "--sandbox", "loose", "%"], "loose"),
+    (&["-p", "--allowedTools", "Bash(", "--", "%"], "Bash("),
+    (&["-p", "--tools", "bsh", "%"], "bsh"),
+    (&["-p", "--settings", "{", "%"], "--settings"),
+    (&["-p", "--settings", "[]", "%"], "--settings"),
+    (&["-p", "--settings", "absent.json", "%"], "absent.json"),
+    (&["-p", "--settings", ".", "%"], "is not a regular file"),
+    (&["-p", "--settings", "{\"limits\":{\"max_turns\":\"many\"}}", "%"], "whole number"),
+    (&["-p", "--settings", "{\"model\":3}", "%"], "model"),
+    (&["-p", "--setting-sources", "usr", "%"], "user"),
+    (&["-p", "-C", "absent", "%"], "absent"),
+    (&["-p", "-C", "a.txt", "%"], "a.txt"),
+    (&["-p", "--add-dir", "absent", "--", "%"], "absent"),
+    (&["-p", "--add-dir", "a.txt", "--", "%"], "a.txt"),
+    (&["-p", "--mcp-config", "{", "--", "%"], "--mcp-config"),
+    (&["-p", "--mcp-config", "absent.json", "--", "%"], "absent.json"),
+    (&["-p", "--mcp-config", ".", "--", "%"], "--mcp-config"),
+    (&["-p", "--mcp-config", "{\"mcpServers\":{\"a\":{}}}", "--", "%"], "--mcp-config"),
+    (&["-p", "--json-schema", "{", "%"], "schema"),
+    (&["-p", "--json-schema", "{\"type\":3}", "%"], "schema"),
+    (&["-p", "--json-schema", "absent.json", "%"], "schema"),
+    (&["-p", "--agents", "{", "%"], "--agents"),
+    (&["-p", "--agents", "[1]", "%"], "--agents"),
+    (&["-p", "--system-prompt-file", "absent.md", "%"], "absent.md"),
+    (&["-p", "--system-prompt-file", ".", "%"], "--system-prompt-file"),
+    (&["-p", "--append-system-prompt-file", "absent.md", "%"], "absent.md"),
+    (&["-p", "--system-prompt", "a", "--system-prompt-file", "a.txt", "%"], "cannot be used with"),
+    (&["-p", "-c", "-r", "x", "%"], "cannot be used with"),
+    (&["-p", "-c", "--take-over", "--fork-session", "%"], "cannot be used with"),
+    (&["-p", "-c", "%"], "session"),
+    (&["-p", "-r", "absent", "%"], "absent"),
+    (&["-p", "-r", "", "%"], "session"),
+    (&["-p", "--session-id", "not-a-uuid", "%"], "not-a-uuid"),
+    (&["-p", "--fork-session", "%"], "--continue"),
+    (&["-p", "--take-over", "%"], "--continue"),
+    (&["-p", ""], "empty"),
+    (&["-p", "   "], "empty"),
+    (&["-p", "-"], "there is no prompt"),
+    (&["-p"], "task"),
+    (&["-p", "fix", "the", "bug"], "\"fix the bug\""),
+    (&["-p", "doctr"], "becket doctor"),
+    (&["-p", "sesions"], "becket sessions"),
+    (&["doctr"], "becket doctor"),
+    (&["sesions", "list"], "becket sessions"),
+    (&["resume"], "becket --resume"),
+    (&["refactor"], "becket -p -- refactor"),
+    (&["-p", "--input-format", "stream-json", "--output-format", "text"], "no message came on stdin"),
+];
+
+/// Subcommands, with the exit code where it is not 2.
+const COMMANDS: &[(&[&str], &str, i32)] = &[
+    (&["sessions", "rm"], "which session?", 2),
+    (&["sessions", "rm", "absent"], "absent", 2),
+    (&["sessions", "fork", "absent"], "absent", 2),
+    (&["sessions", "rename", "absent", "x"], "absent", 2),
+    (&["sessions", "restore", "absent"], "absent", 2),
+    (&["sessions", "search"], "required arguments", 2),
+    (&["export"], "there is no session of", 2),
+    (&["export", "absent"], "absent", 2),
+    (&["export", "absent", "--format", "pdf"], "pdf", 2),
+    (&["import", "absent.jsonl"], "absent.jsonl", 2),
+    (&["import", "."], "directory", 2),
+    (&["import", "a.txt"], "a.txt", 2),
+    (&["undo", "absent"], "absent", 2),
+    (&["undo", "--yse"], "--yse", 2),
+    (&["redo", "absent"], "absent", 2),
+    (&["rewind"], "SESSION", 2),
+    (&["rewind", "absent"], "absent", 2),
+    (&["context", "absent"], "absent", 2),
+    (&["compact", "absent"], "absent", 2),
+    (&["compact", "--nope"], "--nope", 2),
+    (&["config", "nope"], "nope", 2),
+    (&["models", "--nope"], "--nope", 2),
+    (&["doctor", "session", "absent"], "absent", 2),
+    (&["login", "gorq"], "groq", 2),
+    (&["logout"], "PROVIDER", 2),
+    (&["logout", "gorq"], "groq", 2),
+    (&["auth"], "status", 2),
+    (&["auth", "state"], "status", 2),
+    (&["screenshot"], "EVENTS", 2),
+    (&["screenshot", "absent.jsonl", "-o", "x.svg"], "absent.jsonl", 2),
+    (&["screenshot", ".", "-o", "x.svg"], "cannot read .", 2),
+    (&["screenshot", "a.txt", "-o", "x.svg"], "not an event", 2),
+    (&["screenshot", "a.txt", "-o", "x.pdf"], ".svg", 2),
+    (&["screenshot", "a.txt", "-o", "x.svg", "--size", "0x0"], "120x40", 2),
+    (&["screenshot", "a.txt", "-o", "x.svg", "--theme", "pink"], "dark", 2),
+    (&["permissions"], "Usage", 2),
+    (&["permissions", "nope"], "nope", 2),
+    (&["hooks", "test", "Nope"], "PreToolUse", 2),
+    (&["hooks", "test", "Stop", "--input", "["], "JSON object", 2),
+    (&["audit", "--since", "someday"], "someday", 2),
+    (&["verify", "absent"], "absent", 2),
+    (&["verify", "--record"], "--anchor", 2),
+    (&["mcp", "get", "absent"], "absent", 2),
+    (&["mcp", "remove", "absent"], "absent", 2),
+    (&["mcp", "approve", "absent"], "absent", 2),
+    (&["mcp", "add-json", "x", "{"], "JSON", 2),
+    (&["mcp", "add"], "NAME", 2),
+    (&["help", "nope"], "nope", 2),
+    (&["man", "nope"], "nope", 2),
+    (&["completions", "tcsh"], "bash", 2),
+    (&["exec", "--nope"], "--nope", 2),
+    (&["demo", "--nope"], "--nope", 2),
+];
+
+/// Forms in which programs print their insides.
+const INSIDES: [&str; 11] = [
+    "panicked",
+    "RUST_BACKTRACE",
+    "Some(",
+    "Err(",
+    "Ok(",
+    "Error {",
+    "Os {",
+    "kind: ",
+    "ErrorKind",
+    "Custom {",
+    "called `",
+];
+
+/// Returns the faults of an answer to a mistake.
+fn faults(ran: &Ran, part: &str, code: i32) -> Vec<String> {
+    let mut out = Vec::new();
+    if ran.code != code {
+        out.push(format!("exit code {} in place of {code}", ran.code));
+    }
+    if !ran.stderr.contains(part) {
+        out.push(format!("no {part:?} in the message"));
+    }
+    out.extend(
+        INSIDES.iter().filter(|text| ran.stderr.contains(**text)).map(|text| format!("shows {text:?}")),
+    );
+    if ran.stderr.lines().count() > 16 {
+        out.push(format!("{} lines", ran.stderr.lines().count()));
+    }
+    out
+}
+
+/// The failure as JSON on stdout.
+fn as_json(ran: &Ran) -> Option<Value> {
+    let line = ran.stdout.lines().next_back()?;
+    serde_json::from_str::<Value>(line).ok()?.get("error").filter(|e| e["message"].is_string()).cloned()
+}
+
+#[test]
+fn every_mistake_gets_one_clear_message_and_costs_nothing() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let server = MockServer::with(|_| Answer::text("paid").into());
+    let command = |args: &[&str]| {
+        let mut command = bench.command();
+        command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+        command.args(args.iter().map(|arg| if *arg == "%" { "say hello" } else { arg }));
+        command
+    };
+    let mut wrong = Vec::new();
+    let mut told = |args: &[&str], ran: &Ran, faults: Vec<String>| {
+        if !faults.is_empty() {
+            wrong.push(format!(
+                "{args:?}: {}\n  stdout: {}\n  stderr: {}",
+                faults.join(", "),
+                ran.stdout,
+                ran.stderr
+            ));
+        }
+    };
+    for (args, part) in RUNS {
+        let ran = run(&mut command(args));
+        let mut found = faults(&ran, part, 2);
+        if !ran.stdout.is_empty() {
+            found.push("something on stdout".to_owned());
+        }
+        told(args, &ran, found);
+        if args.iter().any(|arg| matches!(*arg, "--output-format" | "--input-format")) {
+            continue;
+        }
+        let args = [&["--output-format", "json"], *args].concat();
+        // A first word that is an option is no command.
+        let args = if args[2].starts_with('-') { args } else { [&args[2..], &args[..2]].concat() };
+        let ran = run(&mut command(&args));
+        let mut found = faults(&ran, part, 2);
+        if as_json(&ran).is_none_or(|error| error["exit_code"] != 2) {
+            found.push("no error as JSON".to_owned());
+        }
+        told(&args, &ran, found);
+    }
+    for (args, part, code) in COMMANDS {
+        let ran = run(&mut command(args));
+        let mut found = faults(&ran, part, *code);
+        if !ran.stdout.is_empty() {
+            found.push("something on stdout".to_owned());
+        }
+        told(args, &ran, found);
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        RUNS.len() * 2 + COMMANDS.len(),
+        wrong.join("\n")
+    );
+    assert_eq!(server.all_requests().len(), 0, "a mistake costs nothing");
+    assert!(bench.ledgers().is_empty(), "a mistake makes no session");
+}
