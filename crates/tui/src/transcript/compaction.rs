@@ -48,7 +48,7 @@ pub enum Known {
 /// Returns the sizes of a planned compaction, in the same words on the screen and in plain lines.
 pub(crate) fn plan_line(plan: &CompactionPlan) -> String {
     format!(
-        "{} → {} tokens. Folded away: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
+        "{} → {} tokens. Removed from the context: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
          happened yet.",
         thousands(plan.tokens_before.0),
         thousands(plan.tokens_after.0),
