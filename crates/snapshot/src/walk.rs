@@ -162,11 +162,11 @@ impl Walker {
         let mut rules = Arc::new(Rules { id: 0, chain: Vec::new() });
         let Some(repo) = repo.filter(|repo| root.starts_with(&repo.top)) else { return rules };
         let exclude = repo.common.join("info/exclude");
-        if exclude.exists() {
-            if let Some(own) = ignore_rules(&repo.top, &exclude) {
-                rules = Arc::new(Rules { id: 1, chain: vec![Arc::new(own)] });
-                self.next_rules = self.next_rules.max(1);
-            }
+        if exclude.exists()
+            && let Some(own) = ignore_rules(&repo.top, &exclude)
+        {
+            rules = Arc::new(Rules { id: 1, chain: vec![Arc::new(own)] });
+            self.next_rules = self.next_rules.max(1);
         }
         let mut above: Vec<&Path> =
             root.ancestors().skip(1).take_while(|a| a.starts_with(&repo.top)).collect();

@@ -112,7 +112,7 @@ impl Transcript {
     /// Sets the chord that opens calls, as it is shown under later calls.
     pub fn set_open_key(&mut self, open_key: String) {
         let workspace = self.blocks.view.workspace.clone();
-        self.blocks.view = Arc::new(CallView { open_key, workspace });
+        self.blocks.view = Arc::new(CallView { workspace, open_key });
     }
 
     /// Applies one event. Returns true if the screen may have changed.
