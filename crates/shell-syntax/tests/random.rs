@@ -62,7 +62,7 @@ impl Numbers {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % most.max(1)
+        (self.0 >> 33) as usize % most.max(1)
     }
 
     fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
@@ -99,7 +99,7 @@ impl Numbers {
                 3 => text.truncate(byte),
                 4 => text.insert_str(byte, &self.pick(MARKS).repeat(12)),
                 _ => {
-                    let c = char::from_u32(u32::try_from(self.below(0x3000)).unwrap()).unwrap_or('x');
+                    let c = char::from_u32(self.below(0x3000) as u32).unwrap_or('x');
                     text.insert(byte, c);
                 }
             }
