@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Splits source text into identifiers and punctuation. Comments, literals and lifetimes are dropped; `::` and `->` are one token each.
-pub fn tokens(source: &str) -> Vec<String> {
+pub(crate) fn tokens(source: &str) -> Vec<String> {
     let chars: Vec<char> = source.chars().collect();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -108,7 +108,7 @@ fn after_raw_string(chars: &[char], mut i: usize) -> usize {
 }
 
 /// The index after the bracket that closes the one at `open`.
-pub fn after_group(tokens: &[String], open: usize) -> usize {
+pub(crate) fn after_group(tokens: &[String], open: usize) -> usize {
     let mut depth = 0;
     for (i, token) in tokens.iter().enumerate().skip(open) {
         match token.as_str() {
@@ -124,7 +124,7 @@ pub fn after_group(tokens: &[String], open: usize) -> usize {
 }
 
 /// The index after the `>` that closes the `<` at `open`.
-pub fn after_generics(tokens: &[String], open: usize) -> usize {
+pub(crate) fn after_generics(tokens: &[String], open: usize) -> usize {
     let mut depth = 0;
     for (i, token) in tokens.iter().enumerate().skip(open) {
         match token.as_str() {
@@ -140,14 +140,14 @@ pub fn after_generics(tokens: &[String], open: usize) -> usize {
 }
 
 /// A name that a module brings into scope: `use path as name`, or a glob when `name` is `*`.
-pub struct Import {
+pub(crate) struct Import {
     name: String,
     path: Vec<String>,
     public: bool,
 }
 
 #[derive(Default)]
-pub struct Module {
+pub(crate) struct Module {
     pub file: PathBuf,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
@@ -158,16 +158,16 @@ pub struct Module {
 }
 
 /// The modules of one crate. The first is the root.
-pub struct Crate {
+pub(crate) struct Crate {
     pub modules: Vec<Module>,
 }
 
 /// A definition: the module that holds it, and its name.
-pub type Definition = (usize, String);
+pub(crate) type Definition = (usize, String);
 
 impl Crate {
     /// Reads a crate from its root file.
-    pub fn read(root: &Path) -> Self {
+    pub(crate) fn read(root: &Path) -> Self {
         let mut tree = Self { modules: Vec::new() };
         let source = std::fs::read_to_string(root).unwrap();
         tree.add(root.to_path_buf(), root.parent().unwrap().to_path_buf(), None, &tokens(&source));
@@ -219,17 +219,16 @@ impl Crate {
                         i += 3;
                         let flat = folder.join(format!("{name}.rs"));
                         let path = if flat.exists() { flat } else { below.join("mod.rs") };
-                        let source = std::fs::read_to_string(&path)
-                            .unwrap_or_else(|e| panic!("{}: mod {name}: {e}", file.display()));
+                        let source = std::fs::read_to_string(&path).unwrap();
                         self.add(path, below, Some(id), &tokens(&source))
                     };
                     self.modules[id].children.insert(name, child);
                     continue;
                 }
-                "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static" if depth == 0 => {
-                    if !matches!(next, "fn" | "unsafe" | "async" | "extern") {
-                        self.modules[id].items.insert(next.to_owned());
-                    }
+                "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static"
+                    if depth == 0 && !matches!(next, "fn" | "unsafe" | "async" | "extern") =>
+                {
+                    self.modules[id].items.insert(next.to_owned());
                 }
                 "macro_rules" => {
                     self.modules[id].items.insert(body.get(i + 2).cloned().unwrap_or_default());
@@ -246,7 +245,7 @@ impl Crate {
     }
 
     /// Finds the definition that a path names in the scope of a module; none when it names a module or something of another crate.
-    pub fn resolve(&self, module: usize, path: &[String]) -> Option<Definition> {
+    pub(crate) fn resolve(&self, module: usize, path: &[String]) -> Option<Definition> {
         self.walk(module, path, &mut BTreeSet::new())
     }
 
@@ -292,12 +291,12 @@ impl Crate {
     }
 
     /// True if `upper` is a parent of `lower`, at any distance.
-    pub fn is_above(&self, upper: usize, lower: usize) -> bool {
+    pub(crate) fn is_above(&self, upper: usize, lower: usize) -> bool {
         self.modules[lower].parent.is_some_and(|parent| parent == upper || self.is_above(upper, parent))
     }
 
     /// The definitions of this crate that a module names, by `use` or by a path in its code. A name that is only handed on does not count.
-    pub fn named_by(&self, module: usize) -> BTreeSet<Definition> {
+    pub(crate) fn named_by(&self, module: usize) -> BTreeSet<Definition> {
         let owner = &self.modules[module];
         let words: BTreeSet<&str> = owner.code.iter().map(String::as_str).collect();
         let mut out = BTreeSet::new();
@@ -326,7 +325,7 @@ impl Crate {
 }
 
 /// The names of the path that starts at `i`, without generic arguments.
-pub fn path_at(code: &[String], mut i: usize) -> Vec<String> {
+pub(crate) fn path_at(code: &[String], mut i: usize) -> Vec<String> {
     let is_name =
         |i: usize| code.get(i).is_some_and(|t| t.starts_with(|c: char| c.is_alphabetic() || c == '_'));
     let mut out = Vec::new();

@@ -119,7 +119,7 @@ fn set(path: &Path, trap: Trap, outside: &Path) -> Option<UnixListener> {
         Huge => std::fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
         Unreadable => {
             std::fs::write(path, PRIVATE).unwrap();
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
         }
         NotText => std::fs::write(path, b"gitdir: \xff\xfe\0\x80 = [\n").unwrap(),
         Nested => {

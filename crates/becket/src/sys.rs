@@ -106,11 +106,11 @@ mod shared {
             let open = mode & 0o002 != 0;
             let sticky = mode & 0o1000 != 0;
             let writable = mode & 0o022 != 0;
-            if (open && !sticky) || (shared && writable && !(open && sticky)) {
+            if open && !sticky || !open && shared && writable {
                 return Some(format!("others than you can write {}; chmod go-w", at.display()));
             }
             // Nobody else gets through a folder without rights for others.
-            if owner == own && mode & 0o077 == 0 {
+            if owner == own && mode.trailing_zeros() >= 6 {
                 return None;
             }
             shared |= open;
@@ -182,7 +182,7 @@ fn judge(owner: u32, group: u32, mode: u32) -> Option<String> {
 #[cfg(all(test, unix))]
 pub(crate) mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     /// True if other users can get to the folder around `path`.
     pub(crate) fn reachable(path: &Path) -> bool {

@@ -7,6 +7,7 @@ mod support;
 
 use becket_tui::app::{App, Preferences};
 use becket_tui::input::{Effect, Input, Timer};
+use becket_tui::theme::Theme;
 use becket_types::{
     Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FilePreview,
     FinishReason, Message, MessageId, Millis, Part, PermissionRequest, PreparationState, Seq, Synthetic,

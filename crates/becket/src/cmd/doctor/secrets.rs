@@ -11,7 +11,7 @@ use becket_print::ExitStatus;
 use becket_session::secrets::find;
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
 
 /// Larger files are skipped: they contain data, not settings.
