@@ -498,7 +498,12 @@ mod tests {
         std::fs::write(&script, "echo four").unwrap();
         std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`sh './say it.sh'`").unwrap();
         let answer = |trust| {
-            Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), "git:log".into(), "".into(), trust)
+            Arc::clone(&custom_commands).answer(
+                Arc::clone(&user_shell),
+                "git:log".into(),
+                String::new(),
+                trust,
+            )
         };
         let Reply::Page { result: Ok(page), .. } = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("say it.sh, 9 bytes\necho four"), "{}", page.markdown);
