@@ -104,6 +104,8 @@ const FOLDERS: [&str; 8] = [
 
 fn set(path: &Path, trap: Trap, outside: &Path) -> Option<UnixListener> {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // An ordinary file or folder of the project can have this name.
+    let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
     match trap {
         Pipe => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
         Socket => {
@@ -298,9 +300,9 @@ fn folders_that_are_links_to_places_outside_are_not_read() {
     }
 }
 
-/// A user without a home folder has a place in the folder for temporary files. Another user can prepare names there.
+/// A home folder that is shared, such as `/tmp`: another user can prepare names there.
 #[test]
-fn without_a_home_nothing_that_another_user_prepared_is_read() {
+fn in_a_shared_home_nothing_that_another_user_prepared_is_read() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can create the files of another user");
         return;
@@ -335,13 +337,14 @@ fn without_a_home_nothing_that_another_user_prepared_is_read() {
         .status()
         .unwrap();
     assert!(status.success());
-    for home in [PathBuf::new(), temp.path().to_owned()] {
+    {
+        let home = temp.path();
         let server = MockServer::start([
             Answer::tool("1", "bash", json!({"command": "echo x > made.txt"})),
             Answer::text("the end"),
         ]);
         let mut command = bench.print(Api::Anthropic, &server);
-        command.env("HOME", &home).env("TMPDIR", temp.path()).args(["--", "go"]);
+        command.env("HOME", home).env("TMPDIR", temp.path()).args(["--", "go"]);
         let ran = run(&mut command);
         assert!(!bench.project.exists("made.txt"), "{}", ran.stderr);
         assert!(!hook.exists(), "a hook that another user planted ran: {}", ran.stderr);
@@ -355,7 +358,7 @@ fn without_a_home_nothing_that_another_user_prepared_is_read() {
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.join("data/sessions").is_dir())
             .collect();
-        assert_eq!(private.len(), if home.as_os_str().is_empty() { 1 } else { 2 }, "{private:?}");
+        assert_eq!(private.len(), 1, "{private:?}");
         for path in private {
             use std::os::unix::fs::MetadataExt as _;
             let meta = path.metadata().unwrap();
