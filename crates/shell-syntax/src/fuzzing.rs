@@ -35,7 +35,7 @@ pub fn check(source: &str) -> Result<(), String> {
             }
         }
     }
-    // What follows cannot hide a command on a line of its own.
+    // The next characters cannot hide a command on a line of its own.
     let longer = format!("first-command x\n{source}");
     let first = script(&longer);
     let found = first.commands.iter().any(|c| c.words.first().is_some_and(|w| w.text == "first-command"));

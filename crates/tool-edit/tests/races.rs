@@ -1,5 +1,5 @@
 //! File tools in a forest of links that changes while they work: directories and files are swapped for links that lead
-//! outside. What is outside stays as it is, and its content is in no result.
+//! outside. Files outside stay as they are, and their content is in no result.
 //!
 //! `BECKET_RACE_SECONDS` sets how long it runs (3).
 
@@ -172,7 +172,7 @@ fn nothing_outside_is_read_or_changed_while_links_are_swapped() {
     });
     let told = told.into_inner().unwrap();
     assert!(told.is_empty(), "{} calls told what is outside, such as {}", told.len(), told[0]);
-    // What a name is swapped with lies among the links, with the files of the project in it.
+    // The folder that a name is swapped with lies among the links and holds the files of the project.
     assert_eq!(state(&forest.outside), before, "the outside was changed");
     let (permitted, succeeded) = (permitted.into_inner(), succeeded.into_inner());
     println!("{permitted} calls permitted, {succeeded} succeeded");

@@ -135,7 +135,7 @@ fn commands(guard: &Guard, implementation: &Implementation, program: &str) -> Ve
     out
 }
 
-/// What running these commands does beyond reading. Each may take a moment, and none ends the others.
+/// Effects of these commands beyond reading. Each may take a moment, and none ends the others.
 fn harm(world: &World, guard: &Guard, folder: &Path, commands: &[String]) -> Option<String> {
     let before = world.state();
     let lines: Vec<String> =

@@ -559,7 +559,7 @@ impl Ask {
         Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: self.measured.breakdown() })
     }
 
-    /// Returns the sections of the previous summary, without the blocks that are added to each summary anew.
+    /// Returns the sections of the previous summary, without the blocks that each compaction makes again.
     fn earlier_sections(&self) -> Option<Sections> {
         let previous = self.measured.snapshot.previous.as_ref()?;
         read_any(&self.template, &own_text(&previous.summary))
