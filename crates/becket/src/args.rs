@@ -3,20 +3,26 @@
 //! The names are those that people know from other agents. Runs and subcommands are parsed by two definitions, so that
 //! a prompt such as `becket -p demo` is a prompt.
 
+mod changes;
 mod driven;
 mod exec;
 mod help;
 mod login;
 mod mcp;
+mod rights;
 mod stored;
+mod values;
 mod word;
 
+pub(crate) use changes::*;
 pub(crate) use driven::{is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecWhat};
 pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use login::*;
 pub(crate) use mcp::*;
+pub(crate) use rights::*;
 pub(crate) use stored::*;
+use values::{not_zero, positive, whole};
 pub(crate) use word::{NotATask, bare_word, not_a_command, unquoted, wants_json};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -347,133 +353,6 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
 ];
 
 #[derive(Debug, Args)]
-pub(crate) struct AuditArgs {
-    /// Print one JSON object per line.
-    #[arg(long)]
-    pub json: bool,
-    /// Only decisions from this day on, such as 2026-11-21, or 7d for seven days ago.
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
-    pub session: Option<String>,
-    /// Also check the ledger against the anchors of this session in FILE, which record its end at earlier
-    /// times.
-    #[arg(long, value_name = "FILE")]
-    pub anchor: Option<PathBuf>,
-    /// If the ledger is intact, add an anchor with its present end to FILE.
-    #[arg(long, requires = "anchor")]
-    pub record: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Search for the session as if becket was started in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HooksCommandArgs {
-    #[command(subcommand)]
-    pub what: HooksWhat,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum HooksWhat {
-    /// List the hooks with their sources, and whether they run. Does not start any hook.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-    /// Run the hooks of an event with a made-up input, and show their decisions.
-    Test {
-        /// The event, such as PreToolUse or Stop.
-        event: String,
-        /// The tool, trigger or source to compare with matchers; for events of tools the default is Bash.
-        #[arg(long, value_name = "NAME")]
-        tool: Option<String>,
-        /// The input of the tool, or the keys of the event, as a JSON object.
-        #[arg(long, value_name = "JSON")]
-        input: Option<String>,
-        /// Also run hooks of the project that you have not allowed.
-        #[arg(long)]
-        trust: bool,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PermissionsCommandArgs {
-    #[command(subcommand)]
-    pub what: PermissionsWhat,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PermissionsWhat {
-    /// Explain the decision about a call: the rule and the reason; for a command part by part.
-    Explain {
-        /// The call, such as 'Bash(git push)', 'Read(src/main.rs)' or 'WebFetch(docs.rs)'.
-        call: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        /// Decide as in this permission mode.
-        #[arg(long = "permission-mode", value_name = "MODE")]
-        mode: Option<String>,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-    /// Check rules against examples that they must match and must not match. Exit code 1 if one fails.
-    Test {
-        /// A TOML or JSON file with tables `rule` (keys `rule`, `match`, `not_match`) and `call` (keys
-        /// `call`, `decision`).
-        file: PathBuf,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-    /// List the rules in force, with scope, file and line.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SandboxArgs {
-    /// Level of the sandbox: `read-only`, as for commands that run without a question, or `workspace`.
-    #[arg(long, alias = "sandbox", value_enum, default_value_t = LevelArg::Workspace)]
-    pub level: LevelArg,
-    #[command(flatten)]
-    pub config: ConfigArgs,
-    /// The command and its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    pub command: Vec<std::ffi::OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LevelArg {
-    ReadOnly,
-    #[value(alias = "workspace-write")]
-    Workspace,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
     /// The command, and optionally its subcommand.
     #[arg(value_name = "COMMAND")]
@@ -602,112 +481,11 @@ pub(crate) struct ExportArgs {
     pub cd: Option<PathBuf>,
 }
 
-/// Options to accept a plan in advance.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Consent {
-    /// Do not ask for confirmation.
-    #[arg(long, short = 'y')]
-    pub yes: bool,
-    /// Show what would be done without doing it.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Also overwrite files that were changed since. Their present content is saved first.
-    #[arg(long)]
-    pub force: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UndoArgs {
-    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
-    pub session: Option<String>,
-    /// Undo everything since this message: its number or id (see `becket rewind SESSION`).
-    #[arg(long, value_name = "MESSAGE")]
-    pub to: Option<String>,
-    /// Undo the last N calls that changed files; by default those of the last turn.
-    #[arg(long, value_name = "N", conflicts_with = "to", value_parser = some)]
-    pub calls: Option<usize>,
-    /// Print the plan and the result as JSON. Does not ask, so add --yes to carry it out.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RedoArgs {
-    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
-    pub session: Option<String>,
-    /// Print the plan and the result as JSON. Does not ask, so add --yes to carry it out.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").requires("message"))]
-pub(crate) struct RewindArgs {
-    /// The session: its id, the start of its id, or its title.
-    pub session: String,
-    /// Go back to before this message: its number or id. Without it, messages are listed.
-    #[arg(requires = "what")]
-    pub message: Option<String>,
-    /// Go back in the conversation only.
-    #[arg(long, group = "what")]
-    pub conversation: bool,
-    /// Restore the files only.
-    #[arg(long, group = "what")]
-    pub files: bool,
-    /// Go back in the conversation and restore the files.
-    #[arg(long, group = "what")]
-    pub both: bool,
-    /// Print the list of messages, or the plan and the result, as JSON.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     Jsonl,
     Md,
     Html,
-}
-
-fn whole(text: &str) -> Result<u64, String> {
-    match text.parse::<u64>() {
-        Ok(n) if n > 0 => Ok(n),
-        _ => Err("expected a whole number above 0, such as 20".to_owned()),
-    }
-}
-
-fn some(text: &str) -> Result<usize, String> {
-    whole(text).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
-}
-
-/// Rejects a limit of 0, which would allow nothing. The configuration takes the same forms and reports other mistakes.
-fn not_zero(text: &str) -> Result<String, String> {
-    match text.trim().parse::<f64>() {
-        Ok(n) if n <= 0.0 => Err("expected more than 0".to_owned()),
-        _ => Ok(text.to_owned()),
-    }
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
-        _ => Err("expected an amount above 0, such as 0.50".to_owned()),
-    }
 }
 
 #[cfg(test)]

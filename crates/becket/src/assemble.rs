@@ -2,14 +2,14 @@
 
 use crate::agents;
 use crate::args::InputFormat;
-use crate::cmd::live::NoModel;
 use crate::cmd::{newest, store_failure};
-use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::integrations;
 use crate::models;
+use crate::no_model::NoModel;
+use crate::providers;
 use crate::remembered::{self, Remembered};
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::settings::{policy, project_root};
@@ -21,7 +21,6 @@ use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, SecretOutputs};
 use becket_config::{Config, SecretsToModel, Source};
-use becket_guard::{Guard, GuardSettings, Rules};
 use becket_model::{Model, ModelRef};
 use becket_sandbox::Programs;
 use becket_session::context::budget::Budget;
@@ -30,7 +29,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::Tool;
 use becket_tool_shell::Shell;
-use becket_types::{Access, Blobs, PermissionMode, SessionId, SystemItem, ToolSpec, TurnState, Used};
+use becket_types::{Blobs, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -147,7 +146,7 @@ async fn assembled(
     // If another model writes the summary, the session's own model needs no key.
     let opened = if asks_no_model || summary_model.is_some() {
         let id = format!("{}/{}", reference.provider(), name_of(&reference));
-        Ok(Arc::new(NoModel(crate::cmd::context::info(Some(&id)))) as Arc<dyn Model>)
+        Ok(Arc::new(NoModel(models::info(Some(&id)))) as Arc<dyn Model>)
     } else {
         becket_model::open(&reference, &model_settings)
     };
@@ -171,8 +170,8 @@ async fn assembled(
         })
         .collect::<Result<Vec<_>, _>>()?;
     let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
-    let guard =
-        guard(environment, run)?.with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
+    let guard = crate::guard::guard(environment, run)?
+        .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
 
     let mut skills = toolbox::skills(environment, &run.cwd, config, run.trusted);
     if let Some(only) = &run.only_skills {
@@ -250,7 +249,7 @@ async fn assembled(
         resumed,
         summaries: !asks_no_model,
         edit_hook: Some(integrations.hook),
-        api_key_source: models::key_source(&reference, &run.settings),
+        api_key_source: providers::key_origin(&reference, &run.settings),
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         subagents,
         hooks: engine.as_ref().map(hooks::for_agent),
@@ -430,87 +429,6 @@ fn rules(environment: &Environment, config: &Config) -> RulesSettings {
     }
     user_files.extend(config.rules.files.iter().map(PathBuf::from));
     RulesSettings { off: false, user_files, home: environment.home.clone(), own_dirs, trust_imports: false }
-}
-
-/// Builds the guard of a run.
-///
-/// # Errors
-///
-/// Returns a failure for the user if a rule or the managed settings cannot be read.
-pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
-    guard_in(environment, &run.settings, &run.roots)
-}
-
-/// Builds the guard for these settings and folders.
-pub(crate) fn guard_in(
-    environment: &Environment,
-    settings: &becket_config::Settings,
-    roots: &[PathBuf],
-) -> Result<Guard, Failure> {
-    let config = &settings.config;
-    let lists = &config.permissions;
-    let wrong = |errors: Vec<becket_guard::RuleError>| crate::cmd::permissions::unreadable(settings, &errors);
-    let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
-    let none: &[String] = &[];
-    let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;
-    let guard = looking(GuardSettings {
-        rules,
-        mode: config.permission_mode,
-        roots: roots.to_vec(),
-        home: environment.home.clone().unwrap_or_else(|| PathBuf::from("/")),
-        own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
-    });
-    Ok(guard.with_floor(floor.ask))
-}
-
-/// True if a permission rule would match this call as a deny rule. The call is given by the SDK's tool names.
-pub(crate) fn rule_fits(
-    rule: &str,
-    tool: &str,
-    input: &serde_json::Value,
-    roots: &[PathBuf],
-    home: &Path,
-) -> Result<bool, String> {
-    let none: &[&str] = &[];
-    let rules = Rules::parse(none, none, &[rule]).map_err(|errors| {
-        errors.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string)
-    })?;
-    let guard = looking(GuardSettings {
-        rules,
-        mode: PermissionMode::BypassPermissions,
-        roots: roots.to_vec(),
-        home: home.to_path_buf(),
-        own: Vec::new(),
-    });
-    let own = becket_types::sdk_names::own_name(tool);
-    let text = |key: &str| input.get(key).and_then(serde_json::Value::as_str);
-    let path = |key: &str| {
-        text(key).map(|path| roots.first().map_or_else(|| PathBuf::from(path), |root| root.join(path)))
-    };
-    let access = match own.as_ref() {
-        "bash" => Access::execute(text("command").unwrap_or_default()),
-        "read" | "glob" | "grep" => {
-            path("file_path").or_else(|| path("path")).map_or_else(Access::session, Access::read)
-        }
-        "write" | "edit" | "multi_edit" | "apply_patch" => {
-            path("file_path").map_or_else(Access::session, Access::write)
-        }
-        _ => Access {
-            subject: text("url").or_else(|| text("skill")).or_else(|| text("query")).map(str::to_owned),
-            ..Access::session()
-        },
-    };
-    Ok(matches!(guard.check(&own, &access, input), becket_guard::Verdict::Deny { .. }))
-}
-
-/// Creates a guard that resolves symbolic links and reads the files that patterns match.
-pub(crate) fn looking(settings: GuardSettings) -> Guard {
-    let root = PathBuf::from("/");
-    Guard::new(settings)
-        .with_resolver(Arc::new(move |path| {
-            becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
-        }))
-        .with_files(Arc::new(Disk))
 }
 
 /// Removes a finished session in which nothing happened.

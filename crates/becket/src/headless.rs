@@ -5,6 +5,7 @@
 //! it.
 
 mod control;
+mod figures;
 mod front;
 mod lines;
 mod link;
@@ -19,7 +20,7 @@ use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, McpFacts, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
-use control::Figures;
+use figures::Figures;
 use front::Front;
 use lines::Lines;
 use link::{HostLink, OpenRequests};

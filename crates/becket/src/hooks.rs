@@ -200,7 +200,7 @@ pub(crate) fn engine(
 /// Returns permission rules as conditions of hooks: a rule fits if it would deny the call.
 fn fits(environment: &Environment, roots: &[PathBuf]) -> Fits {
     let (roots, home) = (roots.to_vec(), environment.home.clone().unwrap_or_else(|| PathBuf::from("/")));
-    Arc::new(move |rule, tool, input| crate::assemble::rule_fits(rule, tool, input, &roots, &home))
+    Arc::new(move |rule, tool, input| crate::guard::rule_fits(rule, tool, input, &roots, &home))
 }
 
 /// Most tokens of the answer to a prompt hook.

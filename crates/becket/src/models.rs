@@ -2,8 +2,10 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::{Settings, Source};
-use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, Proxies, ServerFacts};
+use becket_config::Settings;
+use becket_model::{
+    BodyLimit, Model as _, ModelError, ModelInfo, ModelRef, Proxies, ScriptedModel, ServerFacts, catalog,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -97,31 +99,11 @@ pub(crate) fn proxies(environment: &Environment) -> Proxies {
     }
 }
 
-/// Returns the origin of this model's credential, for the first event.
-pub(crate) fn key_source(reference: &ModelRef, settings: &Settings) -> String {
-    let provider = reference.provider();
-    let config = settings.config.provider(provider);
-    let command = (!config.key_command.is_empty()).then(|| "key_command".to_owned());
-    config
-        .api_key_env
-        .clone()
-        .or_else(|| settings.credentials.get(provider).map(|c| origin(&c.source)))
-        .or(command)
-        .unwrap_or_else(|| "none".to_owned())
-}
-
-pub(crate) fn origin(source: &Source) -> String {
-    match source {
-        Source::Environment(variable) => variable.clone(),
-        _ => crate::keys::FILE.to_owned(),
-    }
-}
-
 /// Returns the models that a run may begin with if none is named: one for each key that exists, in this order, with the
 /// name of the key's origin.
 pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
     let found = DEFAULTS.iter().filter_map(|(provider, model)| {
-        settings.credentials.get(*provider).map(|c| (origin(&c.source), *model))
+        settings.credentials.get(*provider).map(|c| (crate::providers::origin(&c.source), *model))
     });
     found.collect()
 }
@@ -253,4 +235,16 @@ pub(crate) fn model_failure(error: &ModelError) -> Failure {
     let mut failure = usage(error);
     failure.status = becket_print::ExitStatus::ModelUnreachable;
     failure
+}
+
+/// Returns the catalogue's entry for `provider/name`.
+pub(crate) fn info(id: Option<&str>) -> ModelInfo {
+    // A scripted model describes itself in its file.
+    let script =
+        id.and_then(|id| id.strip_prefix("script:")).map(|file| ScriptedModel::open(Path::new(file)));
+    if let Some(Ok(script)) = script {
+        return script.info().clone();
+    }
+    let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
+    catalog::lookup(provider, name)
 }

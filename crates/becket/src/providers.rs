@@ -9,7 +9,7 @@ use becket_config::{
     ProviderKind, Settings, Source, SystemRole, VENDORS, Vendor, may_sign, vendor,
 };
 use becket_model::{
-    Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, OutputLimit, ReasoningField, Secret,
+    Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit, ReasoningField, Secret,
 };
 use becket_types::Prices;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ fn key_source(credential: &Credential, settings: &Settings, name: &str) -> Strin
         Credential::Aws(_) => "the AWS credentials of this machine".to_owned(),
         Credential::Token(_) => format!("the program that providers.{name}.key_command names"),
         _ => {
-            let place = crate::models::key_source(&becket_model::ModelRef::named(name, ""), settings);
+            let place = key_origin(&ModelRef::named(name, ""), settings);
             match &settings.config.provider(name).api_key_env {
                 Some(_) => format!("{place}, as set in providers.{name}.api_key_env"),
                 None => place,
@@ -295,6 +295,26 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
     }
     compat.fatal_codes.extend(config.fatal_codes.iter().cloned());
     Some(compat)
+}
+
+/// Returns the origin of this model's credential, for the first event.
+pub(crate) fn key_origin(reference: &ModelRef, settings: &Settings) -> String {
+    let provider = reference.provider();
+    let config = settings.config.provider(provider);
+    let command = (!config.key_command.is_empty()).then(|| "key_command".to_owned());
+    config
+        .api_key_env
+        .clone()
+        .or_else(|| settings.credentials.get(provider).map(|c| origin(&c.source)))
+        .or(command)
+        .unwrap_or_else(|| "none".to_owned())
+}
+
+pub(crate) fn origin(source: &Source) -> String {
+    match source {
+        Source::Environment(variable) => variable.clone(),
+        _ => crate::keys::FILE.to_owned(),
+    }
 }
 
 #[cfg(test)]

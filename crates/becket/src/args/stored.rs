@@ -1,6 +1,6 @@
 //! Arguments of the commands that read stored sessions, or change the view of them.
 
-use super::Consent;
+use super::changes::Consent;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 
@@ -140,7 +140,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long)]
     pub json: bool,
     /// Maximum number of sessions, newest first.
-    #[arg(long, default_value_t = 20, value_parser = super::some)]
+    #[arg(long, default_value_t = 20, value_parser = super::values::some)]
     pub limit: usize,
     /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
@@ -313,6 +313,6 @@ pub(crate) struct Shown {
     #[arg(long)]
     pub json: bool,
     /// Maximum number of rows.
-    #[arg(long, default_value_t = 20, value_parser = super::some)]
+    #[arg(long, default_value_t = 20, value_parser = super::values::some)]
     pub limit: usize,
 }

@@ -4,8 +4,8 @@
 //! decisions. For them the journal shows which calls ran.
 
 use crate::args::AuditArgs;
-use crate::cmd::sessions::{day, write};
-use crate::cmd::{one_line, when};
+use crate::cmd::sessions::day;
+use crate::cmd::{one_line, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::clean;

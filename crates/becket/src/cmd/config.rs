@@ -1,7 +1,7 @@
 //! `becket config`: every setting with its value and its origin.
 
 use crate::args::ConfigCommandArgs;
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::configuration;

@@ -10,14 +10,14 @@ pub(crate) use show::{before, cache_states, changes, diff, is_same, request_of, 
 
 use crate::args::ContextArgs;
 use crate::assemble::Opening;
-use crate::cmd::sessions::write;
-use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::cmd::{one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::models::info;
 use crate::remembered::Remembered;
 use crate::settings::{policy, readable};
 use crate::toolbox;
-use becket_model::{Model as _, ModelInfo, ScriptedModel, catalog};
+use becket_model::catalog;
 use becket_session::Session;
 use becket_session::context::View;
 use becket_session::context::budget::Budget;
@@ -392,18 +392,6 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
         out.extend(message.message.parts.iter().map(sent::text_of));
     }
     out
-}
-
-/// Returns the catalogue's entry for `provider/name`.
-pub(crate) fn info(id: Option<&str>) -> ModelInfo {
-    // A scripted model describes itself in its file.
-    let script =
-        id.and_then(|id| id.strip_prefix("script:")).map(|file| ScriptedModel::open(Path::new(file)));
-    if let Some(Ok(script)) = script {
-        return script.info().clone();
-    }
-    let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
-    catalog::lookup(provider, name)
 }
 
 pub(crate) fn name(kind: SpanKind) -> String {

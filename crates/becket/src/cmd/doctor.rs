@@ -5,8 +5,7 @@ mod secrets;
 
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
-use crate::cmd::sessions::write;
-use crate::cmd::{count, pick_session, short, store_failure};
+use crate::cmd::{count, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;

@@ -1,8 +1,7 @@
 //! `becket export`: a session as Markdown or one HTML page for people, or as JSONL for programs.
 
 use crate::args::{ExportArgs, ExportFormat};
-use crate::cmd::sessions::write;
-use crate::cmd::{one_line, pick_session, short, store_failure};
+use crate::cmd::{one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::export::{self, Format, Secrets};

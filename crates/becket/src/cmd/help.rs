@@ -1,7 +1,7 @@
 //! `becket help`, `version`, `completions` and `man`: the definitions of the arguments, printed for people and shells.
 
 use crate::args::{CompletionsArgs, HelpArgs, SUBCOMMANDS, run_command, whole_command};
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::failure::Failure;
 use clap::Command;
 use std::io::Write;

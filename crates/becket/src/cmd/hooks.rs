@@ -3,7 +3,7 @@
 //! Listing runs nothing. A trial runs the hooks that would run, with a made-up input.
 
 use crate::args::{HooksCommandArgs, HooksWhat};
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks::{self, Found};

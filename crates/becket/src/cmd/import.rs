@@ -2,8 +2,7 @@
 //! all their calls. Parts that could not be imported are listed.
 
 use crate::args::ImportArgs;
-use crate::cmd::sessions::write;
-use crate::cmd::{count, one_line, store_failure};
+use crate::cmd::{count, one_line, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::StoreError;

@@ -6,42 +6,19 @@
 use crate::cmd::{not_saved, open};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::no_model::NoModel;
 use crate::remembered::Remembered;
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings};
 use becket_guard::{Guard, GuardSettings};
-use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
 use becket_session::Session;
 use becket_session::context::ModelScope;
 use becket_session::store::{SessionSummary, canonical};
 use becket_tool::Registry;
 use becket_types::{Command, CompactionPlan, ContextPlan, Event, NoticeLevel, Seq, UndoOutcome, UndoPlan};
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, LocalSet};
-
-/// A model for work that needs none. Its facts are known, and every request to it is refused.
-pub(crate) struct NoModel(pub ModelInfo);
-
-fn refused() -> ModelError {
-    ModelError::new(ErrorKind::InvalidRequest, "This command asks no model.")
-}
-
-impl Model for NoModel {
-    fn info(&self) -> &ModelInfo {
-        &self.0
-    }
-
-    fn prepare(&self, _: &Request<'_>) -> Result<Prepared, ModelError> {
-        Err(refused())
-    }
-
-    fn send(&self, _: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        stream::iter([Err(refused())]).boxed()
-    }
-}
 
 /// The agent's answer to one command.
 #[derive(Debug)]
@@ -79,7 +56,7 @@ impl Live {
     pub(crate) fn open(environment: &Environment, summary: &SessionSummary) -> Result<Self, Failure> {
         let mut session = open(environment, summary, ModelScope::no_model())?;
         let model = Remembered::of_view(session.view()).model;
-        let info = super::context::info(model.as_deref());
+        let info = crate::models::info(model.as_deref());
         session.view_mut().set_scope(becket_agent::scope(&info));
         let roots = vec![canonical(&session.info().cwd)];
         let snapshots = becket_snapshot::Settings {

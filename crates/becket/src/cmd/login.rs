@@ -4,7 +4,7 @@
 //! because others on this machine can see arguments.
 
 use crate::args::{AuthStatusArgs, ConfigArgs, LoginArgs, LogoutArgs};
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::configuration;
@@ -132,7 +132,9 @@ pub(crate) fn status(
     let rows: Vec<(&str, String, &str)> = names
         .iter()
         .zip(&checked)
-        .map(|(name, error)| (*name, models::key_source(&ModelRef::named(name, ""), &settings), state(error)))
+        .map(|(name, error)| {
+            (*name, providers::key_origin(&ModelRef::named(name, ""), &settings), state(error))
+        })
         .collect();
     if args.json {
         let rows: Vec<_> = rows

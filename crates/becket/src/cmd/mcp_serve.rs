@@ -7,7 +7,7 @@ use crate::args::{Permissions, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
-use crate::{assemble, toolbox};
+use crate::toolbox;
 use base64::Engine as _;
 use becket_guard::{Guard, Verdict};
 use becket_print::ExitStatus;
@@ -78,7 +78,7 @@ impl Server {
     fn new(environment: &Environment, run: &RunSettings) -> Result<Self, Failure> {
         let config = &run.settings.config;
         let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
-        let guard = assemble::guard(environment, run)?
+        let guard = crate::guard::guard(environment, run)?
             .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
         let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
         let shell = toolbox::shell(environment, config, None, sandbox);

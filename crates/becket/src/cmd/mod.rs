@@ -30,7 +30,7 @@ use becket_session::context::ModelScope;
 use becket_session::store::{self, SessionSummary};
 use becket_session::{Session, StoreError};
 use becket_types::Millis;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 
 /// The newest session of a directory, for a command without a session argument.
@@ -148,6 +148,11 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     let mut out: String = clean.chars().take(width.saturating_sub(1)).collect();
     out.push('…');
     out
+}
+
+/// Writes text. If the reader closed the pipe, ends the command quietly.
+pub(crate) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    out.write_all(text.as_bytes()).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `becket models`: the models that becket knows, and those that the configured servers list.
 
 use crate::args::{ConfigArgs, ModelsArgs};
-use crate::cmd::sessions::write;
 use crate::cmd::short;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;
@@ -26,7 +26,7 @@ pub(crate) fn run(
     if args.json {
         let providers: Vec<_> = crate::providers::names(&settings)
             .map(|name| {
-                let key = crate::models::key_source(&ModelRef::named(name, ""), &settings);
+                let key = crate::providers::key_origin(&ModelRef::named(name, ""), &settings);
                 json!({ "name": name, "usable": usable(&endpoints, name), "key": (key != "none").then_some(key) })
             })
             .collect();
@@ -54,7 +54,7 @@ pub(crate) fn run(
     let mut unused = Vec::new();
     for name in crate::providers::names(&settings) {
         let models: Vec<&ModelInfo> = known.iter().filter(|info| info.provider == name).collect();
-        let key = crate::models::key_source(&ModelRef::named(name, ""), &settings);
+        let key = crate::providers::key_origin(&ModelRef::named(name, ""), &settings);
         if models.is_empty() && key == "none" && !settings.config.providers.contains_key(name) {
             unused.push(name);
             continue;

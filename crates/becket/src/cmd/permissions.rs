@@ -8,12 +8,13 @@ mod call;
 mod examples;
 
 use crate::args::{ConfigArgs, PermissionsCommandArgs, PermissionsWhat};
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::guard::place;
 use crate::settings::{configuration, project_root, roots};
 use becket_config::{Origin, Settings, Source};
-use becket_guard::{Explanation, Guard, GuardSettings, Rule, RuleError, Rules, Verdict};
+use becket_guard::{Explanation, Guard, GuardSettings, Rule, Rules, Verdict};
 use becket_print::{ExitStatus, clean};
 use becket_types::Verb;
 use call::Call;
@@ -75,7 +76,7 @@ impl Rights {
     fn guard(&self, environment: &Environment) -> Result<Guard, Failure> {
         let config = &self.settings.config.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(Arc::new);
-        let guard = crate::assemble::guard_in(environment, &self.settings, &self.roots)?;
+        let guard = crate::guard::guard_in(environment, &self.settings, &self.roots)?;
         Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
     }
 
@@ -248,27 +249,4 @@ fn scope(source: &Source) -> (&'static str, Option<String>) {
 fn origin_json(origin: &Origin) -> Value {
     let (scope, file) = scope(&origin.source);
     json!({ "rule": origin.value, "scope": scope, "file": file, "line": origin.line })
-}
-
-/// Returns the failure for rules that cannot be read, each with its file and line.
-pub(crate) fn unreadable(settings: &Settings, errors: &[RuleError]) -> Failure {
-    let keys = ["permissions.deny", "permissions.ask", "permissions.allow"];
-    let origins: Vec<Origin> = keys.into_iter().flat_map(|key| settings.origins(key)).collect();
-    let text = errors.iter().map(|error| {
-        // The error has the beginning of a rule that is too long.
-        let is_its = |origin: &&Origin| origin.value.trim().starts_with(&error.text);
-        match origins.iter().find(is_its).filter(|_| !error.text.is_empty()) {
-            Some(origin) => format!("{}: {error}", place(origin)),
-            None => error.to_string(),
-        }
-    });
-    Failure::usage(text.collect::<Vec<_>>().join("; "))
-}
-
-/// Returns for example `user: /home/u/.config/becket/config.toml, line 3`.
-fn place(origin: &Origin) -> String {
-    match origin.line {
-        Some(line) => format!("{}, line {line}", origin.source),
-        None => origin.source.to_string(),
-    }
 }

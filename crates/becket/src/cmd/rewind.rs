@@ -6,8 +6,8 @@
 use crate::args::RewindArgs;
 use crate::cmd::live::{Answer, Live};
 use crate::cmd::pick_session;
-use crate::cmd::sessions::write;
 use crate::cmd::undo::{self, carry_out, choose, nothing, prompts};
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;

@@ -6,7 +6,7 @@ mod file;
 mod stats;
 
 use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
-use crate::cmd::{one_line, when};
+use crate::cmd::{one_line, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{self, Hit, Index, IndexError, Query};
@@ -215,9 +215,4 @@ pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
     let date: jiff::civil::Date = text.parse().map_err(|_| wrong())?;
     let zoned = date.to_zoned(jiff::tz::TimeZone::system()).map_err(|_| wrong())?;
     millis(zoned.timestamp())
-}
-
-/// Writes text. If the reader closed the pipe, ends the command quietly.
-pub(crate) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
-    out.write_all(text.as_bytes()).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
 }

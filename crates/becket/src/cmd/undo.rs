@@ -2,8 +2,7 @@
 
 use crate::args::{Consent, UndoArgs};
 use crate::cmd::live::{Answer, Live};
-use crate::cmd::sessions::write;
-use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
+use crate::cmd::{count, one_line, pick_session, short, store_failure, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;

@@ -7,8 +7,7 @@
 //! anchors.
 
 use crate::args::VerifyArgs;
-use crate::cmd::sessions::write;
-use crate::cmd::{count, pick_session, store_failure};
+use crate::cmd::{count, pick_session, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;

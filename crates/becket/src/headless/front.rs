@@ -5,7 +5,7 @@
 //!   whose input was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
-use super::control::{Figures, Rewinding};
+use super::figures::{Figures, Rewinding};
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
 use super::{GRACE, Signals, note, until, written};

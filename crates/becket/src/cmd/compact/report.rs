@@ -1,8 +1,7 @@
 //! A compaction plan as text and as JSON, and its summary in the user's editor.
 
 use super::words;
-use crate::cmd::sessions::write;
-use crate::cmd::{count, one_line, short};
+use crate::cmd::{count, one_line, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::budget::estimate_message;

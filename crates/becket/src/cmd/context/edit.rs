@@ -3,8 +3,8 @@
 
 use crate::args::ContextArgs;
 use crate::cmd::live::{Answer, Live};
-use crate::cmd::sessions::write;
 use crate::cmd::undo::agreed;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::store::SessionSummary;

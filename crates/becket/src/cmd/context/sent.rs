@@ -9,12 +9,12 @@
 //!
 //! Nothing is sent, locked or written.
 
-use super::{Reading, Requests, info, tools_of};
+use super::{Reading, Requests, tools_of};
 use crate::args::ConfigArgs;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::models;
+use crate::models::{self, info};
 use crate::settings::configuration;
 use becket_model::{
     Credential, Model, ModelError, ModelRef, Prepared, Proxies, Request, ScriptedModel, Secret, ToolChoice,

@@ -3,8 +3,7 @@
 use super::name;
 use super::sent::{Maker, Placed, Rebuilt, Sent, all};
 use crate::args::ContextArgs;
-use crate::cmd::sessions::write;
-use crate::cmd::{one_line, short, when};
+use crate::cmd::{one_line, short, when, write};
 use crate::failure::Failure;
 use becket_session::context::view::CacheState;
 use becket_types::{Entry, Tokens, Usage};

@@ -4,7 +4,7 @@
 //! kind and the first letters, because the output may end up in a log. Changes nothing.
 
 use crate::cmd::count;
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;

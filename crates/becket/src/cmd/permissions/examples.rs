@@ -3,7 +3,7 @@
 
 use super::Rights;
 use super::call::{Call, split};
-use crate::cmd::sessions::write;
+use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_guard::{Guard, GuardSettings, Rules};
@@ -139,7 +139,7 @@ fn alone(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<
     let rules = parsed.map_err(|errors| {
         Failure::usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
-    Ok(crate::assemble::looking(GuardSettings {
+    Ok(crate::guard::looking(GuardSettings {
         rules,
         mode: PermissionMode::Default,
         roots: rights.roots.clone(),

@@ -2,11 +2,12 @@
 
 use super::{searched, write};
 use crate::args::SessionsWhat;
-use crate::cmd::context::{Reading, info};
+use crate::cmd::context::Reading;
 use crate::cmd::undo;
 use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::models::info;
 use becket_session::index::Query;
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, Durability, Session};

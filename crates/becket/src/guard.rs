@@ -1,0 +1,117 @@
+//! Builds guards from settings, and judges single rules with one.
+//!
+//! Owns the guard's inputs from the machine: folders, symbolic links and files. Decides nothing itself.
+
+use crate::disk::Disk;
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::settings::RunSettings;
+use becket_config::{Origin, Settings};
+use becket_guard::{Guard, GuardSettings, RuleError, Rules};
+use becket_types::{Access, PermissionMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Builds the guard of a run.
+///
+/// # Errors
+///
+/// Returns a failure for the user if a rule or the managed settings cannot be read.
+pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
+    guard_in(environment, &run.settings, &run.roots)
+}
+
+/// Builds the guard for these settings and folders.
+pub(crate) fn guard_in(
+    environment: &Environment,
+    settings: &Settings,
+    roots: &[PathBuf],
+) -> Result<Guard, Failure> {
+    let config = &settings.config;
+    let lists = &config.permissions;
+    let wrong = |errors: Vec<RuleError>| unreadable(settings, &errors);
+    let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
+    let none: &[String] = &[];
+    let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;
+    let guard = looking(GuardSettings {
+        rules,
+        mode: config.permission_mode,
+        roots: roots.to_vec(),
+        home: environment.home.clone().unwrap_or_else(|| PathBuf::from("/")),
+        own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
+    });
+    Ok(guard.with_floor(floor.ask))
+}
+
+/// True if a permission rule would match this call as a deny rule. The call is given by the SDK's tool names.
+pub(crate) fn rule_fits(
+    rule: &str,
+    tool: &str,
+    input: &serde_json::Value,
+    roots: &[PathBuf],
+    home: &Path,
+) -> Result<bool, String> {
+    let none: &[&str] = &[];
+    let rules = Rules::parse(none, none, &[rule]).map_err(|errors| {
+        errors.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string)
+    })?;
+    let guard = looking(GuardSettings {
+        rules,
+        mode: PermissionMode::BypassPermissions,
+        roots: roots.to_vec(),
+        home: home.to_path_buf(),
+        own: Vec::new(),
+    });
+    let own = becket_types::sdk_names::own_name(tool);
+    let text = |key: &str| input.get(key).and_then(serde_json::Value::as_str);
+    let path = |key: &str| {
+        text(key).map(|path| roots.first().map_or_else(|| PathBuf::from(path), |root| root.join(path)))
+    };
+    let access = match own.as_ref() {
+        "bash" => Access::execute(text("command").unwrap_or_default()),
+        "read" | "glob" | "grep" => {
+            path("file_path").or_else(|| path("path")).map_or_else(Access::session, Access::read)
+        }
+        "write" | "edit" | "multi_edit" | "apply_patch" => {
+            path("file_path").map_or_else(Access::session, Access::write)
+        }
+        _ => Access {
+            subject: text("url").or_else(|| text("skill")).or_else(|| text("query")).map(str::to_owned),
+            ..Access::session()
+        },
+    };
+    Ok(matches!(guard.check(&own, &access, input), becket_guard::Verdict::Deny { .. }))
+}
+
+/// Creates a guard that resolves symbolic links and reads the files that patterns match.
+pub(crate) fn looking(settings: GuardSettings) -> Guard {
+    let root = PathBuf::from("/");
+    Guard::new(settings)
+        .with_resolver(Arc::new(move |path| {
+            becket_tool::paths::resolve(&root, path).unwrap_or_else(|_| path.to_path_buf())
+        }))
+        .with_files(Arc::new(Disk))
+}
+
+/// Returns the failure for rules that cannot be read, each with its file and line.
+fn unreadable(settings: &Settings, errors: &[RuleError]) -> Failure {
+    let keys = ["permissions.deny", "permissions.ask", "permissions.allow"];
+    let origins: Vec<Origin> = keys.into_iter().flat_map(|key| settings.origins(key)).collect();
+    let text = errors.iter().map(|error| {
+        // The error has the beginning of a rule that is too long.
+        let is_its = |origin: &&Origin| origin.value.trim().starts_with(&error.text);
+        match origins.iter().find(is_its).filter(|_| !error.text.is_empty()) {
+            Some(origin) => format!("{}: {error}", place(origin)),
+            None => error.to_string(),
+        }
+    });
+    Failure::usage(text.collect::<Vec<_>>().join("; "))
+}
+
+/// Returns for example `user: /home/u/.config/becket/config.toml, line 3`.
+pub(crate) fn place(origin: &Origin) -> String {
+    match origin.line {
+        Some(line) => format!("{}, line {line}", origin.source),
+        None => origin.source.to_string(),
+    }
+}
