@@ -195,7 +195,7 @@ pub(crate) mod tests {
     fn what_another_user_prepared_in_a_shared_folder_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         let base = dir.path().canonicalize().unwrap();
         if !reachable(&base) {
