@@ -159,6 +159,7 @@ mod tests {
         let home = dir.path().join("home");
         std::fs::create_dir(&home).unwrap();
         std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let got = Environment::from_vars(BTreeMap::new(), Some(home.clone()), || "/private".into());
         // The folder around it is private, so nobody else can reach it.
         assert_eq!(got.config_dir, home.join(".config/becket"), "{:?}", got.notes);
