@@ -212,12 +212,13 @@ fn in_little_room_some_outputs_are_shown_rather_than_none() {
     }
 }
 
-/// Two rounds of parallel reads in a small window: after each of them the model sees something of what it asked for.
+/// Rounds of parallel reads in a small window: after each of them the model sees something of what it asked for, whatever
+/// share the system prompt and the tools take.
 #[test]
 fn parallel_results_in_a_small_window_are_never_all_stubs() {
     let budget = Budget::new(8_192, 0, 2_048);
-    let floor = Floor { system: Tokens(2_000), ..Floor::default() };
-    for count in 2..=12 {
+    for (floor, count) in (10..=30).flat_map(|floor| (2..=12).map(move |count| (floor * 100, count))) {
+        let floor = Floor { system: Tokens(floor), ..Floor::default() };
         let mut ledger = Ledger::new();
         ledger.message(Message::user("compare all of them"));
         for n in 0..4 {
@@ -227,11 +228,11 @@ fn parallel_results_in_a_small_window_are_never_all_stubs() {
             let results = parallel(&mut ledger, 100 * round, &vec![30_000; count]);
             let outcome = match compact(&ledger, floor, budget, CompactionTrigger::Auto) {
                 Step::Commit(outcome) => outcome,
-                other => panic!("{count}, {round}: {other:?}"),
+                other => panic!("{floor:?}, {count}, {round}: {other:?}"),
             };
-            assert!(!outcome.report.blind, "{count}, {round}: {:?}", outcome.report);
+            assert!(!outcome.report.blind, "{floor:?}, {count}, {round}: {:?}", outcome.report);
             ledger.append(outcome.entries);
-            assert!(all_shown(&ledger.shown(), &results).unwrap() > 0, "{count}, {round}");
+            assert!(all_shown(&ledger.shown(), &results).unwrap() > 0, "{floor:?}, {count}, {round}");
         }
     }
 }

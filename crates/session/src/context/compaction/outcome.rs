@@ -132,6 +132,11 @@ pub(super) fn build(
     entries.extend(next.map(|message| EntryKind::Message { message }));
     let notices = match layout.cuts.len() {
         0 => Vec::new(),
+        1 => vec![
+            "A result of the newest step does not fit into the window: it is shown to the model in part, and `recall` brings \
+             the rest"
+                .to_owned(),
+        ],
         n => vec![format!(
             "The results of the newest step do not fit into the window: {n} of them are shown to the model in part, and \
              `recall` brings the rest"

@@ -18,9 +18,12 @@ use crate::context::media;
 use becket_types::{CutOutput, Message, MessageId, Part, Role, Tokens};
 use std::collections::HashSet;
 
-/// While a level leaves less than this share of the space above the floor for outputs that must be cut, the
-/// next level is tried.
+/// While a level leaves less than this share of the space above the floor for outputs that must be cut, or
+/// shows none of them, the next level is tried.
 const FAIR_SHARE: f64 = 0.30;
+
+/// Maximum number of times that outputs are cut again because their cuts cost more than estimated.
+const MAX_CUTS: usize = 4;
 
 impl Measured {
     /// True if the view has a message that is not answered yet.
@@ -95,21 +98,44 @@ impl Measured {
         let Some(target) = self.most_at(layout.level).filter(|_| whole > 0) else { return };
         let rest = self.fixed(layout).saturating_sub(whole) + self.reserved(layout.level);
         let room = self.base(target.0).0.saturating_sub(rest);
-        let cuts = cut::share(&outputs, room);
+        let cuts = self.cut_to_fit(layout, &outputs, room);
         if cuts.is_empty() {
             return;
         }
         let free = self.base(target.0).0.saturating_sub(self.snapshot.floor.total().0);
-        layout.squeezed = layout.level < FULLER && (room as f64) < free as f64 * FAIR_SHARE;
         let is_shown = |output: &&Output<'_>| {
             let new = cuts.iter().find(|cut| cut.call_id == *output.call_id);
             let cut = new.or_else(|| self.snapshot.cuts.get(output.call_id));
             !output.text.is_empty() && cut.is_none_or(|cut| cut.head + cut.tail > 0)
         };
         layout.blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));
-        let cost = self.cut_cost(layout, &cuts);
-        layout.tail_cost = (layout.tail_cost + cost).saturating_sub(self.cut_cost(layout, &[]));
+        let is_unfair = (room as f64) < free as f64 * FAIR_SHARE;
+        layout.squeezed = layout.level < FULLER && (is_unfair || layout.blind);
+        layout.tail_cost = self.tail_with(layout, &cuts);
         layout.cuts = cuts;
+    }
+
+    /// Returns the cuts that bring the outputs to `room` base tokens. The cost of a cut output is known only when it is
+    /// made, so what is too much is taken from the room, and the outputs are cut again.
+    fn cut_to_fit(&self, layout: &Layout, outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
+        let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
+        let most = layout.tail_cost.saturating_sub(whole) + room;
+        let mut left = room;
+        let mut cuts = cut::share(outputs, left);
+        for _ in 0..MAX_CUTS {
+            let over = self.tail_with(layout, &cuts).saturating_sub(most);
+            if over == 0 || left == 0 || cuts.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(over);
+            cuts = cut::share(outputs, left);
+        }
+        cuts
+    }
+
+    /// Returns the base tokens of the tail with these cuts.
+    fn tail_with(&self, layout: &Layout, cuts: &[CutOutput]) -> u64 {
+        (layout.tail_cost + self.cut_cost(layout, cuts)).saturating_sub(self.cut_cost(layout, &[]))
     }
 
     /// Returns the base tokens of the tail's unseen results, with these cuts and those already in force.
