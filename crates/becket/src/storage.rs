@@ -14,10 +14,9 @@ const STORE: &str = "BECKET_STORE";
 ///
 /// Returns a failure for the user if the store cannot be used.
 pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
-    if let Some(home) =
-        environment.home.as_deref().filter(|home| home.is_relative() && !home.as_os_str().is_empty())
-    {
-        return Err(Failure::usage(format!("HOME is not an absolute path: {}", home.display()))
+    // The environment takes a relative home for none, so the variable is looked at.
+    if let Some(home) = environment.var("HOME").filter(|home| std::path::Path::new(home).is_relative()) {
+        return Err(Failure::usage(format!("HOME is not an absolute path: {home}"))
             .hint("sessions and settings would be in another place for each directory; set HOME to a path that begins with /"));
     }
     match environment.var(STORE).map(str::to_owned) {

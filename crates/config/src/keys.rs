@@ -1,11 +1,10 @@
 //! The API keys of a configuration: all that were found, and for each provider the one that may be sent to its address.
 //!
 //! Owns reading the user's file of keys and the choice among keys. [`crate::key_hosts`] has the rule. Another address makes
-//! another choice: [`Settings::set`] repeats it.
+//! another choice, which the settings then make again.
 
 use crate::error::Problem;
 use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
-use crate::layers::{Builder, Settings};
 use crate::providers::{VENDORS, vendor};
 use crate::schema::Config;
 use crate::secret::{Credential, Secret};
@@ -22,66 +21,35 @@ pub(crate) struct Keys {
     addresses: BTreeMap<String, (String, String)>,
 }
 
-impl Settings {
-    /// Returns the address of a provider: the configured one, that of a variable, or the built-in one.
-    pub fn address(&self, provider: &str) -> Option<String> {
-        self.address_of(provider).map(|address| address.url)
-    }
-
-    fn address_of(&self, provider: &str) -> Option<Address> {
-        let key = format!("providers.{provider}.base_url");
-        let configured = self.merged.get(&key).map(|merged| (&merged.value, self.source(&key)));
-        let variable = self.keys.addresses.get(provider);
-        Address::of(provider, configured, variable.map(|(name, value)| (name.as_str(), value.as_str())))
-    }
-
-    /// Uses a key that the user has just entered for this address of a provider and that is kept in `file`.
-    pub fn add_key(&mut self, provider: &str, address: Option<&str>, key: &str, file: PathBuf) {
-        let kept = kept_name(provider, address);
-        let origin = KeyOrigin::Kept { host: split_name(&kept).1.map(str::to_owned) };
-        let credential = Credential { value: Secret::new(key), source: Source::User(file) };
-        let found = self.keys.found.entry(provider.to_owned()).or_default();
-        found.retain(|(other, _)| *other != origin);
-        found.insert(0, (origin, credential));
-        self.choose_keys();
-    }
-
-    /// Chooses for each provider the first key that may be sent to its address.
-    pub(crate) fn choose_keys(&mut self) {
-        let mut chosen = BTreeMap::new();
-        let mut missed = BTreeMap::new();
-        for (provider, found) in &self.keys.found {
-            let address = self.address_of(provider);
-            for (origin, credential) in found {
-                let held = address.as_ref().and_then(|to| withheld(provider, origin, &to.url, &to.source));
-                match held {
-                    None => {
-                        chosen.insert(provider.clone(), credential.clone());
-                        missed.remove(provider);
-                        break;
-                    }
-                    // A key that was entered for another server is not missed here.
-                    Some(Withheld { origin: KeyOrigin::Kept { host: Some(_) }, .. }) => {}
-                    Some(held) => _ = missed.entry(provider.clone()).or_insert(held),
-                }
-            }
-        }
-        self.credentials = chosen;
-        self.withheld = missed;
-    }
+/// The choice for each provider.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    pub credentials: BTreeMap<String, Credential>,
+    /// Keys that exist and are not sent, because the provider's address is not theirs.
+    pub withheld: BTreeMap<String, Withheld>,
 }
 
-impl Builder<'_> {
-    /// Returns the API keys of each provider: from the environment, and from the user's file of keys.
-    pub(crate) fn keys(&mut self, config: &Config) -> Keys {
-        let kept = self.kept_keys(config);
-        let env = self.inputs.env;
+/// The user's file of keys: its path and its text.
+type KeyFile<'a> = Option<&'a (PathBuf, String)>;
+
+impl Keys {
+    /// Finds the API keys of each provider: in the environment, and in the user's file of keys.
+    ///
+    /// # Errors
+    ///
+    /// Returns a problem if the file is not a table of keys for known providers. It never quotes the file's text.
+    pub(crate) fn find(
+        config: &Config,
+        env: &BTreeMap<String, String>,
+        file: KeyFile<'_>,
+    ) -> Result<Self, Problem> {
+        let kept = kept_keys(config, file)?;
         let names: BTreeSet<&str> = VENDORS
             .iter()
             .map(|vendor| vendor.name)
             .chain(config.providers.keys().map(String::as_str))
             .collect();
-        let mut out = Keys::default();
+        let mut out = Self::default();
         for provider in names {
             let own = config.provider(provider).api_key_env.as_deref();
             let usual = vendor(provider).map(|vendor| vendor.keys).unwrap_or_default();
@@ -96,7 +64,7 @@ impl Builder<'_> {
                 let source = Source::Environment(name.to_owned());
                 found.push((origin(name.to_owned()), Credential { value: Secret::new(value), source }));
             }
-            let file = self.inputs.keys.as_ref().map(|(path, _)| path);
+            let file = file.map(|(path, _)| path);
             for (name, value) in kept.iter().filter(|(name, _)| split_name(name).0 == provider) {
                 let origin = KeyOrigin::Kept { host: split_name(name).1.map(str::to_owned) };
                 let Some(source) = file.cloned().map(Source::User) else { continue };
@@ -111,25 +79,61 @@ impl Builder<'_> {
                 out.addresses.insert(provider.to_owned(), ((*name).to_owned(), env[*name].trim().to_owned()));
             }
         }
-        out
+        Ok(out)
     }
 
-    /// Reads the user's file of keys. Warnings about it never quote its text.
-    fn kept_keys(&mut self, config: &Config) -> BTreeMap<String, String> {
-        let Some((path, text)) = &self.inputs.keys else { return BTreeMap::new() };
-        let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
-            Ok(keys) => {
-                let known = |name: &str| vendor(name).is_some() || config.providers.contains_key(name);
-                if keys.keys().all(|name| known(split_name(name).0)) {
-                    return keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect();
-                }
-                // The name is not shown: it may be a key at the wrong place.
-                "it has a key for a name that is neither a built-in provider nor one of your configuration"
-                    .to_owned()
-            }
-            Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
-        };
-        self.errors.push(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong });
-        BTreeMap::new()
+    /// Returns the address that a variable gives to a provider: the variable and its value.
+    pub(crate) fn variable(&self, provider: &str) -> Option<(&str, &str)> {
+        self.addresses.get(provider).map(|(name, value)| (name.as_str(), value.as_str()))
     }
+
+    /// Adds a key that the user has just entered, before all others of its provider.
+    pub(crate) fn add(&mut self, provider: &str, address: Option<&str>, key: &str, file: PathBuf) {
+        let kept = kept_name(provider, address);
+        let origin = KeyOrigin::Kept { host: split_name(&kept).1.map(str::to_owned) };
+        let credential = Credential { value: Secret::new(key), source: Source::User(file) };
+        let found = self.found.entry(provider.to_owned()).or_default();
+        found.retain(|(other, _)| *other != origin);
+        found.insert(0, (origin, credential));
+    }
+
+    /// Chooses for each provider the first key that may be sent to its address.
+    pub(crate) fn choose(&self, address_of: impl Fn(&str) -> Option<Address>) -> Chosen {
+        let mut chosen = Chosen::default();
+        for (provider, found) in &self.found {
+            let address = address_of(provider);
+            for (origin, credential) in found {
+                let held = address.as_ref().and_then(|to| withheld(provider, origin, &to.url, &to.source));
+                match held {
+                    None => {
+                        chosen.credentials.insert(provider.clone(), credential.clone());
+                        chosen.withheld.remove(provider);
+                        break;
+                    }
+                    // A key that was entered for another server is not missed here.
+                    Some(Withheld { origin: KeyOrigin::Kept { host: Some(_) }, .. }) => {}
+                    Some(held) => _ = chosen.withheld.entry(provider.clone()).or_insert(held),
+                }
+            }
+        }
+        chosen
+    }
+}
+
+/// Reads the user's file of keys.
+fn kept_keys(config: &Config, file: KeyFile<'_>) -> Result<BTreeMap<String, String>, Problem> {
+    let Some((path, text)) = file else { return Ok(BTreeMap::new()) };
+    let wrong = match toml::from_str::<BTreeMap<String, String>>(text) {
+        Ok(keys) => {
+            let known = |name: &str| vendor(name).is_some() || config.providers.contains_key(name);
+            if keys.keys().all(|name| known(split_name(name).0)) {
+                return Ok(keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect());
+            }
+            // The name is not shown: it may be a key at the wrong place.
+            "it has a key for a name that is neither a built-in provider nor one of your configuration"
+                .to_owned()
+        }
+        Err(_) => "it is not TOML of the form anthropic = \"KEY\"".to_owned(),
+    };
+    Err(Problem { origin: path.display().to_string(), at: None, key: None, message: wrong })
 }

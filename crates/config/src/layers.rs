@@ -2,7 +2,7 @@
 
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
-use crate::key_hosts::Withheld;
+use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
 use crate::schema::{Config, json_schema};
 use crate::scope::{Ruling, ruling};
@@ -166,6 +166,29 @@ impl Settings {
         self.choose_keys();
     }
 
+    /// Returns the address of a provider: the configured one, that of a variable, or the built-in one.
+    pub fn address(&self, provider: &str) -> Option<String> {
+        self.address_of(provider).map(|address| address.url)
+    }
+
+    fn address_of(&self, provider: &str) -> Option<Address> {
+        let key = format!("providers.{provider}.base_url");
+        let configured = self.merged.get(&key).map(|merged| (&merged.value, self.source(&key)));
+        Address::of(provider, configured, self.keys.variable(provider))
+    }
+
+    /// Uses a key that the user has just entered for this address of a provider and that is kept in `file`.
+    pub fn add_key(&mut self, provider: &str, address: Option<&str>, key: &str, file: PathBuf) {
+        self.keys.add(provider, address, key, file);
+        self.choose_keys();
+    }
+
+    /// Chooses for each provider the first key that may be sent to its address.
+    fn choose_keys(&mut self) {
+        let chosen = self.keys.choose(|provider| self.address_of(provider));
+        (self.credentials, self.withheld) = (chosen.credentials, chosen.withheld);
+    }
+
     /// Returns the elements of a list, each with its source.
     pub fn sourced(&self, key: &str) -> Vec<(String, Source)> {
         let Some(merged) = self.merged.get(key) else { return Vec::new() };
@@ -227,7 +250,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 pub(crate) struct Builder<'a> {
-    pub(crate) inputs: &'a Inputs<'a>,
+    inputs: &'a Inputs<'a>,
     /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
     schema: LazyCell<Value>,
     pub(crate) merged: BTreeMap<String, Merged>,
@@ -481,7 +504,11 @@ impl Builder<'_> {
             }
         };
         self.check_ranges(&config);
-        let keys = self.keys(&config);
+        let keys =
+            Keys::find(&config, self.inputs.env, self.inputs.keys.as_ref()).unwrap_or_else(|problem| {
+                self.errors.push(problem);
+                Keys::default()
+            });
         if !self.errors.is_empty() {
             return Err(ConfigError::Invalid(self.errors));
         }

@@ -1,5 +1,6 @@
 //! The steps of one compaction: from a snapshot, through a few requests, to a commit, a stop, or nothing.
 
+use super::earlier::{earlier_text, own_text, read_any};
 use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
@@ -10,8 +11,8 @@ use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
-    Answer, Assembled, Audit, Facts, Prompt, Quotes, SYSTEM, Sections, Template, assemble, chunks,
-    escape_tags, overhead, prompt, read, read_answer, records, shorten,
+    Answer, Assembled, Audit, Facts, Prompt, SYSTEM, Sections, Template, assemble, chunks, escape_tags,
+    overhead, prompt, read, read_answer, records, shorten,
 };
 use crate::context::tail_anchor;
 use becket_types::{
@@ -574,24 +575,6 @@ impl Ask {
         let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice_before("", a, true)).0 + 2);
         Tokens(self.room.0.saturating_sub(block))
     }
-}
-
-/// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
-fn earlier_text(summary: &str) -> String {
-    let body = own_text(summary);
-    let last = tail_anchor::carried(summary);
-    let last = last.map(|words| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
-    escape_tags(&format!("{body}{last}"))
-}
-
-/// Returns a summary without its anchor, its quotes and the mark of a prepared one.
-fn own_text(summary: &str) -> String {
-    Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "")
-}
-
-/// Parses the sections of an earlier summary, with the current template or the default one.
-fn read_any(template: &Template, summary: &str) -> Option<Sections> {
-    read(template, summary).or_else(|_| read(&Template::new(None), summary)).ok()
 }
 
 /// Chooses the cheaper kind of request by the model's prices. A cached prefix needs a warm cache, space after

@@ -1,0 +1,26 @@
+//! The summary of an earlier compaction, as input of the next one.
+//!
+//! Owns how its text is read again: without the blocks that each compaction adds, and with another template if
+//! the user has changed it. Changes nothing in the stored summary.
+
+use super::prepared::NEWER;
+use crate::context::summary::{Quotes, Sections, Template, escape_tags, read};
+use crate::context::tail_anchor;
+
+/// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
+pub(super) fn earlier_text(summary: &str) -> String {
+    let body = own_text(summary);
+    let last = tail_anchor::carried(summary);
+    let last = last.map(|words| format!("\n\nLast words before that cut: {words}")).unwrap_or_default();
+    escape_tags(&format!("{body}{last}"))
+}
+
+/// Returns a summary without its anchor, its quotes and the mark of a prepared one.
+pub(super) fn own_text(summary: &str) -> String {
+    Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "")
+}
+
+/// Parses the sections of an earlier summary, with the current template or the default one.
+pub(super) fn read_any(template: &Template, summary: &str) -> Option<Sections> {
+    read(template, summary).or_else(|_| read(&Template::new(None), summary)).ok()
+}
