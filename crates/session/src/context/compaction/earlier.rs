@@ -3,9 +3,20 @@
 //! Owns how its text is read again: without the blocks that each compaction adds, and with another template if
 //! the user has changed it. Changes nothing in the stored summary.
 
+use super::Snapshot;
 use super::prepared::NEWER;
 use crate::context::summary::{Quotes, Sections, Template, escape_tags, read};
 use crate::context::tail_anchor;
+use becket_types::{Message, Origin};
+use std::sync::Arc;
+
+/// True if the conversation has no message that is newer than the compaction in force. The message with which a
+/// compaction continues a turn does not count.
+pub(super) fn nothing_added(snapshot: &Snapshot) -> bool {
+    let Some(previous) = &snapshot.previous else { return false };
+    let is_new = |m: &Arc<Message>| m.seq > previous.entry && !matches!(m.origin, Origin::Synthetic(_));
+    !snapshot.messages.iter().any(is_new)
+}
 
 /// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
 pub(super) fn earlier_text(summary: &str) -> String {

@@ -1,6 +1,6 @@
 //! The steps of one compaction: from a snapshot, through a few requests, to a commit, a stop, or nothing.
 
-use super::earlier::{earlier_text, own_text, read_any};
+use super::earlier::{earlier_text, nothing_added, own_text, read_any};
 use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
@@ -16,7 +16,7 @@ use crate::context::summary::{
 };
 use crate::context::tail_anchor;
 use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Origin, Tokens, Usage, is_blank,
+    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Tokens, Usage, is_blank,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -141,14 +141,6 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
         (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
         (None, _) => ask.start(),
     }
-}
-
-/// True if the conversation has no message that is newer than the compaction in force. The message with which a
-/// compaction continues a turn does not count.
-fn nothing_added(snapshot: &Snapshot) -> bool {
-    let Some(previous) = &snapshot.previous else { return false };
-    let is_new = |m: &Arc<Message>| m.seq > previous.entry && !matches!(m.origin, Origin::Synthetic(_));
-    !snapshot.messages.iter().any(is_new)
 }
 
 /// Starts a preparation. `None` if pruning alone will probably be enough, or if there is no model or no
