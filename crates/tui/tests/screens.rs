@@ -86,7 +86,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(small.screen().contains("why no rule allows `rm`\n\n  1 Yes, once"), "{}", small.screen());
-    let mut smaller = Stage::new(80, 10);
+    let mut smaller = Stage::new(80, 12);
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(smaller.screen().contains("why no rule allows `rm`\n  1 Yes, once"), "{}", smaller.screen());
