@@ -183,6 +183,11 @@ fn whole_runs_without_any_judging_stay_confined() {
     if skipped(&bench) {
         return;
     }
+    // The attacks do not quote the folder, and would miss their aim.
+    if bench.project.root().to_string_lossy().contains(char::is_whitespace) {
+        println!("skipped: the folder for temporary files has white space in its path");
+        return;
+    }
     let works = run(bench.command().arg("sandbox")).stdout;
     for backend in ["bubblewrap", "Landlock"] {
         if !works.contains(backend) && !works.to_lowercase().contains(&backend.to_lowercase()) {

@@ -337,6 +337,11 @@ fn attacks_of_the_table_that_nothing_judges_stay_in_the_workspace() {
 
 #[test]
 fn prepared_attacks_that_nothing_judges_stay_where_they_are() {
+    // The attacks do not quote the folder, and would miss their aim.
+    if std::env::temp_dir().to_string_lossy().contains(char::is_whitespace) {
+        println!("skipped: the folder for temporary files has white space in its path");
+        return;
+    }
     check(ReadOnly, |_, _| prepared());
     check(Workspace, |_, _| prepared());
 }
