@@ -81,7 +81,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     assert_eq!(stage.read_code(), 2, "the old text and the new one");
     assert_eq!(stage.screen(), screen, "colours change no text");
     assert_eq!(stage.colour(row, 5), vt100::Color::Rgb(255, 123, 114));
-    // Where there is no room, the blank rows are left out first.
+    // The blank rows are left out first if there is no room.
     let mut small = Stage::new(80, 15);
     small.event(started());
     ask(&mut small, "cargo test");

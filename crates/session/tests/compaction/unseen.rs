@@ -180,7 +180,7 @@ fn small_outputs_stay_whole_and_large_ones_share_what_is_left() {
     assert!((4_700..=5_000 + 16).contains(&left), "{left}");
 }
 
-/// Where equal parts would be stubs alone, the first results get a useful part, and the small ones stay whole.
+/// Equal parts would be stubs alone here: the first results get a useful part instead, and the small ones stay whole.
 #[test]
 fn in_little_room_some_outputs_are_shown_rather_than_none() {
     let sizes = [40_000usize, 100, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000];
