@@ -365,6 +365,27 @@ proptest! {
     }
 }
 
+/// The continuation of a compaction repeats the prompt that had no answer. A `restore` entry does not bring the prompt back
+/// beside it, so nobody can pin what the next compaction removes.
+#[test]
+fn a_prompt_that_a_continuation_repeats_is_not_restored() {
+    let mut world = World::new();
+    for op in [Op::Calls(3_000), Op::Calls(3_000), Op::Asks(0), Op::Compacts] {
+        world.apply(&op);
+    }
+    let prompt = world.messages[2].0;
+    assert!(world.folded.contains(&prompt));
+    world.put(vec![EntryKind::Restore { messages: world.folded.clone() }]);
+    assert_eq!(world.context().matches("fact 3x").count(), 1);
+    assert!(!world.is_live(prompt) && world.is_live(world.messages[0].0));
+    world.put(vec![EntryKind::Pin { target: PinTarget::Message(world.messages[0].0) }]);
+    for op in [Op::Answers(0), Op::Compacts, Op::Opens] {
+        world.apply(&op);
+        assert!(present::check(world.session.view_mut()).into_iter().all(|p| p.there), "after {op:?}");
+        assert_eq!(world.context().matches("fact 3x").count(), 1);
+    }
+}
+
 #[test]
 fn a_todo_as_long_as_the_tool_takes_is_there_after_a_compaction() {
     for content in ["w ".repeat(250), "数".repeat(500), format!("{} end", "a".repeat(490))] {

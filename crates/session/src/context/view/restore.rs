@@ -2,6 +2,9 @@
 //!
 //! A call is restored with all of its results, and a result with its call. If a message has left memory, the
 //! view becomes stale, like after an undo. A later compaction may remove the messages again.
+//!
+//! A message that the current compaction removed because its continuation repeats it stays out: its text would be in the view
+//! twice, and the next compaction would remove it again, even if it was pinned meanwhile.
 
 use super::fold::{Act, results_of};
 use super::{Slot, View};
@@ -22,7 +25,10 @@ impl View {
     /// Calls are included with all of their results.
     pub(super) fn restored(&mut self, live: Vec<usize>, ids: &[MessageId]) -> Vec<usize> {
         let ids: HashSet<MessageId> = ids.iter().copied().collect();
-        let out = |slot: &Slot| slot.out.is_some() && self.effects.counts(slot);
+        let repeated = self.effects.compaction.as_ref().map_or(&[][..], |(_, c)| &c.taken_out);
+        let out = |slot: &Slot| {
+            slot.out.is_some() && self.effects.counts(slot) && !repeated.contains(&slot.message.id)
+        };
         let asked = |slot: &&Slot| ids.contains(&slot.message.id) && out(slot);
         let mut calls: HashSet<CallId> = HashSet::new();
         for slot in self.log.iter().filter(asked) {
