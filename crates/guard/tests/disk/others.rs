@@ -1,14 +1,14 @@
-//! Other implementations of the programs in the table: BusyBox, uutils and toybox. Each option that is allowed without a
-//! question runs with them, too, and does no more than read.
+//! Each option that is allowed without a question, run with this machine's own programs and with other implementations of
+//! them: BusyBox, uutils and toybox. It does no more than read.
 //!
-//! Without such a program, the test says that it skipped it. `BECKET_OTHERS=all` also tries toybox and uutils, which takes some
-//! minutes. Tried on 2026-11-26: BusyBox 1.35.0 (3,306 commands), toybox 0.8.9 (3,207), uutils 0.0.17 (2,931).
+//! Without such a program, the test says that it skipped it. `BECKET_OTHERS=all` tries more than BusyBox, which takes some
+//! minutes. The table (`src/shell/readonly/table.rs`) notes the versions of this machine's own programs. Tried on 2026-11-26: BusyBox 1.35.0 (3,306 commands), toybox 0.8.9 (3,207), uutils 0.0.17 (2,931).
 
 use crate::trace;
 use crate::world::{World, allowed, there};
 use becket_guard::Guard;
 use becket_types::PermissionMode;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,15 @@ fn implementations() -> Vec<Implementation> {
         let targets = programs.split_whitespace().map(|program| (program.to_owned(), path.clone())).collect();
         let version = output(name, &["--help"]).unwrap_or_default();
         out.push(implementation(name, version.lines().next().unwrap_or(name).to_owned(), targets));
+    }
+    if all {
+        let own =
+            ["/usr/bin", "/bin", "/usr/local/bin"].iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
+        let paths = own.filter_map(|entry| Some(entry.ok()?.path()));
+        // Programs that other implementations install under a name of their own are tried with these.
+        let targets: BTreeMap<String, PathBuf> =
+            paths.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect();
+        out.push(implementation("own", "own programs".to_owned(), targets.into_iter().collect()));
     }
     match UUTILS.iter().find_map(|dir| fs::read_dir(dir).ok()).filter(|_| all) {
         None if !all => {}

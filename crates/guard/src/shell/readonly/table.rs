@@ -17,6 +17,13 @@ pub(super) enum Args {
 }
 
 pub(super) struct Entry {
+    /// The implementation and version with which each option was tried under strace. `tests/disk/others.rs` tries other
+    /// implementations: BusyBox, toybox and uutils.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for readers of the table; a test checks that it is there")
+    )]
+    pub tried: &'static str,
     pub names: &'static str,
     /// Option letters without a value.
     pub flags: &'static str,
@@ -52,7 +59,13 @@ pub(super) const XXD_ALONE: &[&str] = &[
 pub(super) const XXD_VALUED: &[&str] =
     &["-c", "-cols", "-g", "-groupsize", "-l", "-len", "-s", "-seek", "-o"];
 
+const COREUTILS: &str = "GNU coreutils 9.1";
+const DIFFUTILS: &str = "GNU diffutils 3.8";
+const PROCPS: &str = "procps-ng 4.0.2";
+const UTIL_LINUX: &str = "util-linux 2.38.1";
+
 const fn entry(
+    tried: &'static str,
     names: &'static str,
     flags: &'static str,
     valued: &'static str,
@@ -60,7 +73,7 @@ const fn entry(
     args: Args,
     tame: bool,
 ) -> Entry {
-    Entry { names, flags, valued, long, args, tame }
+    Entry { tried, names, flags, valued, long, args, tame }
 }
 
 const GREP_LONG: &str = "after-context= before-context= binary-files= byte-offset color color= colour= context= count \
@@ -79,6 +92,7 @@ const RG_LONG: &str = "after-context= before-context= binary block-buffered byte
 
 pub(super) const TABLE: &[Entry] = &[
     entry(
+        COREUTILS,
         "cat",
         "AbeEnstTuv",
         "",
@@ -86,8 +100,9 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Files,
         true,
     ),
-    entry("tac", "br", "s", "before regex separator=", Args::Files, true),
+    entry(COREUTILS, "tac", "br", "s", "before regex separator=", Args::Files, true),
     entry(
+        COREUTILS,
         "nl",
         "p",
         "bdfhilnsvw",
@@ -95,9 +110,18 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Files,
         true,
     ),
-    entry("head tail", "qvz", "nc", "lines= bytes= quiet silent verbose zero-terminated", Args::Files, true),
-    entry("wc", "clmwL", "", "bytes chars lines words max-line-length total=", Args::Files, true),
     entry(
+        COREUTILS,
+        "head tail",
+        "qvz",
+        "nc",
+        "lines= bytes= quiet silent verbose zero-terminated",
+        Args::Files,
+        true,
+    ),
+    entry(COREUTILS, "wc", "clmwL", "", "bytes chars lines words max-line-length total=", Args::Files, true),
+    entry(
+        COREUTILS,
         "ls dir vdir",
         "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
         "ITw",
@@ -107,8 +131,9 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Names,
         true,
     ),
-    entry("stat", "Lft", "c", "dereference file-system format= printf= terse", Args::Names, true),
+    entry(COREUTILS, "stat", "Lft", "c", "dereference file-system format= printf= terse", Args::Names, true),
     entry(
+        COREUTILS,
         "du",
         "abchHklmsSxDP0",
         "dBt",
@@ -118,6 +143,7 @@ pub(super) const TABLE: &[Entry] = &[
         true,
     ),
     entry(
+        COREUTILS,
         "df",
         "ahHiklPT",
         "Btx",
@@ -125,8 +151,9 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Names,
         true,
     ),
-    entry("basename dirname", "az", "s", "multiple suffix= zero", Args::Text, true),
+    entry(COREUTILS, "basename dirname", "az", "s", "multiple suffix= zero", Args::Text, true),
     entry(
+        COREUTILS,
         "realpath readlink",
         "eflmnqsvzLP",
         "",
@@ -134,10 +161,11 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Names,
         true,
     ),
-    entry("rev", "", "", "", Args::Files, true),
-    entry("fold fmt", "bscu", "w", "bytes spaces width=", Args::Files, true),
-    entry("expand unexpand", "ai", "t", "all first-only initial tabs=", Args::Files, true),
+    entry(UTIL_LINUX, "rev", "", "", "", Args::Files, true),
+    entry(COREUTILS, "fold fmt", "bscu", "w", "bytes spaces width=", Args::Files, true),
+    entry(COREUTILS, "expand unexpand", "ai", "t", "all first-only initial tabs=", Args::Files, true),
     entry(
+        COREUTILS,
         "cut",
         "nsz",
         "bcdf",
@@ -145,12 +173,37 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Files,
         true,
     ),
-    entry("paste", "sz", "d", "delimiters= serial zero-terminated", Args::Files, true),
-    entry("column", "tx", "coNRs", "table separator= output-separator= table-columns=", Args::Files, true),
-    entry("comm", "123iz", "", "check-order nocheck-order output-delimiter= total", Args::Files, true),
-    entry("join", "iz", "aejtv12o", "ignore-case header", Args::Files, true),
-    entry("cmp", "bls", "in", "print-bytes verbose quiet silent bytes= ignore-initial=", Args::Files, true),
+    entry(COREUTILS, "paste", "sz", "d", "delimiters= serial zero-terminated", Args::Files, true),
     entry(
+        UTIL_LINUX,
+        "column",
+        "tx",
+        "coNRs",
+        "table separator= output-separator= table-columns=",
+        Args::Files,
+        true,
+    ),
+    entry(
+        COREUTILS,
+        "comm",
+        "123iz",
+        "",
+        "check-order nocheck-order output-delimiter= total",
+        Args::Files,
+        true,
+    ),
+    entry(COREUTILS, "join", "iz", "aejtv12o", "ignore-case header", Args::Files, true),
+    entry(
+        DIFFUTILS,
+        "cmp",
+        "bls",
+        "in",
+        "print-bytes verbose quiet silent bytes= ignore-initial=",
+        Args::Files,
+        true,
+    ),
+    entry(
+        DIFFUTILS,
         "diff",
         "abBcdeEiNnpqstTuwy",
         "UCIWx",
@@ -161,6 +214,7 @@ pub(super) const TABLE: &[Entry] = &[
         false,
     ),
     entry(
+        COREUTILS,
         "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum",
         "btz",
         "a",
@@ -168,8 +222,9 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Files,
         true,
     ),
-    entry("strings", "afw", "neT", "all bytes= encoding= radix=", Args::Files, false),
+    entry("binutils 2.40", "strings", "afw", "neT", "all bytes= encoding= radix=", Args::Files, false),
     entry(
+        COREUTILS,
         "od",
         "abcdfhilosxv",
         "AjNtw",
@@ -177,19 +232,20 @@ pub(super) const TABLE: &[Entry] = &[
         Args::Files,
         true,
     ),
-    entry("hexdump hd", "bcCdovx", "ns", "", Args::Files, false),
-    entry("tr", "cCdst", "", "complement delete squeeze-repeats truncate-set1", Args::Text, true),
-    entry("seq", "w", "sf", "separator= format= equal-width", Args::Text, true),
-    entry("sleep", "", "", "", Args::Text, true),
-    entry("nproc", "", "", "all ignore=", Args::None, true),
-    entry("arch logname whoami users", "", "", "", Args::None, true),
-    entry("tty", "s", "", "quiet silent", Args::None, true),
-    entry("who", "abdHlmpqrstu", "", "all boot count heading", Args::None, true),
-    entry("groups", "", "", "", Args::Text, true),
-    entry("uptime", "ps", "", "pretty since", Args::None, true),
-    entry("lscpu", "aJ", "", "all json", Args::None, true),
-    entry("getconf", "a", "", "", Args::Text, true),
+    entry(UTIL_LINUX, "hexdump hd", "bcCdovx", "ns", "", Args::Files, false),
+    entry(COREUTILS, "tr", "cCdst", "", "complement delete squeeze-repeats truncate-set1", Args::Text, true),
+    entry(COREUTILS, "seq", "w", "sf", "separator= format= equal-width", Args::Text, true),
+    entry(COREUTILS, "sleep", "", "", "", Args::Text, true),
+    entry(COREUTILS, "nproc", "", "", "all ignore=", Args::None, true),
+    entry(COREUTILS, "arch logname whoami users", "", "", "", Args::None, true),
+    entry(COREUTILS, "tty", "s", "", "quiet silent", Args::None, true),
+    entry(COREUTILS, "who", "abdHlmpqrstu", "", "all boot count heading", Args::None, true),
+    entry(COREUTILS, "groups", "", "", "", Args::Text, true),
+    entry(PROCPS, "uptime", "ps", "", "pretty since", Args::None, true),
+    entry(UTIL_LINUX, "lscpu", "aJ", "", "all json", Args::None, true),
+    entry("glibc 2.36", "getconf", "a", "", "", Args::Text, true),
     entry(
+        COREUTILS,
         "uname",
         "asnrvmpio",
         "",
@@ -197,12 +253,13 @@ pub(super) const TABLE: &[Entry] = &[
         Args::None,
         true,
     ),
-    entry("id", "gGnruzZ", "", "user group groups name real", Args::Text, true),
-    entry("hostname", "sI", "", "short", Args::None, true),
-    entry("free", "bkmghtlsw", "", "human mega giga total wide", Args::None, true),
-    entry("pwd", "LP", "", "", Args::None, true),
-    entry("which type", "apPtf", "", "all", Args::Text, true),
+    entry(COREUTILS, "id", "gGnruzZ", "", "user group groups name real", Args::Text, true),
+    entry("hostname 3.23", "hostname", "sI", "", "short", Args::None, true),
+    entry(PROCPS, "free", "bkmghtlsw", "", "human mega giga total wide", Args::None, true),
+    entry(COREUTILS, "pwd", "LP", "", "", Args::None, true),
+    entry("debianutils 5.7", "which type", "apPtf", "", "all", Args::Text, true),
     entry(
+        "file 5.44",
         "file",
         "bhiILkNr0",
         "F",
@@ -211,6 +268,7 @@ pub(super) const TABLE: &[Entry] = &[
         false,
     ),
     entry(
+        "tree 2.1.0",
         "tree",
         "adfFipsughDJNnCrtvSx",
         "LPI",
@@ -219,6 +277,7 @@ pub(super) const TABLE: &[Entry] = &[
         false,
     ),
     entry(
+        COREUTILS,
         "sort",
         "bdfghiMnRrVcCmsuz",
         "ktS",
@@ -229,6 +288,7 @@ pub(super) const TABLE: &[Entry] = &[
         false,
     ),
     entry(
+        COREUTILS,
         "uniq",
         "cdDiuz",
         "fsw",
@@ -236,10 +296,27 @@ pub(super) const TABLE: &[Entry] = &[
         Args::UpTo(1),
         false,
     ),
-    entry("tsort", "", "", "", Args::Files, true),
-    entry("grep egrep fgrep", "abcEFGhHiIlLnoPqrsTuUvwxyzZ", "ABCem", GREP_LONG, Args::Pattern, false),
-    entry("rg", "abcFhHiIlnNopPqsSuUvVwx0.", "ABCdeEgjmMrtT", RG_LONG, Args::Pattern, false),
+    entry(COREUTILS, "tsort", "", "", "", Args::Files, true),
     entry(
+        "GNU grep 3.8",
+        "grep egrep fgrep",
+        "abcEFGhHiIlLnoPqrsTuUvwxyzZ",
+        "ABCem",
+        GREP_LONG,
+        Args::Pattern,
+        false,
+    ),
+    entry(
+        "ripgrep 13.0.0",
+        "rg",
+        "abcFhHiIlnNopPqsSuUvVwx0.",
+        "ABCdeEgjmMrtT",
+        RG_LONG,
+        Args::Pattern,
+        false,
+    ),
+    entry(
+        "fd 8.6.0",
         "fd fdfind",
         "0Hgipsu1aF",
         "cdEejStj",
@@ -250,6 +327,7 @@ pub(super) const TABLE: &[Entry] = &[
         false,
     ),
     entry(
+        "iproute2 6.1.0",
         "ss",
         "46aeHilmnopstuwx",
         "",
@@ -257,7 +335,7 @@ pub(super) const TABLE: &[Entry] = &[
         Args::None,
         true,
     ),
-    entry("ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
+    entry(PROCPS, "ps", "AaefFjlxH", "opuCt", "forest no-headers sort= format= pid=", Args::None, true),
 ];
 
 /// Programs whose `--version` may run: neither they nor a launcher in front of them obeys files of the project. Not `java`,
@@ -301,3 +379,17 @@ pub(super) const VERSIONED: &[&str] = &[
     "vim",
     "tmux",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_entry_names_the_version_that_was_tried() {
+        for entry in TABLE {
+            let version = entry.tried.rsplit(' ').next().unwrap_or_default();
+            let numbers = version.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
+            assert!(numbers >= 2, "{}: {}", entry.names, entry.tried);
+        }
+    }
+}
