@@ -2,10 +2,12 @@
 //! model nothing from outside, and changes nothing outside.
 
 use crate::support::{Api, Bench, run};
+use crate::terminal::{Terminal as Screen, becket};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -89,6 +91,9 @@ const PARSED: [&str; 7] = [
     ".claude/agents/a.md",
     ".gitignore",
 ];
+
+/// Files of the project's configuration. A start with one that cannot be read ends with a message.
+const CONFIGURATION: &str = ".becket/config";
 
 /// Folders that becket lists.
 const FOLDERS: [&str; 8] = [
@@ -178,15 +183,21 @@ fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     out
 }
 
-/// Runs becket in the folder of a case. Returns what went wrong.
-fn check(case: &Case) -> Result<(), String> {
+/// Makes the folder of a case and a folder outside. The sockets listen as long as the last value lives.
+fn folder(case: &Case) -> (Bench, PathBuf, Vec<Option<UnixListener>>) {
     let bench = Bench::new(&[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
     let outside = outside(&bench);
     if !case.traps.iter().any(|(name, _)| name == ".git") {
         bench.project.write(".git/HEAD", "ref: refs/heads/main\n");
     }
-    let listeners: Vec<_> =
+    let listeners =
         case.traps.iter().map(|(name, trap)| set(&bench.project.path(name), *trap, &outside)).collect();
+    (bench, outside, listeners)
+}
+
+/// Runs becket in the folder of a case. Returns what went wrong.
+fn check(case: &Case) -> Result<(), String> {
+    let (bench, outside, listeners) = folder(case);
     let before = listing(&outside);
     let server = MockServer::start([
         Answer::tool("1", "glob", json!({"pattern": "**/*.txt"}))
@@ -238,13 +249,80 @@ fn a_run_in_a_hostile_folder_ends_and_reaches_nothing_outside() {
         })
         .collect();
     assert!(cases.len() >= 80, "{} folders", cases.len());
+    each(&cases, check);
+}
+
+/// The same at the terminal: the session starts, with a question about the project or without one, and takes a message.
+#[test]
+fn a_session_in_a_hostile_folder_starts_and_reaches_nothing_outside() {
+    let root = rustix::process::geteuid().is_root();
+    let traps = WAITING.into_iter().chain(ODD).filter(|trap| !(root && *trap == Unreadable));
+    let cases: Vec<Case> = traps
+        .flat_map(|trap| {
+            let one = |name: &str| (name.to_owned(), trap);
+            let rest = NAMES.iter().filter(|name| **name != ".git" && !name.starts_with(CONFIGURATION));
+            // A configuration that cannot be read ends the start, so it is tried alone.
+            [
+                vec![one(".git")],
+                vec![one(".becket/config.toml")],
+                vec![one(".becket/config.local.toml")],
+                rest.map(|name| one(name)).collect(),
+            ]
+        })
+        .map(|traps| Case { traps })
+        .collect();
+    each(&cases, check_session);
+}
+
+/// Starts a session in the folder of a case. Returns what went wrong.
+fn check_session(case: &Case) -> Result<(), String> {
+    let (bench, outside, listeners) = folder(case);
+    let before = listing(&outside);
+    let server = MockServer::start([
+        Answer::tool("1", "read", json!({"path": "sub/b.txt"})),
+        Answer::text("the end"),
+        Answer::text("the end"),
+    ]);
+    let mut terminal = Screen::start(becket(&bench, &server));
+    let question = "Do you trust what is in this directory?";
+    terminal.until("the first screen", |t| {
+        let screen = t.screen();
+        screen.contains("Describe a task") || screen.contains(question) || screen.contains(CONFIGURATION)
+    });
+    if terminal.screen().contains(question) {
+        terminal.press_until("\r", "Describe a task");
+    }
+    let refused = !terminal.screen().contains("Describe a task");
+    if !refused {
+        terminal.send("go\r");
+        terminal.shows("the end");
+        terminal.send("\x04");
+        terminal.is_given_back();
+    }
+    let code = terminal.child.wait().unwrap().code();
+    let named = case.traps.iter().any(|(name, _)| name.starts_with(CONFIGURATION));
+    if !(code == Some(0) || refused && named && matches!(code, Some(1 | 2))) {
+        return Err(format!("code {code:?}\n{}", terminal.screen()));
+    }
+    if server.requests().iter().any(|request| request.text().contains(PRIVATE)) {
+        return Err("the model was told what stands outside, or what cannot be read".to_owned());
+    }
+    if listing(&outside) != before {
+        return Err("something outside was changed".to_owned());
+    }
+    drop(listeners);
+    Ok(())
+}
+
+/// Checks all cases, several at once.
+fn each(cases: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sync) {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from) * 2;
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = std::panic::catch_unwind(|| check(case));
+                    let result = std::panic::catch_unwind(AssertUnwindSafe(|| check(case)));
                     let result =
                         result.unwrap_or_else(|_| Err("it did not end, or could not be set up".to_owned()));
                     if let Err(why) = result {
