@@ -247,7 +247,7 @@ fn a_retry_counts_down_and_names_the_key_at_every_width() {
         retry(&mut stage, error);
         for left in ["in 12 s", "in 11 s"] {
             let screen = stage.screen();
-            let end = format!(" · try 2 of 10 {left} · Esc interrupts");
+            let end = format!(" · retry 2/10 {left} · Esc interrupts");
             let line = screen
                 .lines()
                 .find(|line| line.ends_with(&end))
@@ -256,7 +256,7 @@ fn a_retry_counts_down_and_names_the_key_at_every_width() {
             second(&mut stage);
         }
         (0..12).for_each(|_| second(&mut stage));
-        assert!(stage.screen().contains("try 2 of 10 now · Esc interrupts"), "{}", stage.screen());
+        assert!(stage.screen().contains("retry 2/10 now · Esc interrupts"), "{}", stage.screen());
     }
 }
 

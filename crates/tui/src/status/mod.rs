@@ -417,7 +417,7 @@ impl Status {
                 0 => "now".to_owned(),
                 seconds => format!("in {seconds} s"),
             };
-            end = format!(" · try {} of {} {when}{end}", retry.attempt, retry.max);
+            end = format!(" · retry {}/{} {when}{end}", retry.attempt, retry.max);
             // The reason of a retry is more important than the time of the turn.
             if text::width(&doing) + text::width(&shorter) + text::width(&end) <= width {
                 end = format!("{shorter}{end}");
