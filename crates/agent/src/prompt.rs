@@ -55,13 +55,24 @@ what the user says now wins over both.
 
 /// Lines of [`SYSTEM_PROMPT`] about tools: the start of each line, and the tools of which at least one must
 /// be offered.
-const OF_TOOLS: [(&str, &[&str]); 5] = [
+const OF_TOOLS: [(&str, &[&str]); 6] = [
     ("- Plan work of three", &["todo"]),
     ("- Search with the search tools", &["grep", "glob"]),
     ("- Read a file before you edit", &["edit", "multi_edit", "apply_patch", "write"]),
     ("- Commands run without terminal", &["bash"]),
     ("- An old output may be replaced", &["recall"]),
+    (ASKS_HELP, &["bash"]),
 ];
+
+/// The start of the line about becket's own help, which the model reads with `bash`. Without it, the line below follows.
+const ASKS_HELP: &str = "- Answer questions about becket itself from";
+const NAMES_HELP: &str =
+    "- For questions about becket itself, name `becket help`, and `/help` in the terminal.";
+
+/// The first paragraph where no tool is offered. The paragraphs about work with tools are left out.
+const WITHOUT_TOOLS: &str = "\
+You are becket, a coding agent working in a terminal. In this session you have no tools: answer from what you are shown, \
+and say what you would have to look at or run. Your text is shown to the user as Markdown.";
 
 /// Returns [`SYSTEM_PROMPT`] without the lines about tools that are not offered.
 fn prompt(tools: &[String]) -> String {
@@ -70,7 +81,16 @@ fn prompt(tools: &[String]) -> String {
         let about = OF_TOOLS.iter().find(|(begins, _)| line.starts_with(begins));
         about.is_none_or(|(_, names)| offered(names))
     };
-    SYSTEM_PROMPT.split('\n').filter(stays).collect::<Vec<_>>().join("\n")
+    let mut text = SYSTEM_PROMPT.split('\n').filter(stays).collect::<Vec<_>>().join("\n");
+    if !text.contains(ASKS_HELP) {
+        text = format!("{text}\n{NAMES_HELP}");
+    }
+    if tools.is_empty() {
+        let rest = text.split("\n\n").skip(1);
+        let rest = rest.filter(|part| !part.starts_with("# Working") && !part.starts_with("# Tools"));
+        text = [WITHOUT_TOOLS].into_iter().chain(rest).collect::<Vec<_>>().join("\n\n");
+    }
+    text
 }
 
 /// Facts about the machine and the date, recorded when a session starts.
@@ -169,11 +189,26 @@ mod tests {
                 all.iter().filter(|tool| !names.contains(&tool.as_str())).cloned().collect();
             let text = prompt(&rest);
             assert!(!text.contains(begins), "{begins}");
-            assert_eq!(text.split('\n').count() + 1, SYSTEM_PROMPT.split('\n').count());
+            let gone = OF_TOOLS.iter().filter(|(_, others)| others == &names).count();
+            let instead = usize::from(text.contains(NAMES_HELP));
+            assert_eq!(text.split('\n').count() + gone - instead, SYSTEM_PROMPT.split('\n').count());
+            assert_eq!(text.contains(NAMES_HELP), names == ["bash"]);
         }
         let bare = prompt(&[]);
-        for word in ["todo", "recall", "search tools", "read tool", "Read a file", "pagers"] {
+        for word in [
+            "todo",
+            "recall",
+            "search tools",
+            "read tool",
+            "Read a file",
+            "pagers",
+            "# Tools",
+            "with your tools",
+        ] {
             assert!(!bare.contains(word), "{word}");
+        }
+        for part in ["no tools", "# Context", "# Answers", NAMES_HELP] {
+            assert!(bare.contains(part), "{part}");
         }
     }
 
