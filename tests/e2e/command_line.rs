@@ -316,6 +316,17 @@ fn a_server_s_window_is_used_when_its_model_is_first_chosen() {
     }
     let asked = server.all_requests().iter().filter(|request| request.method == "GET").count();
     assert_eq!(asked, 4, "the list and the properties, once");
+    // Commands about the stored session know it, too, and ask nobody.
+    let command = |words: &[&str]| {
+        let mut command = bench.command();
+        run(command.env("OPENAI_BASE_URL", format!("{}/v1", server.url())).args(words))
+    };
+    let context: Value = serde_json::from_str(&command(&["context", "--json"]).expect(0).stdout).unwrap();
+    assert_eq!((&context["window"], &context["window_assumed"]), (&json!(16_384), &json!(false)));
+    let page = command(&["context"]).expect(0).stdout;
+    assert!(page.contains("window 16k ") && !page.contains("assumed"), "{page}");
+    let asked_now = server.all_requests().iter().filter(|request| request.method == "GET").count();
+    assert_eq!(asked_now, asked);
 }
 
 /// Nothing is kept of a server that is not there: it is asked when it is.

@@ -146,7 +146,7 @@ async fn assembled(
     // If another model writes the summary, the session's own model needs no key.
     let opened = if asks_no_model || summary_model.is_some() {
         let id = format!("{}/{}", reference.provider(), name_of(&reference));
-        Ok(Arc::new(NoModel(models::info(Some(&id)))) as Arc<dyn Model>)
+        Ok(Arc::new(NoModel(models::info(Some(&id), &model_settings))) as Arc<dyn Model>)
     } else {
         becket_model::open(&reference, &model_settings)
     };

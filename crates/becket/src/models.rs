@@ -2,10 +2,10 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::remembered::Remembered;
 use becket_config::Settings;
-use becket_model::{
-    BodyLimit, Model as _, ModelError, ModelInfo, ModelRef, Proxies, ScriptedModel, ServerFacts, catalog,
-};
+use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, Proxies, ServerFacts, catalog};
+use becket_session::context::View;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -237,14 +237,19 @@ pub(crate) fn model_failure(error: &ModelError) -> Failure {
     failure
 }
 
-/// Returns the catalogue's entry for `provider/name`.
-pub(crate) fn info(id: Option<&str>) -> ModelInfo {
-    // A scripted model describes itself in its file.
-    let script =
-        id.and_then(|id| id.strip_prefix("script:")).map(|file| ScriptedModel::open(Path::new(file)));
-    if let Some(Ok(script)) = script {
-        return script.info().clone();
+/// Returns what is known of the model `provider/name`: the figures that its server reported and that the user set, else those
+/// of the catalog.
+pub(crate) fn info(id: Option<&str>, settings: &becket_model::Settings) -> ModelInfo {
+    match id.and_then(|id| ModelRef::parse(id).ok()) {
+        Some(reference) => becket_model::describe(&reference, settings),
+        None => catalog::lookup("unknown", "unknown"),
     }
-    let (provider, name) = id.and_then(|id| id.split_once('/')).unwrap_or(("unknown", "unknown"));
-    catalog::lookup(provider, name)
+}
+
+/// Returns the settings of the models of a stored session: those of its folder, and those of its earlier runs. A configuration
+/// that cannot be read does no harm.
+pub(crate) fn of_session(environment: &Environment, cwd: &Path, view: &View) -> becket_model::Settings {
+    let mut settings = crate::settings::readable(environment, cwd);
+    let _ = Remembered::of_view(view).apply(&mut settings);
+    model_settings(environment, &settings)
 }

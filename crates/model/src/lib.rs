@@ -307,6 +307,21 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     })
 }
 
+/// Returns what is known of a model without asking anybody: the figures that [`open`] gives it, also where its key is missing.
+/// A model that cannot be opened has those of the catalog.
+pub fn describe(reference: &ModelRef, settings: &Settings) -> ModelInfo {
+    let mut settings = settings.clone();
+    if let Some(endpoint) = settings.endpoint_mut(reference.provider()) {
+        // Nothing is sent.
+        endpoint.credential.get_or_insert_with(|| Credential::ApiKey(Secret::new("unused")));
+    }
+    match (open(reference, &settings), reference) {
+        (Ok(model), _) => model.info().clone(),
+        (Err(_), ModelRef::Named { provider, name }) => catalog::lookup(provider, name),
+        (Err(_), ModelRef::Script(_)) => catalog::lookup("unknown", "unknown"),
+    }
+}
+
 /// The error for an unknown provider, with similar names and the way to add one.
 fn no_provider(provider: &str, name: &str, settings: &Settings) -> ModelError {
     let near = settings

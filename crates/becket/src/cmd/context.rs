@@ -13,15 +13,14 @@ use crate::assemble::Opening;
 use crate::cmd::{one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::models::info;
-use crate::remembered::Remembered;
+use crate::models::{info, of_session};
 use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_model::catalog;
 use becket_session::Session;
-use becket_session::context::View;
 use becket_session::context::budget::Budget;
 use becket_session::context::budget::Limits;
+use becket_session::context::{ModelScope, View};
 use becket_session::ledger::Proof;
 use becket_session::store::{self, SessionSummary};
 use becket_session::walk::{Walked, walk};
@@ -44,8 +43,8 @@ pub(crate) struct Reading {
     pub bad: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
-    /// The context window in tokens that was set for the session, by its folder's configuration or for an earlier run.
-    window: Option<u64>,
+    /// What is known of models and their servers, under the configuration of the session's folder and of its earlier runs.
+    pub models: becket_model::Settings,
     /// Proof of the ledger as it was read, for reading it again.
     proof: Proof,
     /// All entries of a session that exists in memory only.
@@ -58,12 +57,11 @@ impl Reading {
         let all: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
         let entries: Vec<Entry> = all.iter().filter(|entry| is_of_requests(&entry.kind)).cloned().collect();
         let model = model_of(&entries);
-        let mut settings = readable(environment, &session.info().cwd);
-        let scope = becket_agent::scope(&info(model.as_deref()));
-        let mut view = View::fold(policy(&settings.config), scope, &all);
+        let policy = policy(&readable(environment, &session.info().cwd).config);
+        let mut view = View::fold(policy, ModelScope::no_model(), &all);
+        let models = of_session(environment, &session.info().cwd, &view);
+        view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
         view.set_calls_may_run(true);
-        let _ = Remembered::of_view(&view).apply(&mut settings);
-        let window = settings.config.context.window;
         let said = all.iter().filter(|entry| matches!(entry.kind, EntryKind::Message { .. })).count();
         let summary = SessionSummary {
             id: session.id(),
@@ -82,7 +80,7 @@ impl Reading {
             unanswered: false,
         };
         let (bad, proof) = (Vec::new(), Proof::default());
-        Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: Some(all) })
+        Ok(Self { summary, view, entries, bad, model, models, proof, in_memory: Some(all) })
     }
 
     /// Reads a stored session under the configuration of its folder, as its next run would.
@@ -92,9 +90,8 @@ impl Reading {
     /// Fails if the ledger cannot be read.
     pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut settings = readable(environment, &summary.cwd);
-        let policy = policy(&settings.config);
-        let walked = walk(&summary.dir, policy, becket_agent::scope(&info(None)), &mut |entry, _| {
+        let policy = policy(&readable(environment, &summary.cwd).config);
+        let walked = walk(&summary.dir, policy, ModelScope::no_model(), &mut |entry, _| {
             if is_of_requests(&entry.kind) {
                 entries.push(entry.clone());
             }
@@ -103,27 +100,25 @@ impl Reading {
         let Walked { mut view, bad, proof } = walked.map_err(store_failure)?;
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
-        view.set_scope(becket_agent::scope(&info(model.as_deref())));
+        // The options of an earlier run apply to the next one as well.
+        let models = of_session(environment, &summary.cwd, &view);
+        view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
         // Another process may be running the session. If that process died, the session's next run closes the open
         // calls.
         view.set_calls_may_run(true);
-        // The options of an earlier run apply to the next one as well.
-        let _ = Remembered::of_view(&view).apply(&mut settings);
-        let window = settings.config.context.window;
-        Ok(Self { summary, view, entries, bad, model, window, proof, in_memory: None })
+        Ok(Self { summary, view, entries, bad, model, models, proof, in_memory: None })
     }
 
     /// Returns the budget of the session's model, and true if its window is known. The window is `given` for this
-    /// command, else set for the session, else the model's own. Limits learned from the server's refusals reduce it,
+    /// command, else set for the session, else the one its server reported, else the catalog's. Limits learned from the server's refusals reduce it,
     /// unless it is `given`.
     pub(crate) fn budget(&self, given: Option<u64>) -> (Budget, bool) {
-        let info = info(self.model.as_deref());
-        let set = given.or(self.window);
-        let window = set.unwrap_or(info.window);
+        let info = info(self.model.as_deref(), &self.models);
+        let window = given.unwrap_or(info.window);
         let learned = self.view.state(&Limits::key(&info.id)).cloned();
         let learned: Limits =
             learned.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
-        let known = set.is_some() || learned.effective().is_some() || info.source != catalog::UNKNOWN;
+        let known = given.is_some() || learned.effective().is_some() || info.source != catalog::UNKNOWN;
         let budget = Budget::new(window, info.input_limit.min(window), info.max_output);
         (if given.is_some() { budget } else { budget.limited(learned) }, known)
     }

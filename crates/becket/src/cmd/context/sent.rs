@@ -166,7 +166,7 @@ impl<'a> Maker<'a> {
     /// Fails if the ledger has changed since it was read, or a request cannot be built.
     pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
-        let scope = becket_agent::scope(&info(self.model));
+        let scope = becket_agent::scope(&info(self.model, &self.settings));
         let proof = self.proof.clone();
         let walked = walk_again(self.dir, proof, self.policy.clone(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {

@@ -68,7 +68,7 @@ fn fork(
         persist: true,
         ..CreateOptions::default()
     };
-    let scope = becket_agent::scope(&info(model.as_deref()));
+    let scope = becket_agent::scope(&info(model.as_deref(), &reading.models));
     let project = if summary.cwd.is_dir() { summary.cwd.clone() } else { cwd.to_path_buf() };
     let root = environment.sessions_dir();
     let mut copy =
