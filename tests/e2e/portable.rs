@@ -314,6 +314,48 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
     }
 }
 
+/// Results that cannot stand where they are stay as notes, which the model reads.
+#[test]
+fn results_without_a_place_are_kept_as_notes() {
+    let said =
+        |role: &str, content: Value| json!({ "type": role, "message": { "role": role, "content": content } });
+    let result =
+        |id: &str, text: &str| json!([{ "type": "tool_result", "tool_use_id": id, "content": text }]);
+    let mut records = vec![
+        said("user", json!("please fix it")),
+        said("assistant", json!([{ "type": "text", "text": "first half" }])),
+        said(
+            "assistant",
+            json!([{ "type": "tool_use", "id": "t1", "name": "Bash", "input": { "command": "ls" } }]),
+        ),
+        said("user", result("t1", "own result")),
+        said("user", result("t9", "result of nobody")),
+        said("assistant", result("t1", "result within an answer")),
+        said("assistant", json!([{ "type": "text", "text": "done" }])),
+    ];
+    for (at, record) in records.iter_mut().enumerate() {
+        record["uuid"] = json!(format!("u{at}"));
+        record["parentUuid"] = at.checked_sub(1).map_or(Value::Null, |before| json!(format!("u{before}")));
+        record["sessionId"] = json!("s");
+        record["timestamp"] = json!("2026-11-21T10:00:00.000Z");
+    }
+    for api in BOTH {
+        let bench = Bench::new(&[("s.jsonl", lines(&records).as_str())]);
+        let listed = run(bench.command().args(["import", "s.jsonl", "--json"])).expect(0);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        for what in ["results without a call", "second results of a call"] {
+            assert_eq!(listed["left_out"][format!("{what} (they are kept as notes)")], 1, "{listed}");
+        }
+        let server = MockServer::start([Answer::text("one more turn")]);
+        run(bench.print(api, &server).args(["-c", "--", "and now?"])).expect(0);
+        let requests = server.requests();
+        let body = requests[0].text();
+        for words in ["own result", "result of nobody", "result within an answer"] {
+            assert_eq!(body.matches(words).count(), 1, "{words}: {body}");
+        }
+    }
+}
+
 #[test]
 fn of_several_sessions_in_one_file_the_last_is_carried_and_the_others_are_counted() {
     let record = |n: u64, parent: Option<u64>, kind: &str, session: &str, cwd: &str| {

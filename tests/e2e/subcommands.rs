@@ -82,6 +82,37 @@ fn a_window_that_nobody_knows_is_called_assumed() {
     assert!(head(&bench).contains("window 128k (assumed, because this model is unknown"), "{}", head(&bench));
 }
 
+/// The provider of this session counts other tokens than the estimate: fewer, or nearly twice as many.
+#[test]
+fn estimates_of_a_context_learn_from_what_the_provider_reported() {
+    let numbers: Vec<String> = (0..4_000_u64).map(|n| (n * 7_919 * 104_729).to_string()).collect();
+    for factor in [0.6, 1.0, 1.8] {
+        let bench = Bench::new(&[("n.txt", numbers.join("\n").as_str())]);
+        let mut step = 0;
+        let reported = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let last = std::sync::Arc::clone(&reported);
+        let server = MockServer::with(move |request| {
+            step += 1;
+            let tokens = (request.text().len() as f64 / 3.0 * factor) as u64;
+            last.store(tokens, std::sync::atomic::Ordering::Relaxed);
+            let read = json!({ "path": "n.txt", "offset": step * 300, "limit": 300 });
+            let answer = if step < 6 {
+                Answer::tool(&format!("c{step}"), "read", read)
+            } else {
+                Answer::text("Done.")
+            };
+            answer.usage(tokens, 5).into()
+        });
+        run(bench.print(Api::Chat, &server).args(["--", "read it"])).expect(0);
+        let shown: Value =
+            serde_json::from_str(&run(bench.command().args(["context", "--json"])).expect(0).stdout).unwrap();
+        let (shown, reported) =
+            (shown["tokens"].as_f64().unwrap(), reported.load(std::sync::atomic::Ordering::Relaxed) as f64);
+        // Each report moves the estimate by a part.
+        assert!((0.75..1.3).contains(&(shown / reported)), "{factor}: {shown} of {reported}");
+    }
+}
+
 #[test]
 fn config_shows_each_value_with_its_origin() {
     let bench = Bench::new(&[(".becket/config.toml", "[context]\nthreshold = 0.8\n")]);

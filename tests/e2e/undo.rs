@@ -208,7 +208,12 @@ fn a_rewind_leaves_the_context_that_was_there_before_the_message() {
     let bench = Bench::new(&[]);
     play(&bench, &bash(&["echo one"]), "first", &[]);
     let before = becket(&bench, &["context", "--json"], 0);
-    let spans = |page: &str| serde_json::from_str::<Value>(page).unwrap()["spans"].clone();
+    let spans = |page: &str| {
+        let mut spans = serde_json::from_str::<Value>(page).unwrap()["spans"].clone();
+        // Estimates learn from each report of the provider.
+        spans.as_array_mut().unwrap().iter_mut().for_each(|span| span["tokens"] = Value::Null);
+        spans
+    };
     play(&bench, &bash(&["echo two"]), "second", &["-c"]);
     play(&bench, &bash(&["echo three"]), "third", &["-c"]);
     let seq = |word: &str| {

@@ -22,7 +22,7 @@ pub use own::{Imported, import_own};
 use crate::context::{ModelScope, Policy};
 use crate::store::{Outside, StoreError};
 use crate::{CreateOptions, Durability, Session};
-use becket_types::{EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, TurnState};
+use becket_types::{CallId, EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, TurnState};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -138,11 +138,13 @@ impl Conversation {
     }
 
     /// Arranges the messages in an order that every model accepts. Consecutive answers are joined. A result
-    /// without a preceding call cannot be sent as a result, so it becomes a note after the results of the
-    /// calls that are open at that point.
+    /// without a preceding call cannot be sent as a result, and neither can a second one of the same call. It
+    /// becomes a note after the results of the calls that are open at that point.
     fn pair(&mut self) {
         let mut calls = HashSet::new();
-        let mut orphans = 0;
+        // The calls that have a result. A later call may have the same id again.
+        let mut answered: HashSet<CallId> = HashSet::new();
+        let (mut orphans, mut repeated) = (0, 0);
         let mut notes: Vec<(Millis, Message)> = Vec::new();
         let mut out: Vec<(Millis, Message)> = Vec::with_capacity(self.messages.len());
         for (time, message) in std::mem::take(&mut self.messages) {
@@ -152,12 +154,22 @@ impl Conversation {
             if message.role != Role::Tool {
                 out.append(&mut notes);
             }
-            if message.result_of().is_some_and(|id| !calls.contains(id)) {
-                orphans += 1;
-                notes.push((time, note_of(&message)));
-                continue;
+            if let Some(id) = message.result_of() {
+                if !calls.contains(id) {
+                    orphans += 1;
+                    notes.push((time, note_of(&message, "whose call is not in the file")));
+                    continue;
+                }
+                if !answered.insert(id.clone()) {
+                    repeated += 1;
+                    notes.push((time, note_of(&message, "whose call already has one")));
+                    continue;
+                }
             }
-            calls.extend(message.call_ids().cloned());
+            for id in message.call_ids() {
+                answered.remove(id);
+                calls.insert(id.clone());
+            }
             match out.last_mut() {
                 Some((_, last)) if last.role == Role::Assistant && message.role == Role::Assistant => {
                     last.parts.extend(message.parts);
@@ -169,6 +181,10 @@ impl Conversation {
         self.messages = out;
         if orphans > 0 {
             self.left_out.insert("results without a call (they are kept as notes)".to_owned(), orphans);
+        }
+        if repeated > 0 {
+            let what = "second results of a call (they are kept as notes)";
+            self.left_out.insert(what.to_owned(), repeated);
         }
     }
 
@@ -239,15 +255,15 @@ impl Conversation {
 }
 
 /// Converts a result to a note that the model and the user can read.
-fn note_of(result: &Message) -> Message {
+fn note_of(result: &Message, why: &str) -> Message {
     let mut note = Message::user("");
     note.parts = result
         .parts
         .iter()
         .map(|part| match part {
-            Part::ToolResult { name, output, .. } => Part::text(format!(
-                "[Imported: a result of `{name}` whose call is not in the file]\n{output}"
-            )),
+            Part::ToolResult { name, output, .. } => {
+                Part::text(format!("[Imported: a result of `{name}` {why}]\n{output}"))
+            }
             other => other.clone(),
         })
         .collect();

@@ -18,8 +18,7 @@ use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_model::catalog;
 use becket_session::Session;
-use becket_session::context::budget::Budget;
-use becket_session::context::budget::Limits;
+use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::{ModelScope, View};
 use becket_session::ledger::Proof;
 use becket_session::store::{self, SessionSummary};
@@ -163,16 +162,17 @@ impl Reading {
         self.model.get_or_insert_with(|| opening.model.clone());
     }
 
-    /// Returns the spans that fill the context now.
+    /// Returns the spans that fill the context now. Estimates are scaled by what the provider reported in this session.
     pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
         let tools = self.tools();
         let _ = self.view.context();
         let mut spans = self.view.spans(&tools);
         let texts = texts(&mut self.view, &tools);
-        if exact {
-            for (span, text) in spans.iter_mut().zip(&texts) {
-                span.tokens = becket_model::tokens::count(text);
-            }
+        let meter = self.model.as_deref().and_then(|model| Meter::of_session(&self.view, model));
+        let estimator = meter.unwrap_or_default().estimator;
+        for (span, text) in spans.iter_mut().zip(&texts) {
+            span.tokens =
+                if exact { becket_model::tokens::count(text) } else { estimator.scale(span.tokens) };
         }
         let (budget, known) = self.budget(given);
         let usable = usable.unwrap_or_else(|| budget.usable());

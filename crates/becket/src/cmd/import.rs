@@ -65,7 +65,7 @@ fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Re
     if args.json {
         return write(out, &format!("{}\n", json!({ "session": known.id, "was_there": true })));
     }
-    let label = one_line(known.label(), 60);
+    let label = one_line(known.label().trim_matches(['(', ')']), 60);
     let text = format!(
         "This file is here already, as {} ({label}).\nTo continue it: becket --resume {}\nTo import it once more: add --again\n",
         known.id, known.id
