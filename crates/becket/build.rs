@@ -1,18 +1,37 @@
-//! Selects a smaller link format if the loader of the system supports it.
+//! Selects how the program is linked, if this machine's loader and linker allow it. Does nothing else, and never fails.
 //!
 //! A position-independent program of this size has about 90,000 pointers that the loader adjusts at each start. In
 //! packed form (DT_RELR) their table takes about 40 kB instead of 2.2 MB, which every becket and every guardian of its
 //! terminal would read whole. Loaders of glibc before 2.36 do not know the packed form. So it is requested only if the
-//! program is built for the machine it is built on, and that machine has such a loader. Does nothing else, and never
-//! fails.
+//! program is built for the machine it is built on, and that machine has such a loader.
+//!
+//! In a release build, the functions that a session runs lie together. They are spread over 29 MB otherwise, and the kernel
+//! maps 64 kB around each of them that is used. `session-functions.txt` names them (`benches/layout.py` writes it). A name that
+//! the program does not have is without effect.
 
 use std::env;
-use std::process::Command;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const FUNCTIONS: &str = "session-functions.txt";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if is_for_this_linux() && glibc().is_some_and(|version| version >= (2, 36)) {
+    println!("cargo::rerun-if-changed={FUNCTIONS}");
+    if !is_for_this_linux() {
+        return;
+    }
+    if glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release")
+        && let Some(script) = linker_script().filter(|script| links_with(script))
+    {
+        for argument in ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()] {
+            println!("cargo::rustc-link-arg-bins={argument}");
+        }
     }
 }
 
@@ -29,4 +48,40 @@ fn glibc() -> Option<(u32, u32)> {
     let said = String::from_utf8(said.stdout).ok()?;
     let (major, minor) = said.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+}
+
+/// Writes the script that puts the listed functions before all others. Returns its path.
+fn linker_script() -> Option<PathBuf> {
+    let names = fs::read_to_string(FUNCTIONS).ok()?;
+    // One list of names: with a rule for each, the linker would go through all functions as often as there are names.
+    let sections: String = names.lines().map(|name| format!(" .text.{name}\n")).collect();
+    let script = PathBuf::from(env::var_os("OUT_DIR")?).join("functions.ld");
+    let text = format!("SECTIONS {{ .text.session : {{ *(\n{sections}) }} }} INSERT BEFORE .text;\n");
+    fs::write(&script, text).ok()?;
+    Some(script)
+}
+
+/// True if the linker that the build uses takes the script. Some do not know such scripts.
+fn links_with(script: &Path) -> bool {
+    let (Some(rustc), Some(out)) = (env::var_os("RUSTC"), env::var_os("OUT_DIR").map(PathBuf::from)) else {
+        return false;
+    };
+    let source = out.join("probe.rs");
+    if fs::write(&source, "fn main() {}\n").is_err() {
+        return false;
+    }
+    let mut command = Command::new(rustc);
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    command.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        let mut argument = OsString::from("linker=");
+        argument.push(linker);
+        command.arg("-C").arg(argument);
+    }
+    for argument in ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()] {
+        command.arg("-C").arg(format!("link-arg={argument}"));
+    }
+    command.arg("-o").arg(out.join("probe")).arg(source);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
