@@ -1,7 +1,8 @@
 //! File tools in a forest of links that changes while they work: directories and files are swapped for links that lead
 //! outside. Files outside stay as they are, and their content is in no result.
 //!
-//! `BECKET_RACE_SECONDS` sets how long it runs (3).
+//! `BECKET_RACE_SECONDS` sets how long it runs (3). With `BECKET_RACE_UNJUDGED` set, calls do not keep to the paths that were
+//! judged: the test fails then, which shows that it finds the hole.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
@@ -138,6 +139,7 @@ fn nothing_outside_is_read_or_changed_while_links_are_swapped() {
     }
     let before = state(&forest.outside);
     let seconds = std::env::var("BECKET_RACE_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let unjudged = std::env::var_os("BECKET_RACE_UNJUDGED").is_some();
     let end = Instant::now() + Duration::from_secs(seconds);
     let (stop, next, told) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let (permitted, succeeded) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -155,7 +157,8 @@ fn nothing_outside_is_read_or_changed_while_links_are_swapped() {
                     continue;
                 }
                 permitted.fetch_add(1, Ordering::Relaxed);
-                let env = ToolEnv { judged: Some(access.paths.into()), ..forest.env.clone() };
+                let judged = Some(access.paths.into()).filter(|_| !unjudged);
+                let env = ToolEnv { judged, ..forest.env.clone() };
                 let output = runtime.block_on(tool.run(input.clone(), &env));
                 succeeded.fetch_add(usize::from(!output.is_error), Ordering::Relaxed);
                 let details = output.details.to_string();
