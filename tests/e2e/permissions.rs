@@ -156,7 +156,7 @@ fn a_call_that_is_asked_about_waits_for_an_answer() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
     terminal.send("go\r");
-    terminal.shows("wants to run");
+    terminal.shows("Run this command?");
     let audit = run(bench.command().arg("audit")).expect(0).stdout;
     assert!(audit.contains("bash: git push") && audit.contains("(waiting for an answer)"), "{audit}");
 }

@@ -466,7 +466,7 @@ impl Guard {
         if free {
             return Verdict::Allow { why: "inside the workspace".to_owned() };
         }
-        ask(format!("permission mode {} asks before {tool} changes {shown}", self.settings.mode))
+        ask(format!("in {} mode, becket asks before {tool} changes {shown}", self.settings.mode))
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {

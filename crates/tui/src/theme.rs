@@ -42,6 +42,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
+    /// Red means failure and removed lines, so no class has it.
     fn colour(self, class: Class) -> Option<Color> {
         let dark = |r, g, b| Some(Color::Rgb(r, g, b));
         match (self, class) {
@@ -49,16 +50,16 @@ impl Syntax {
             (Self::Dark, Class::Comment) => dark(139, 148, 158),
             (Self::Dark, Class::String) => dark(165, 214, 255),
             (Self::Dark, Class::Number | Class::Constant) => dark(121, 192, 255),
-            (Self::Dark, Class::Keyword) => dark(255, 123, 114),
+            (Self::Dark, Class::Keyword) => dark(210, 168, 255),
             (Self::Dark, Class::Type) => dark(255, 186, 107),
-            (Self::Dark, Class::Function) => dark(210, 168, 255),
+            (Self::Dark, Class::Function) => dark(137, 220, 235),
             (Self::Dark, Class::Attribute) => dark(126, 211, 133),
             (Self::Light, Class::Comment) => dark(89, 99, 110),
             (Self::Light, Class::String) => dark(10, 48, 105),
             (Self::Light, Class::Number | Class::Constant) => dark(5, 80, 174),
-            (Self::Light, Class::Keyword) => dark(180, 20, 35),
+            (Self::Light, Class::Keyword) => dark(110, 57, 180),
             (Self::Light, Class::Type) => dark(149, 56, 0),
-            (Self::Light, Class::Function) => dark(110, 57, 180),
+            (Self::Light, Class::Function) => dark(0, 84, 104),
             (Self::Light, Class::Attribute) => dark(17, 99, 41),
             (Self::Ansi, Class::Comment) => Some(Color::DarkGray),
             (Self::Ansi, Class::String) => Some(Color::Green),

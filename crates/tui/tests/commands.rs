@@ -243,7 +243,7 @@ fn a_question_of_the_agent_goes_before_a_page() {
         secrets: None,
         preview: Vec::new(),
     })));
-    assert!(stage.screen().contains("? bash wants to run"), "{}", stage.screen());
+    assert!(stage.screen().contains("? Run this command?"), "{}", stage.screen());
     stage.read_question();
     assert!(matches!(stage.key(KeyCode::Esc)[..], [Effect::Send(Command::Decide { .. })]));
     assert!(stage.screen().contains("line 4"), "the page is back: {}", stage.screen());
@@ -288,10 +288,10 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     assert!(stage.screen().contains("1 Yes, ask about nothing"), "{}", stage.screen());
     stage.read_question();
     stage.key(KeyCode::Esc);
-    assert!(stage.screen().contains("default · project"), "{}", stage.screen());
+    assert!(stage.screen().contains("default mode · project"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "bypassPermissions"), []);
     assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
-    assert!(stage.screen().contains("bypassPermissions · project"), "{}", stage.screen());
+    assert!(stage.screen().contains("bypassPermissions mode · project"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "default"), sent("default"));
     assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }

@@ -140,12 +140,12 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     };
     ask(&mut stage);
     let screen = stage.screen();
-    assert!(screen.contains("wants to change a.rs for a subagent: adds 1 line, removes 1"), "{screen}");
+    assert!(screen.contains("Change a.rs for a subagent?  adds 1 line, removes 1"), "{screen}");
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The main agent's call with the same id is a different call.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
     stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
-    assert!(stage.screen().contains("wants to change a.rs for a subagent"));
+    assert!(stage.screen().contains("Change a.rs for a subagent?"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
     assert_eq!(stage.answer('1'), [Effect::Send(answer)]);
@@ -154,7 +154,7 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     ask(&mut stage);
     let over = Message::tool_result(CallId("t1".into()), "task", "interrupted", true);
     stage.event(Event::ToolFinished { message: over, changes: Vec::new(), duration: Millis(1) });
-    assert!(!stage.screen().contains("wants to run"), "{}", stage.screen());
+    assert!(!stage.screen().contains("Run this command"), "{}", stage.screen());
 }
 
 #[test]
@@ -174,12 +174,12 @@ fn the_line_of_a_subagent_opens_to_its_calls() {
     stage.event(events[7].clone());
     let screen = stage.screen();
     assert!(
-        screen.contains("● task find where the amount is parsed  explore, 2 calls, $0.0123 · 12.4 s"),
+        screen.contains("● task find where the amount is parsed  explore, 2 calls, $0.0123 · 12 s"),
         "{screen}"
     );
     stage.ctrl('o');
     let screen = stage.screen();
-    let opened = "  ● grep fn amount\n  ● read src/parse.rs\n  `amount` is in src/parse.rs:12;";
+    let opened = "  ● grep fn amount\n  ● read src/parse.rs\n│ `amount` is in src/parse.rs:12;";
     assert!(screen.contains(opened), "{screen}");
 
     // A session that is opened again shows the same, from the result alone.
@@ -448,11 +448,11 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
-    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k usable · Ctrl-S more");
+    assert_eq!(last(&mut stage), "script/demo · default mode · context 50 % of 100k · Ctrl-S more");
     stage.ctrl('s');
     assert_eq!(
         last(&mut stage),
-        "script/demo · default · project (dev) · 50 % of 100k usable · ██░░░░░░░░········┃·"
+        "script/demo · default mode · project (dev) · context 50 % of 100k · ██░░░░░░░░········┃·"
     );
     stage.resize(40, 12);
     assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
@@ -464,7 +464,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     stage.ctrl('c');
     let screen = stage.screen();
     assert!(screen.contains("Ctrl-C once more quits\n›"), "{screen}");
-    assert!(screen.ends_with("script/demo · default · 50 % of 100k usable · Ctrl-S more"), "{screen}");
+    assert!(screen.ends_with("script/demo · default · 50 % of 100k · Ctrl-S more"), "{screen}");
     stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
     stage.resize(40, 12);
     assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());

@@ -107,7 +107,7 @@ fn a_block_in_focus_opens_and_is_copied() {
     let mut stage = Stage::new(70, 16);
     stage.event(started());
     say(&mut stage, "first");
-    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "one\ntwo\nthree\nfour\nfive", json!({}));
+    call(&mut stage, "c1", "bash", json!({"command": "ls"}), "one\ntwo\nthree\nfour\nfive\nsix", json!({}));
     answer(&mut stage, "See `this`:\n\n```rust\nfn main() {}\n```");
     stage.screen();
     alt(&mut stage, KeyCode::Up);
@@ -115,10 +115,10 @@ fn a_block_in_focus_opens_and_is_copied() {
     let effects = stage.key(KeyCode::Char('c'));
     assert_eq!(copied(&effects), Some("See `this`:\n\n```rust\nfn main() {}\n```"));
     stage.key(KeyCode::Up);
-    assert!(!stage.screen().contains("  two"));
+    assert!(!stage.screen().contains("│ two"));
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("  two"), "{}", stage.screen());
-    assert_eq!(copied(&stage.key(KeyCode::Char('y'))), Some("bash ls\none\ntwo\nthree\nfour\nfive"));
+    assert!(stage.screen().contains("│ two"), "{}", stage.screen());
+    assert_eq!(copied(&stage.key(KeyCode::Char('y'))), Some("bash ls\none\ntwo\nthree\nfour\nfive\nsix"));
     stage.key(KeyCode::Char('u'));
     assert_eq!(copied(&stage.key(KeyCode::Char('c'))), Some("first"));
     stage.key(KeyCode::Esc);
@@ -196,7 +196,7 @@ fn colours_of_programs_are_kept_and_nothing_else_of_them() {
     call(&mut stage, "c1", "bash", json!({"command": "x"}), output, json!({}));
     stage.ctrl('o');
     let screen = stage.screen();
-    assert!(screen.contains("  red plain⟨U+202E⟩"), "{screen}");
+    assert!(screen.contains("│ red plain⟨U+202E⟩"), "{screen}");
     assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
 }
 
@@ -224,15 +224,15 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
     let outside = json!({"path": "/etc/hosts"});
     type Case<'a> = (&'a str, &'a Value, String, Option<i64>, bool, &'a [&'a str]);
     let cases: [Case<'_>; 9] = [
-        ("bash", &command, printed(3), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3"]),
-        ("bash", &command, printed(4), Some(0), false, &["● bash make", "  line 1", "  line 2", "  line 3", "  line 4"]),
+        ("bash", &command, printed(3), Some(0), false, &["● bash make", "│ line 1", "│ line 2", "│ line 3"]),
+        ("bash", &command, printed(4), Some(0), false, &["● bash make", "│ line 1", "│ line 2", "│ line 3", "│ line 4"]),
         (
             "bash",
             &command,
             printed(40),
             Some(0),
             false,
-            &["● bash make", "  … 37 more lines · Ctrl-O opens", "  line 38", "  line 39", "  line 40"],
+            &["● bash make", "│ … 37 more lines · Ctrl-O opens", "│ line 38", "│ line 39", "│ line 40"],
         ),
         (
             "bash",
@@ -242,12 +242,12 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             true,
             &[
                 "✗ bash make  exit 3 · 20 ms",
-                "  … 4 more lines · Ctrl-O opens",
-                "  line 5",
-                "  line 6",
-                "  line 7",
-                "  line 8",
-                "  error: it broke",
+                "│ … 4 more lines · Ctrl-O opens",
+                "│ line 5",
+                "│ line 6",
+                "│ line 7",
+                "│ line 8",
+                "│ error: it broke",
             ],
         ),
         ("bash", &command, "(no output)".into(), Some(0), false, &["● bash make"]),
@@ -259,13 +259,13 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             true,
             &[
                 "✗ bash make  2 failed, 12 passed · exit 101 · 20 ms",
-                "  test result: ok. 5 passed; 0 failed; 0 ignored",
-                "  test result: FAILED. 7 passed; 2 failed; 0 ignored",
+                "│ test result: ok. 5 passed; 0 failed; 0 ignored",
+                "│ test result: FAILED. 7 passed; 2 failed; 0 ignored",
             ],
         ),
-        ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed", "  the file does not exist"]),
+        ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed", "│ the file does not exist"]),
         ("read", &file, printed(9), None, false, &["● read src/a.rs"]),
-        ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed", "  is a folder"]),
+        ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed", "│ is a folder"]),
     ];
     for (name, input, output, code, is_error, wanted) in cases {
         let mut stage = Stage::new(60, 14);
@@ -291,12 +291,12 @@ fn a_running_command_shows_its_last_lines_and_counts_those_that_left_memory() {
     let shown: Vec<&str> = screen.lines().take(7).collect();
     let wanted = [
         "◐ bash make",
-        "  … 39995 more lines · Ctrl-O opens",
-        "  unit 39996",
-        "  unit 39997",
-        "  unit 39998",
-        "  unit 39999",
-        "  unit 40000",
+        "│ … 39995 more lines · Ctrl-O opens",
+        "│ unit 39996",
+        "│ unit 39997",
+        "│ unit 39998",
+        "│ unit 39999",
+        "│ unit 40000",
     ];
     assert_eq!(shown, wanted);
 }

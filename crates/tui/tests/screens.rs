@@ -73,20 +73,20 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         preview: vec![FilePreview { path, hunks: vec![hunk.to_owned()] }],
     })));
     let screen = stage.screen();
-    let question = "? edit wants to change src/span.py: adds 2 lines, removes 1\n  why changes are asked about\n\n  \
+    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  why changes are asked about\n\n  \
                     1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n  1 Yes, once\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
     assert_eq!(stage.colour(row, 5), vt100::Color::Default);
     assert_eq!(stage.read_code(), 2, "the old text and the new one");
     assert_eq!(stage.screen(), screen, "colours change no text");
-    assert_eq!(stage.colour(row, 5), vt100::Color::Rgb(255, 123, 114));
+    assert_eq!(stage.colour(row, 5), vt100::Color::Rgb(210, 168, 255));
     // The blank rows are left out first if there is no room.
     let mut small = Stage::new(80, 15);
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(small.screen().contains("why no rule allows `rm`\n\n  1 Yes, once"), "{}", small.screen());
-    let mut smaller = Stage::new(80, 12);
+    let mut smaller = Stage::new(80, 11);
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(smaller.screen().contains("why no rule allows `rm`\n  1 Yes, once"), "{}", smaller.screen());
@@ -119,7 +119,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n  running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
+        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
     );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
@@ -183,7 +183,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     assert_eq!(stage.key(KeyCode::Char('1')), [Effect::Wake(1_000, Timer::Draft)]);
     assert_eq!(stage.update(Input::Paste("y\n".into())), []);
     let screen = stage.screen();
-    assert!(screen.contains("? bash wants to run"), "{screen}");
+    assert!(screen.contains("? Run this command?"), "{screen}");
     assert!(screen.contains("$ rm -rf build⟨U+202E⟩/"), "{screen}");
     assert!(screen.contains("why no rule allows `rm`"), "{screen}");
     assert_eq!(stage.key(KeyCode::Tab), [], "not read yet");
@@ -194,7 +194,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     stage.ctrl('u');
     let decided = |decision| [Effect::Send(Command::Decide { call_id: CallId("c9".into()), decision })];
     assert_eq!(stage.answer('1'), decided(Decision::AllowOnce));
-    assert!(!stage.screen().contains("wants to run"));
+    assert!(!stage.screen().contains("Run this command"));
 
     ask(&mut stage, "rm -rf build");
     stage.read_question();
@@ -234,8 +234,8 @@ fn retry(stage: &mut Stage, error: &str) {
 fn a_retry_counts_down_and_names_the_key_at_every_width() {
     let long = "The provider is overloaded and asks to wait: api.example.com said overloaded_error, try again later.";
     for (columns, error, begins) in [
-        (120, "The provider is overloaded.", "◐ The provider is overloaded · 3 s · try"),
-        (80, long, "◐ The provider is overloaded and asks to… · try"),
+        (120, "The provider is overloaded.", "◐ The provider is overloaded · 3 s · retry"),
+        (80, long, "◐ The provider is overloaded and asks to… · retry"),
         (52, long, "◐ The provid"),
         (40, long, ""),
     ] {

@@ -84,18 +84,25 @@ impl App {
         if asking || self.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
-    /// Draws an edge above and below, the upper one with the title of the session. Returns the area between them.
+    /// Draws an edge above and below, the upper one with the title of the session and, if the end of the transcript is not in
+    /// view, a note that says so. Returns the area between them.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
         let edge = |columns: usize| Span::styled("─".repeat(columns), self.theme.border);
-        let upper = match self.status.session_title(columns.saturating_sub(4)) {
+        let note = if self.transcript.follows() { "" } else { MORE_BELOW };
+        let taken = if note.is_empty() { 0 } else { text::width(note) + 2 };
+        let mut upper = match self.status.session_title(columns.saturating_sub(4 + taken)) {
             Some(title) => {
                 let title = format!(" {title} ");
-                let rest = columns.saturating_sub(2 + text::width(&title));
-                Line::from(vec![edge(2), Span::styled(title, self.theme.dim), edge(rest)])
+                let rest = columns.saturating_sub(2 + taken + text::width(&title));
+                vec![edge(2), Span::styled(title, self.theme.dim), edge(rest)]
             }
-            None => Line::from(edge(columns)),
+            None => vec![edge(columns.saturating_sub(taken))],
         };
+        if !note.is_empty() {
+            upper.extend([Span::styled(note, self.theme.selected), edge(2)]);
+        }
+        let upper = Line::from(upper);
         put(frame, Rect { height: 1, ..area }, &[upper]);
         let lower = Line::from(edge(columns));
         put(frame, Rect { y: area.bottom().saturating_sub(1), height: 1, ..area }, &[lower]);
@@ -156,7 +163,8 @@ impl App {
         if self.transcript.is_empty() && self.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.theme));
         }
-        if !self.transcript.follows() && transcript.height > 2 {
+        // An edge has the note in it.
+        if !self.transcript.follows() && transcript.height > 2 && edges == 0 {
             more_below(frame, transcript, &self.theme);
         }
         let mut jobs = self.transcript.jobs();
@@ -261,11 +269,15 @@ fn half(columns: u16) -> u16 {
     (columns.saturating_sub(1) / 2).max(1)
 }
 
-/// Draws a note in the last row: the end of the transcript is not in view.
+/// A note: the end of the transcript is not in view.
+const MORE_BELOW: &str = " ↓ more below · PageDown ";
+
+/// Draws the note in the last row, over the text that is there.
 fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
-    let text = " ↓ more below ";
-    let columns = (text::width(text) as u16).min(area.width);
-    let line = Line::styled(text, theme.selected);
+    let columns = (text::width(MORE_BELOW) as u16).min(area.width);
+    let line = Line::styled(MORE_BELOW, theme.selected);
+    let row = Rect { x: area.right() - columns, y: area.bottom() - 1, width: columns, height: 1 };
+    frame.render_widget(ratatui::widgets::Clear, row);
     frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
 }
 

@@ -81,7 +81,7 @@ impl Approvals {
                 "Enter sends this",
             ],
             _ if self.asks_secrets() => {
-                &["↓ or Tab goes to the answers · Esc masks it", "↓ answers · Esc masks"]
+                &["Tab, then a number answers · Esc masks it", "↓ answers · Esc masks"]
             }
             _ if !self.seen_end => &[
                 "PageDown: read to the end to allow · ↓ answers · or write why · Esc refuses",
@@ -90,12 +90,12 @@ impl Approvals {
                 "PageDown: read on · Esc no",
             ],
             _ if writing.takes_escape => &[
-                "↓ or Tab goes to the answers · or write why not · Esc twice refuses",
+                "Tab, then a number answers · or write what to do instead · Esc twice refuses",
                 "↓ answers · write why · Esc twice: no",
                 "↓ answers · Esc twice: no",
             ],
             _ => &[
-                "↓ or Tab goes to the answers · or write why not · Esc refuses",
+                "Tab, then a number answers · or write what to do instead · Esc refuses",
                 "↓ answers · or write why · Esc no",
                 "↓ answers · Esc no",
             ],

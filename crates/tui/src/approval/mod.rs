@@ -16,9 +16,10 @@ mod question;
 use crate::answers::{Answer, AnswerList, Pressed};
 use crate::highlight::Job;
 use crate::input::{Effect, Place, Request, Timer};
+use crate::text;
 use crate::theme::Theme;
 use crate::transcript::print;
-use becket_types::{CallId, Command, Decision, PermissionRequest};
+use becket_types::{CallId, Command, Decision, PermissionRequest, RuleOffer};
 use code::ChangedCode;
 use crossterm::event::{KeyCode, KeyEvent};
 use question::Question;
@@ -26,6 +27,9 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
+
+/// Widest rule that an answer shows; a longer one would hide what the answer says.
+const RULE_SHOWN: usize = 36;
 
 /// Permission questions in order, and the state of the first one.
 #[derive(Debug, Default)]
@@ -261,9 +265,13 @@ impl Approvals {
         let (count, left_out) = (hunks(request), self.rejected.len());
         if left_out == 0 {
             offer(Does::Once, "Yes, once", "once");
-            offer(Does::Session, "Yes, and the same for the rest of this session", "session");
-            if request.offer.is_some() {
-                offer(Does::Always, "Yes, always: shows the rule first", "always");
+            // Without a rule there is nothing to allow for longer than this call.
+            if let Some(RuleOffer { rule, .. }) = &request.offer {
+                let shown = text::visible(rule);
+                let what = if text::width(&shown) > RULE_SHOWN { "the same" } else { &*shown };
+                let session = format!("Yes, and allow {what} for the rest of this session");
+                offer(Does::Session, &session, "session");
+                offer(Does::Always, "Yes, always (you see the rule first)", "always");
             }
         } else if left_out < count {
             offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");

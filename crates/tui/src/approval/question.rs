@@ -8,6 +8,7 @@ use becket_types::{FilePreview, PermissionRequest};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// Marks the hunk at the cursor.
 const LOOKED_AT: &str = "❯ ";
@@ -23,16 +24,16 @@ pub(super) struct Question<'a> {
     lines: Vec<Line<'static>>,
 }
 
-/// Returns for example `: adds 2 lines, removes 5`.
+/// Returns for example `  adds 2 lines, removes 5`, to follow a title.
 fn counted(files: &[FilePreview]) -> String {
     let all = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
     let count = |sign: char| all().filter(|line| line.starts_with(sign)).count();
     let lines = |n: usize| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
     match (count('+'), count('-')) {
         (0, 0) => String::new(),
-        (0, n) => format!(": removes {}", lines(n)),
-        (n, 0) => format!(": adds {}", lines(n)),
-        (n, m) => format!(": adds {}, removes {m}", lines(n)),
+        (0, n) => format!("  removes {}", lines(n)),
+        (n, 0) => format!("  adds {}", lines(n)),
+        (n, m) => format!("  adds {}, removes {m}", lines(n)),
     }
 }
 
@@ -130,7 +131,10 @@ impl<'a> Question<'a> {
         at: Option<usize>,
     ) -> Vec<Line<'static>> {
         let theme = self.theme;
-        let more = if others > 0 { format!("  ({others} more behind it)") } else { String::new() };
+        let mut more = counted(&request.preview);
+        if others > 0 {
+            let _ = write!(more, "  ({others} more behind it)");
+        }
         let whose = if of_subagent { " for a subagent" } else { "" };
         let tool = text::visible(&request.tool);
         // The title names the file if it is the only path of the call.
@@ -141,7 +145,8 @@ impl<'a> Question<'a> {
         self.title(
             match &request.secrets {
                 Some(kinds) => format!("the output of {tool}{whose} holds {kinds}"),
-                None if request.preview.is_empty() => format!("{tool} wants to run{whose}"),
+                None if request.access.command.is_some() => format!("Run this command{whose}?"),
+                None if request.preview.is_empty() => format!("Use {tool}{whose}?"),
                 None => {
                     let files = match request.preview.len() {
                         1 => only.map_or_else(
@@ -150,7 +155,7 @@ impl<'a> Question<'a> {
                         ),
                         n => format!("{n} files"),
                     };
-                    format!("{tool} wants to change {files}{whose}{}", counted(&request.preview))
+                    format!("Change {files}{whose}?")
                 }
             },
             more,

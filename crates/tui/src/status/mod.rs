@@ -21,16 +21,32 @@ use std::path::PathBuf;
 
 /// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
+/// The activity while a question is open.
+const WAITING: &str = "waiting for you";
+
 /// Fewest columns of a title. A shorter one would say nothing.
 const TITLE: usize = 12;
-/// Columns from which on the line adds the word "usable" to the size of the context.
-const NAMED: usize = 60;
+/// Columns from which on the line says what its mode and its percentage are.
+const NAMED: usize = 64;
 /// Cells of the bar, if they fit.
 const BAR: usize = 20;
 /// Interval in milliseconds at which commands in the background are counted.
 const JOBS: u64 = 5_000;
 /// Delay in milliseconds between a change and the next run of the user's status line program.
 const DEBOUNCE: u64 = 300;
+
+/// Returns what a permission mode means, in a few words.
+fn meaning(mode: &str) -> &'static str {
+    match mode {
+        "default" => ": asks before changes",
+        "acceptEdits" => ": edits without asking",
+        "auto" => ": works in this folder without asking",
+        "plan" => ": changes nothing",
+        "dontAsk" => ": refuses instead of asking",
+        "bypassPermissions" => ": asks nothing",
+        _ => "",
+    }
+}
 
 /// Facts of the status line and of the activity line.
 #[derive(Debug, Default)]
@@ -146,7 +162,7 @@ impl Status {
                 return self.doing(&format!("preparing {name}"));
             }
             Event::ToolStarted { name, .. } => return self.doing(&format!("running {name}")),
-            Event::PermissionAsked(_) => return self.doing("waiting for you"),
+            Event::PermissionAsked(_) => return self.doing(WAITING),
             Event::CompactionStarted { .. } => {
                 let alone = self.turn.is_none();
                 let effects = self.doing("compacting the context");
@@ -179,7 +195,7 @@ impl Status {
             }
             Event::Subagent { what, .. } => {
                 return match &**what {
-                    Event::PermissionAsked(_) => self.doing("waiting for you"),
+                    Event::PermissionAsked(_) => self.doing(WAITING),
                     Event::ToolStarted { name, .. } => self.doing(&format!("subagent: running {name}")),
                     Event::StepStarted { .. } => self.doing("subagent: waiting for the model"),
                     // The usage of a subagent counts while it works.
@@ -409,7 +425,8 @@ impl Status {
         let cost =
             if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
         let mut end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
-        let doing = format!("◐ {}", text::visible(&turn.doing));
+        let mark = if turn.doing == WAITING { "?" } else { "◐" };
+        let doing = format!("{mark} {}", text::visible(&turn.doing));
         let width = usize::from(width);
         let shorter = format!("{time}{cost}");
         if let Some(retry) = &turn.retry {
@@ -428,13 +445,15 @@ impl Status {
         // If the line is too long, the activity is shortened and never the key.
         let room = width.saturating_sub(text::width(&end));
         let line = format!("{}{end}", text::fit_words(&doing, room));
-        Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim))
+        let style = if turn.doing == WAITING { theme.warning } else { theme.dim };
+        Some(Line::styled(text::fit(&line, width).into_owned(), style))
     }
 
     /// Returns the header that is shown before the first message: version, model, mode, folder, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
-        const TIPS: [&str; 2] = [
-            "/help lists commands and keys · @ names a file · ! runs a command of yours",
+        const TIPS: [&str; 3] = [
+            "Ask for example: explain this project · find out why a test fails, and mend it",
+            "/help lists commands and keys · @ adds a file · ! runs a shell command",
             "Shift-Tab changes the permission mode · Esc interrupts",
         ];
         if self.model.is_empty() || area.height < HEADER {
@@ -444,8 +463,11 @@ impl Status {
             Line::styled(text::fit(&text::visible(&text), usize::from(area.width)).into_owned(), style)
         };
         let mut lines = vec![
-            line(format!("becket {}", env!("CARGO_PKG_VERSION")), theme.accent.add_modifier(Modifier::BOLD)),
-            line(format!("{} · {} mode", self.model, self.mode), theme.text),
+            line(
+                format!("becket {} · an agent that reads, changes and runs code", env!("CARGO_PKG_VERSION")),
+                theme.accent.add_modifier(Modifier::BOLD),
+            ),
+            line(format!("{} · {} mode{}", self.model, self.mode, meaning(&self.mode)), theme.text),
             line(self.folder(), theme.dim),
             Line::default(),
         ];
@@ -491,7 +513,8 @@ impl Status {
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
         put(8, self.model.clone(), theme.dim);
         let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto");
-        put(7, self.mode.clone(), if loud { theme.warning } else { theme.dim });
+        let mode = if width < NAMED { self.mode.clone() } else { format!("{} mode", self.mode) };
+        put(7, mode, if loud { theme.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
         if self.whole || !filled {
             put(4, self.place(), theme.dim);
@@ -499,8 +522,8 @@ impl Status {
         let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
         if filled {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
-            let word = if width < NAMED { "" } else { " usable" };
-            put(6, format!("{percent} % of {usable}{word}"), tight);
+            let word = if width < NAMED { "" } else { "context " };
+            put(6, format!("{word}{percent} % of {usable}"), tight);
         }
         put(7, counted(self.jobs), theme.accent);
         let summary = match self.summary {

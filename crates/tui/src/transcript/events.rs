@@ -91,8 +91,12 @@ impl Blocks {
             ),
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
             Event::TurnFinished(result) => {
-                let files = std::mem::take(&mut self.changed_files).len();
-                return match turn_summary(result, files).filter(|_| result.end == TurnEnd::Completed) {
+                let files = std::mem::take(&mut self.changed_files);
+                let only = files.iter().next().filter(|_| files.len() == 1);
+                let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
+                return match turn_summary(result, files.len(), only.as_deref())
+                    .filter(|_| result.end == TurnEnd::Completed)
+                {
                     Some(text) => {
                         // The ledger reproduces this line, so the turn can be evicted from memory.
                         self.push(Body::Note { weight: Weight::Quiet, text });
@@ -425,8 +429,9 @@ pub(crate) fn full(begin: &str, breakdown: &str) -> String {
 /// Turns shorter than this get no line at their end, in milliseconds.
 const SHORT_TURN: u64 = 5_000;
 
-/// Returns the line at the end of a turn: time, cost, files. `None` for a short turn that changed nothing.
-fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
+/// Returns the line at the end of a turn: time, cost, files. `only`: the name of the file, if one was changed. `None` for a
+/// short turn that changed nothing.
+fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option<String> {
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
         parts.push(format!("worked for {}", super::tool_rows::duration(result.duration.0)));
@@ -434,10 +439,10 @@ fn turn_summary(result: &TurnResult, files: usize) -> Option<String> {
     if result.cost.0 >= 0.005 && !parts.is_empty() {
         parts.push(format!("${:.2}", result.cost.0));
     }
-    match files {
-        0 => {}
-        1 => parts.push("1 file changed".to_owned()),
-        n => parts.push(format!("{n} files changed")),
+    match (only, files) {
+        (_, 0) => {}
+        (Some(name), _) => parts.push(format!("changed {}", crate::text::visible(name))),
+        (None, n) => parts.push(format!("changed {n} files")),
     }
     (!parts.is_empty()).then(|| parts.join(" · "))
 }

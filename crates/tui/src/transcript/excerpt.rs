@@ -1,4 +1,5 @@
-//! The lines of output below a closed call: the end of a command's output, or the error of a call that failed.
+//! The lines of output below a closed call: the end of a command's output, or the error of a call that failed. A bar at the
+//! left edge separates them from what the model says.
 //!
 //! Owns the choice of these lines, and the summary of a test run. Depends on the call alone. Runs when the call is laid
 //! out, not for each frame.
@@ -34,6 +35,12 @@ pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     }
 }
 
+/// Returns the bar before each line of a call's output, as wide as the mark of the call above it.
+pub(super) fn bar(call: &ToolCall, theme: &Theme) -> Span<'static> {
+    let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.border };
+    Span::styled("│ ", style)
+}
+
 /// True for calls whose output was printed by a program.
 fn is_command(call: &ToolCall) -> bool {
     call.name == "bash" || call.details.get("exit_code").is_some()
@@ -47,8 +54,8 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     }
     let is_blank = |line: &&str| line.trim().is_empty();
     let all = call.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
-    // A count for a single line would take as much room as that line.
-    let most = if all == most + 1 { all } else { most };
+    // A count of one or two lines would hide little and take a row itself.
+    let most = if all <= most + 2 { all } else { most };
     let mut last: Vec<&str> = output.lines().rev().filter(|line| !is_blank(line)).take(most).collect();
     last.reverse();
     let mut out = Vec::new();
@@ -56,14 +63,22 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
         out.push(more(all - last.len(), call, width, theme));
     }
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
-    out.extend(last.into_iter().map(|line| Row { gutter: 2, ..cut(ansi.line(line), width).into() }));
+    out.extend(last.into_iter().map(|line| barred(ansi.line(line), call, width, theme)));
     out
 }
 
 fn more(lines: usize, call: &ToolCall, width: usize, theme: &Theme) -> Row {
     let text = format!("… {lines} more line{} · {}", if lines == 1 { "" } else { "s" }, call.open_hint());
-    let spans = vec![Span::styled(text, theme.dim)];
-    Row { gutter: 2, ..Row::from(cut(spans, width)) }
+    barred(vec![Span::styled(text, theme.dim)], call, width, theme)
+}
+
+/// Lays out a line of output after the bar, cut if it is too wide.
+fn barred(spans: Vec<Span<'static>>, call: &ToolCall, width: usize, theme: &Theme) -> Row {
+    let mut line = cut(spans, width);
+    if let Some(first) = line.spans.first_mut() {
+        *first = bar(call, theme);
+    }
+    Row { gutter: 2, ..Row::from(line) }
 }
 
 /// Returns the output without the note about the exit code at its end, which the call's line already shows.
@@ -82,11 +97,11 @@ fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
     if lines.is_empty() {
         return Vec::new();
     }
-    let mut rows = paragraph(&lines.join("\n"), width, "  ", "  ", theme.error, theme.error);
+    let mut rows = paragraph(&lines.join("\n"), width, "│ ", "│ ", theme.error, theme.error);
     let cut = rows.len() > REASON + 1;
     rows.truncate(REASON + 1);
     if cut && let Some(last) = rows.last_mut() {
-        *last = Line::styled("  …", theme.error).into();
+        *last = Line::styled("│ …", theme.error).into();
     }
     rows
 }

@@ -116,7 +116,7 @@ fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     }
     let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.dim };
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
-    let first = Span::raw("  ");
+    let first = excerpt::bar(call, theme);
     let mut rows = Vec::new();
     let mut lines = call.output.lines();
     for line in lines.by_ref().take(OPEN_LINES) {
@@ -236,11 +236,12 @@ fn exit(code: i64, millis: u64) -> String {
     if millis < 10 { format!("exit {code}") } else { format!("exit {code} · {}", duration(millis)) }
 }
 
-/// Formats a duration as `340 ms`, `12.3 s` or `4 min 5 s`.
+/// Formats a duration as `340 ms`, `2.3 s`, `12 s` or `4 min 5 s`.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
-        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        1_000..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        10_000..60_000 => format!("{} s", millis / 1_000),
         _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
     }
 }
