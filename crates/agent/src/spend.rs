@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Returns the usage of one answer of this model, at list price.
+/// Returns the usage of one answer of this model: as its provider billed it, otherwise at list price.
 pub(crate) fn used(info: &ModelInfo, window: u64, usage: Usage) -> ModelUsage {
     ModelUsage {
         model: info.id.clone(),
         usage,
-        cost: info.prices.map_or(Cost::default(), |prices| prices.cost(&usage)),
+        cost: usage
+            .billed_cost()
+            .unwrap_or_else(|| info.prices.map_or(Cost::default(), |prices| prices.cost(&usage))),
         context_window: window,
         max_output: info.max_output,
     }

@@ -14,6 +14,7 @@ mod anthropic;
 mod assemble;
 mod auth;
 mod base_url;
+mod billed;
 mod body;
 mod body_limit;
 pub mod catalog;

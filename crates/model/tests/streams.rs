@@ -35,7 +35,7 @@ async fn a_whole_answer_on_both_wires() {
         assert_eq!(outcome.finish(), Some(FinishReason::ToolCalls));
         assert_eq!(
             outcome.usage(),
-            Some(Usage { input: 20, output: 30, cache_read: 70, cache_write: 0, reasoning: 0 })
+            Some(Usage { input: 20, output: 30, cache_read: 70, ..Usage::default() })
         );
         let Some(Part::Reasoning { text, signature, .. }) = outcome.parts().into_iter().next() else {
             panic!()

@@ -37,7 +37,7 @@ fn result(end: TurnEnd, text: &str) -> TurnResult {
         steps: 2,
         duration: Millis(10),
         api_duration: Millis(7),
-        usage: Usage { input: 5, output: 3, cache_read: 90, cache_write: 0, reasoning: 0 },
+        usage: Usage { input: 5, output: 3, cache_read: 90, ..Usage::default() },
         cost: Cost(0.5),
         models: Vec::new(),
         denials: Vec::new(),

@@ -122,7 +122,7 @@ fn turn(session: &mut Session, n: u64, calls: u64, noise: &mut Noise, image: boo
         let used = EntryKind::Usage {
             message: None,
             model: "p/m".into(),
-            usage: Usage { input: 10, output: 20, cache_read: 30_000, cache_write: 900, reasoning: 0 },
+            usage: Usage { input: 10, output: 20, cache_read: 30_000, cache_write: 900, ..Usage::default() },
             cost_usd: 0.01,
             purpose: "turn".into(),
         };

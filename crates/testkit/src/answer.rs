@@ -115,6 +115,13 @@ impl Answer {
         self
     }
 
+    /// Sets the cost that the provider bills, in billionths of a US dollar. Chat Completions reports it, as OpenRouter does.
+    #[must_use]
+    pub fn billed(mut self, billionths: u64) -> Self {
+        self.usage.billed = billionths;
+        self
+    }
+
     /// Sets the stop reason in the API's own terms, instead of the one that follows from the parts.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {

@@ -130,9 +130,13 @@ impl Answer {
 
     fn chat_usage(&self) -> Value {
         let prompt = self.usage_of().input + self.usage_of().cache_read + self.usage_of().cache_write;
-        json!({"prompt_tokens": prompt, "completion_tokens": self.usage_of().output,
+        let mut usage = json!({"prompt_tokens": prompt, "completion_tokens": self.usage_of().output,
             "total_tokens": prompt + self.usage_of().output,
-            "prompt_tokens_details": {"cached_tokens": self.usage_of().cache_read}})
+            "prompt_tokens_details": {"cached_tokens": self.usage_of().cache_read}});
+        if self.usage_of().billed > 0 {
+            usage["cost"] = json!(self.usage_of().billed as f64 / 1e9);
+        }
+        usage
     }
 
     /// Returns the whole answer as one JSON body, as a server without streaming sends it.

@@ -44,6 +44,9 @@ pub struct Usage {
     /// The part of `output` that was reasoning, if the provider reports it.
     #[serde(skip_serializing_if = "is_zero")]
     pub reasoning: u64,
+    /// The cost that the provider billed, in billionths of a US dollar; 0 if it does not say.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub billed: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -72,6 +75,11 @@ impl Usage {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// The cost as the provider billed it, if it says so.
+    pub fn billed_cost(&self) -> Option<Cost> {
+        (self.billed > 0).then(|| Cost(self.billed as f64 / 1e9))
+    }
 }
 
 impl Add for Usage {
@@ -83,6 +91,7 @@ impl Add for Usage {
             cache_read: self.cache_read.saturating_add(o.cache_read),
             cache_write: self.cache_write.saturating_add(o.cache_write),
             reasoning: self.reasoning.saturating_add(o.reasoning),
+            billed: self.billed.saturating_add(o.billed),
         }
     }
 }
@@ -137,7 +146,7 @@ mod tests {
 
     #[test]
     fn cached_tokens_count_once_in_the_context() {
-        let usage = Usage { input: 10, output: 5, cache_read: 90, cache_write: 7, reasoning: 2 };
+        let usage = Usage { input: 10, output: 5, cache_read: 90, cache_write: 7, ..Usage::default() };
         assert_eq!(usage.context(), Tokens(107));
         assert_eq!(usage.total(), Tokens(112));
     }
@@ -145,8 +154,7 @@ mod tests {
     #[test]
     fn cost_is_the_sum_over_the_four_prices() {
         let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
-        let usage =
-            Usage { input: 1_000_000, output: 100_000, cache_read: 2_000_000, cache_write: 0, reasoning: 0 };
+        let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 2_000_000, ..Usage::default() };
         assert!((prices.cost(&usage).0 - (3.0 + 1.5 + 0.6)).abs() < 1e-9);
     }
 }

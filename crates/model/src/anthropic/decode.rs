@@ -3,6 +3,7 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
+use crate::billed::billed;
 use crate::json::{not_json, other_shape, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
@@ -165,6 +166,7 @@ impl AnthropicDecoder {
             cache_read: count("cache_read_input_tokens", old.cache_read),
             cache_write: count("cache_creation_input_tokens", old.cache_write),
             reasoning: value["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or(old.reasoning),
+            billed: billed(value).max(old.billed),
         });
     }
 }

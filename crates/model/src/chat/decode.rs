@@ -4,6 +4,7 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
+use crate::billed::billed;
 use crate::json::{Arguments, not_json, other_shape, parse_arguments, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
@@ -247,6 +248,7 @@ impl ChatDecoder {
             cache_read,
             cache_write,
             reasoning: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            billed: billed(usage),
         });
     }
 }

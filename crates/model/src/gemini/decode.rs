@@ -101,6 +101,7 @@ impl GeminiDecoder {
             cache_read: cached,
             cache_write: 0,
             reasoning: thoughts,
+            billed: 0,
         });
     }
 }

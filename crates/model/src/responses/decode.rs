@@ -4,6 +4,7 @@
 use super::encode::PHASE;
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
+use crate::billed::billed;
 use crate::json::{not_json, other_shape, parse_event};
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
@@ -177,6 +178,7 @@ impl ResponsesDecoder {
             cache_read: cached,
             cache_write: 0,
             reasoning: count(&usage["output_tokens_details"]["reasoning_tokens"]),
+            billed: billed(usage),
         });
     }
 

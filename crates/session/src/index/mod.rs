@@ -215,7 +215,9 @@ pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSumma
 /// Reads the five token counts that begin at `column`.
 fn usage(row: &Row<'_>, column: usize) -> Result<Usage, rusqlite::Error> {
     let at = |n| unsigned(row, column + n);
-    Ok(Usage { input: at(0)?, output: at(1)?, cache_read: at(2)?, cache_write: at(3)?, reasoning: at(4)? })
+    let (input, output, cache_read) = (at(0)?, at(1)?, at(2)?);
+    // The index adds up costs, billed or not, in a column of their own.
+    Ok(Usage { input, output, cache_read, cache_write: at(3)?, reasoning: at(4)?, billed: 0 })
 }
 
 /// Converts one of SQLite's signed integers. becket's values are never negative.
