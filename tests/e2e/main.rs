@@ -13,6 +13,7 @@ mod body_limit;
 mod command_line;
 mod compact;
 mod compaction;
+mod cost;
 mod documented;
 mod faults;
 mod first_run;

@@ -275,6 +275,8 @@ pub(crate) enum Subcommands {
     Context(ContextArgs),
     /// Compact a session: preview what would be lost, apply it, undo it.
     Compact(CompactArgs),
+    /// Show the cost of a session by model, purpose and subagent, or of all since a day.
+    Cost(CostArgs),
     /// Check models, configuration and storage; with `session ID`, explain one session.
     Doctor(DoctorArgs),
     /// Show every setting with its value and its source.
@@ -328,6 +330,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "sessions",
     "context",
     "compact",
+    "cost",
     "doctor",
     "config",
     "models",

@@ -13,7 +13,7 @@
 
 mod accounts;
 pub(crate) mod custom_commands;
-mod figures;
+pub(crate) mod figures;
 mod files;
 mod first;
 mod images;

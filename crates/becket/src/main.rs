@@ -250,6 +250,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Compact(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::compact::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
+        Subcommands::Cost(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::cost::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
         Subcommands::Doctor(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::doctor::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Config(args) => settings::enter(args.config.cd.as_deref())

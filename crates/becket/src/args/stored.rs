@@ -316,3 +316,21 @@ pub(crate) struct Shown {
     #[arg(long, default_value_t = 20, value_parser = super::values::some)]
     pub limit: usize,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
+    pub session: Option<String>,
+    /// All sessions, by day and project, since this day, such as 2026-11-21, or 7d for seven days ago.
+    #[arg(long, value_name = "DAY", conflicts_with = "session")]
+    pub since: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write an HTML page with charts to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}

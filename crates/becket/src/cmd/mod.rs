@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod context;
+pub(crate) mod cost;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;

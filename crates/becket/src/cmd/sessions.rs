@@ -3,7 +3,7 @@
 
 mod branches;
 mod file;
-mod stats;
+pub(crate) mod stats;
 
 use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
 use crate::cmd::{one_line, when, write};

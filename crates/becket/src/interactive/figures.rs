@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const FORGOTTEN: u64 = 5 * 60 * 1_000;
 
 /// Returns the tokens of the context by tool, and by the file that was read or written.
-pub(super) fn by_tool_and_file(
+pub(crate) fn by_tool_and_file(
     spans: &[Span],
     paths: &Paths,
 ) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
@@ -25,14 +25,14 @@ pub(super) fn by_tool_and_file(
 
 /// The file of each tool result, by the message's number, as its call named it.
 #[derive(Default)]
-pub(super) struct Paths {
+pub(crate) struct Paths {
     calls: BTreeMap<CallId, String>,
     of: BTreeMap<u64, String>,
 }
 
 impl Paths {
     /// Takes the next entry of the ledger.
-    pub(super) fn take(&mut self, entry: &Entry) {
+    pub(crate) fn take(&mut self, entry: &Entry) {
         let EntryKind::Message { message } = &entry.kind else { return };
         for part in &message.parts {
             match part {
@@ -53,7 +53,7 @@ impl Paths {
 }
 
 /// Returns the tokens of each request of a turn, from the first to the last.
-pub(super) fn sizes(entries: &[Entry]) -> Vec<u64> {
+pub(crate) fn sizes(entries: &[Entry]) -> Vec<u64> {
     let size = |entry: &Entry| match &entry.kind {
         EntryKind::Usage { usage, purpose, .. } if purpose == "turn" => Some(usage.context().0),
         _ => None,
@@ -63,7 +63,7 @@ pub(super) fn sizes(entries: &[Entry]) -> Vec<u64> {
 
 /// Sum of the usage of several requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sum {
+pub(crate) struct Sum {
     pub requests: usize,
     pub read: u64,
     /// Tokens of `read` that came from the cache, and tokens written to it.
@@ -74,6 +74,16 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// Adds another sum.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.read += other.read;
+        self.cached += other.cached;
+        self.cache_write += other.cache_write;
+        self.wrote += other.wrote;
+        self.cost += other.cost;
+    }
+
     fn add(&mut self, usage: &Usage, cost: f64) {
         self.requests += 1;
         self.read += usage.context().0;
@@ -86,7 +96,7 @@ impl Sum {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct UsageRow<'a> {
+pub(crate) struct UsageRow<'a> {
     pub seq: Seq,
     pub model: &'a str,
     pub purpose: &'a str,
@@ -100,7 +110,7 @@ pub(super) struct UsageRow<'a> {
 
 /// All requests, and their sums.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Usages<'a> {
+pub(crate) struct Usages<'a> {
     pub rows: Vec<UsageRow<'a>>,
     pub sum: Sum,
     pub models: BTreeMap<String, Sum>,
@@ -108,7 +118,7 @@ pub(super) struct Usages<'a> {
 }
 
 impl<'a> Usages<'a> {
-    pub(super) fn of(entries: &'a [Entry]) -> Self {
+    pub(crate) fn of(entries: &'a [Entry]) -> Self {
         let mut missed = missed(entries);
         let mut out = Self::default();
         for entry in entries {
@@ -133,7 +143,7 @@ impl<'a> Usages<'a> {
 
 /// Returns for each request, by its entry number, the reason why the cache served less than the previous request had
 /// stored.
-pub(super) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
+pub(crate) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
     let mut out = BTreeMap::new();
     let mut before: Option<(u64, u64)> = None;
     let mut since: Vec<&str> = Vec::new();

@@ -17,6 +17,7 @@ struct Figures {
     tools: Vec<ToolStatistics>,
 }
 
+/// Shows the last `days` days.
 pub(super) fn run(
     environment: &Environment,
     project: Option<&Path>,
@@ -25,8 +26,24 @@ pub(super) fn run(
     html: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let today = u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0) / 86_400;
-    let since = (today + 1).saturating_sub(days);
+    since(environment, project, (today() + 1).saturating_sub(days), as_json, html, out)
+}
+
+/// The number of days since 1970, in UTC.
+fn today() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0) / 86_400
+}
+
+/// Shows all days from `since` on, a number of days since 1970.
+pub(crate) fn since(
+    environment: &Environment,
+    project: Option<&Path>,
+    since: u64,
+    as_json: bool,
+    html: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let days = (today() + 1).saturating_sub(since);
     let figures = searched(environment, |index| {
         Ok(Figures {
             all: index.statistics(project)?,
@@ -135,11 +152,11 @@ fn table(figures: &Figures, days: u64) -> String {
     text
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:0 auto;\
+pub(crate) const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:0 auto;\
 padding:1rem}svg{width:100%;height:auto;color:#2f6f6a}svg text{font:11px system-ui,sans-serif;fill:GrayText}\
 table{border-collapse:collapse;width:100%;font-size:.9rem}td,th{padding:.2rem .5rem;text-align:right;\
 border-bottom:1px solid #8884}td:first-child,th:first-child{text-align:left;overflow-wrap:anywhere}\
@@ -186,7 +203,7 @@ fn page(figures: &Figures, days: u64) -> String {
 }
 
 /// Draws horizontal bars with their names and values.
-fn bars(title: &str, rows: &[(String, f64)], value: impl Fn(f64) -> String) -> String {
+pub(crate) fn bars(title: &str, rows: &[(String, f64)], value: impl Fn(f64) -> String) -> String {
     let most = rows.iter().map(|(_, n)| *n).fold(0.0, f64::max);
     let mut out = format!("<h2>{}</h2>", escape(title));
     if most <= 0.0 {
