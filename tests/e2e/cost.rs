@@ -1,10 +1,70 @@
-//! Costs as they were billed, and `becket cost`.
+//! Money and tokens: limits hold before a request, over a resume and for subagents; costs as they were billed, and shown;
+//! a used-up quota is waited for.
 
-use crate::support::{Api, Bench, run};
-use becket_testkit::{Answer, MockServer};
+use crate::support::{Api, Bench, Running, entries, run};
+use crate::terminal::{Terminal, becket, silent};
+use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::{Value, json};
 
 const PROMPT: &str = "find the needle in the haystack";
+
+/// A model that goes on for ever, at 10,000 tokens a request.
+fn endless() -> MockServer {
+    let mut n = 0;
+    MockServer::with(move |_| {
+        n += 1;
+        Answer::tool(&format!("c{n}"), "glob", json!({ "pattern": format!("*.{n}") }))
+            .usage(10_000, 1_000)
+            .into()
+    })
+}
+
+/// The limit in money is not exceeded, because a request is estimated before it is sent.
+#[test]
+fn a_request_that_would_exceed_the_budget_is_not_sent() {
+    let bench = Bench::new(&[]);
+    let server = endless();
+    let limited = ["--max-budget-usd", "0.3", "--output-format", "json"];
+    let ran = run(bench.print(Api::Anthropic, &server).args(limited).arg(PROMPT)).expect(4);
+    let result = ran.result();
+    assert_eq!(result["subtype"], "error_max_budget_usd");
+    let spent = result["total_cost_usd"].as_f64().unwrap();
+    assert!(spent > 0.2 && spent <= 0.3, "{result}");
+    assert!(result.to_string().contains("the next request may cost $"), "{result}");
+    assert!(ran.stderr.contains("More than 80 % of a limit is used: $0.2"), "{}", ran.stderr);
+    // The output limit shrinks with the room that is left.
+    let limits: Vec<u64> =
+        server.requests().iter().map(|request| request.json()["max_tokens"].as_u64().unwrap()).collect();
+    assert!(limits.windows(2).all(|pair| pair[1] <= pair[0]), "{limits:?}");
+    assert!(limits[0] > 10_000 && *limits.last().unwrap() < 10_000, "{limits:?}");
+    assert!(limits.iter().all(|limit| *limit >= 1_024), "{limits:?}");
+
+    // A resumed session goes on counting; a limit that is set for a run counts from its start.
+    let sent = server.requests().len();
+    let ran = run(bench.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(4);
+    assert!(ran.stderr.contains("of $0.3000"), "{}", ran.stderr);
+    assert_eq!(server.requests().len(), sent, "nothing was sent");
+    run(bench.print(Api::Anthropic, &server).args(["-c", "--max-budget-usd", "0.1", "go on"])).expect(4);
+    assert!(server.requests().len() > sent);
+
+    // A budget for which nothing can be had costs nothing.
+    let bench = Bench::new(&[]);
+    let server = endless();
+    run(bench.print(Api::Anthropic, &server).args(["--max-budget-usd", "0.001", "go"])).expect(4);
+    assert!(server.requests().is_empty());
+}
+
+#[test]
+fn tokens_are_reserved_like_money() {
+    let bench = Bench::new(&[]);
+    let server = endless();
+    let limited = ["--max-tokens", "50k", "--output-format", "json"];
+    let ran = run(bench.print(Api::Chat, &server).args(limited).arg(PROMPT)).expect(4);
+    assert_eq!(ran.result()["subtype"], "error_max_tokens");
+    let sent = server.requests().len();
+    assert!((2..=4).contains(&sent), "{sent}");
+    assert!(ran.stderr.contains("tokens."), "a warning: {}", ran.stderr);
+}
 
 /// A cost that the provider reports counts, and not the list price.
 #[test]
@@ -22,6 +82,15 @@ fn what_the_provider_billed_counts() {
     ]);
     let ran = run(&mut command).expect(0);
     assert!((ran.result()["total_cost_usd"].as_f64().unwrap() - 0.0123).abs() < 1e-9, "{}", ran.stdout);
+}
+
+/// A price that nobody knows is said once.
+#[test]
+fn a_budget_for_a_model_without_price_says_so() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("fine")]);
+    let ran = run(bench.print(Api::Chat, &server).args(["--max-budget-usd", "1", "go"])).expect(0);
+    assert_eq!(ran.stderr.matches("has no list price").count(), 1, "{}", ran.stderr);
 }
 
 /// `becket cost` adds up a session and its subagents.
@@ -58,4 +127,86 @@ fn becket_cost_shows_a_session_with_its_subagents() {
     assert_eq!(days["days"][0]["requests"], 3);
     run(bench.command().args(["cost", "--since", "soon"])).expect(2);
     run(bench.command().args(["cost", "nosuchsession"])).expect(2);
+}
+
+fn used_up(seconds: &str) -> Reply {
+    Reply::anthropic_error(429, "rate_limit_error", "You have used up your quota.")
+        .header("retry-after", seconds)
+}
+
+/// `--wait-for-quota` waits longer than `--max-wait`, and the session is answered in the end.
+#[test]
+fn a_used_up_quota_is_waited_for() {
+    let bench = Bench::new(&[]);
+    let soon = Reply::anthropic_error(429, "rate_limit_error", "You have used up your quota.");
+    let soon = soon.header("retry-after-ms", "300");
+    let server = MockServer::start([soon, Answer::text("fine").into()]);
+    let waiting = ["--max-wait", "100ms", "--wait-for-quota", "go"];
+    let ran = run(bench.print(Api::Anthropic, &server).args(waiting)).expect(0);
+    assert_eq!(ran.stdout, "fine\n");
+    assert!(ran.stderr.contains("becket waits until"), "{}", ran.stderr);
+    assert_eq!(server.requests().len(), 2);
+    let states: Vec<Value> =
+        bench.entries().into_iter().filter(|entry| entry["key"] == "waiting_until").collect();
+    assert_eq!(states.len(), 2, "{states:?}");
+    assert!(states[1]["value"].is_null(), "{states:?}");
+
+    // Without the flag, the wait is an error as before.
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([used_up("3600")]);
+    run(bench.print(Api::Anthropic, &server).arg("go")).expect(7);
+}
+
+/// A process that dies while it waits leaves the wait in the session, and the next one knows of it.
+#[test]
+fn the_wait_for_a_quota_survives_the_process() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([used_up("7200"), Answer::text("fine").into()]);
+    let waiting = ["--output-format", "stream-json", "--verbose", "--wait-for-quota", "go"];
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args(waiting));
+    running.close_stdin();
+    running.line(|line| line.contains("api_retry"));
+    running.signal("-KILL");
+    running.wait();
+    let kept = entries(&bench.ledgers()[0]);
+    let wait = kept.iter().rfind(|entry| entry["key"] == "waiting_until").unwrap();
+    assert_eq!(wait["value"]["model"], "anthropic/claude-sonnet-4-5");
+
+    // The next process continues the wait, unless a setting forbids it.
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args([
+        "--continue",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ]));
+    running.close_stdin();
+    let line: Value = serde_json::from_str(&running.line(|line| line.contains("api_retry"))).unwrap();
+    assert!(line["retry_delay_ms"].as_u64().unwrap() > 7_000_000, "{line}");
+    running.signal("-KILL");
+    running.wait();
+    assert_eq!(server.requests().len(), 1, "nothing was sent while it waited");
+    let now = ["--continue", "--settings", r#"{"limits":{"wait_for_quota":false}}"#];
+    let ran = run(bench.print(Api::Anthropic, &server).args(now)).expect(0);
+    assert!(ran.stderr.contains("is used up until"), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "fine\n");
+}
+
+/// In the terminal, a limit that ended a turn is raised in place, and the session goes on.
+#[test]
+fn a_limit_is_raised_in_the_terminal() {
+    let bench = Bench::new(&[]);
+    let server = silent();
+    let mut command = becket(&bench, &server);
+    command.args(["--max-budget-usd", "0.001"]);
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Describe a task");
+    terminal.send("go\r");
+    terminal.shows_words("stopped at the budget: spent $0.0000 of $0.0010");
+    assert!(server.requests().is_empty());
+    terminal.send("/limits usd 5\r");
+    terminal.shows_words("Money: $0.0000 of $5.0000.");
+    terminal.send("go on\r");
+    terminal.shows("Done.");
+    terminal.send("/limits usd x\r");
+    terminal.shows_words("is no amount above 0");
 }

@@ -26,6 +26,7 @@ pub mod hooks;
 pub mod host;
 pub mod machine;
 pub mod prompt;
+mod quota;
 pub mod repetition;
 mod reply_error;
 pub mod rules;
@@ -38,4 +39,4 @@ pub mod watch;
 mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
-pub use settings::{AgentParts, AgentSettings, FindModel, SecretOutputs, scope};
+pub use settings::{AgentParts, AgentSettings, FindModel, NewLimits, RunLimits, SecretOutputs, scope};

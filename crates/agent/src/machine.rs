@@ -136,6 +136,12 @@ impl State {
         self.turn.steps
     }
 
+    /// Replaces the limit on answered requests of a turn, also during one.
+    pub fn limit_turns(mut self, most: Option<u64>) -> Self {
+        self.rules.max_turns = most;
+        self
+    }
+
     /// Adds a prompt that is delivered with the next turn, without starting a turn.
     pub fn hold(mut self, id: PromptId) -> Self {
         self.steer.push_back(id);

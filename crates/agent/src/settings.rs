@@ -11,6 +11,8 @@ use becket_model::{Model, ModelInfo};
 use becket_session::Session;
 use becket_session::context::ModelScope;
 use becket_tool::{EditHook, Registry};
+use becket_types::{Limit, Millis};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,14 +47,13 @@ pub struct AgentSettings {
     pub asks_host: bool,
     /// True if the session existed before this run.
     pub resumed: bool,
-    /// Maximum number of answered requests per turn. Then one wrap-up request follows.
-    pub max_turns: Option<u64>,
-    /// Maximum list price in US dollars of all requests of this agent, including summaries.
-    pub max_budget_usd: Option<f64>,
-    /// Maximum number of tokens read and written, including cached ones.
-    pub max_tokens: Option<u64>,
-    /// Time limit for one turn.
-    pub max_wall: Option<Duration>,
+    pub limits: RunLimits,
+    /// The highest limits that may be set while the agent runs.
+    pub ceilings: RunLimits,
+    /// Limits that count from the start of this run, although the session has a usage already.
+    pub new_limits: NewLimits,
+    /// Wait if the provider's quota is used up, for as long as it takes.
+    pub wait_for_quota: bool,
     /// Time limit for one tool call. A call that exceeds it gets a result that says so.
     pub tool_timeout: Duration,
     pub secrets: SecretOutputs,
@@ -89,6 +90,65 @@ pub struct AgentSettings {
     pub states: Vec<(String, serde_json::Value)>,
 }
 
+/// Limits of a run; `None`: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
+pub struct RunLimits {
+    /// Maximum number of answered requests per turn. Then one wrap-up request follows.
+    pub max_turns: Option<u64>,
+    /// Maximum cost in US dollars of all requests of this agent and its subagents, including summaries.
+    pub max_usd: Option<f64>,
+    /// Maximum number of tokens read and written, including cached ones.
+    pub max_tokens: Option<u64>,
+    /// Time limit for one turn.
+    pub max_wall: Option<Duration>,
+}
+
+impl RunLimits {
+    /// Checks a changed limit against these highest values.
+    pub(crate) fn allow(&self, change: Limit) -> Result<(), String> {
+        let above = |most: Option<f64>, ceiling: Option<f64>| {
+            ceiling.is_some_and(|ceiling| most.is_none_or(|most| most > ceiling))
+        };
+        let whole = |most: Option<u64>| most.map(|most| most as f64);
+        let seconds = |wall: Duration| wall.as_secs_f64();
+        let is_above = match change {
+            Limit::Usd(most) => above(most, self.max_usd),
+            Limit::Tokens(most) => above(whole(most), whole(self.max_tokens)),
+            Limit::Turns(most) => above(whole(most), whole(self.max_turns)),
+            Limit::Wall(most) => {
+                above(most.map(|Millis(ms)| ms as f64 / 1_000.0), self.max_wall.map(seconds))
+            }
+        };
+        if is_above {
+            return Err(
+                "This limit was set by the administrator of this machine. It can only be lowered.".to_owned()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Name of the session state that holds the options of a run.
+pub(crate) const OPTIONS: &str = "run_options";
+
+/// Returns the configuration key of a limit, and its value there: null without a limit.
+pub(crate) fn option(change: Limit) -> (&'static str, Value) {
+    match change {
+        Limit::Usd(most) => ("limits.max_budget_usd", json!(most)),
+        Limit::Tokens(most) => ("limits.max_tokens", json!(most)),
+        Limit::Turns(most) => ("limits.max_turns", json!(most)),
+        Limit::Wall(most) => ("limits.max_wall", json!(most.map(|Millis(ms)| ms as f64 / 1_000.0))),
+    }
+}
+
+/// Limits that were set for this run. The others go on counting from the session's earlier runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewLimits {
+    pub usd: bool,
+    pub tokens: bool,
+}
+
 /// Treatment of keys and tokens of known forms in outputs of tools, before the outputs are stored and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretOutputs {
@@ -105,10 +165,10 @@ impl Default for AgentSettings {
             headless: true,
             asks_host: false,
             resumed: false,
-            max_turns: None,
-            max_budget_usd: None,
-            max_tokens: None,
-            max_wall: None,
+            limits: RunLimits::default(),
+            ceilings: RunLimits::default(),
+            new_limits: NewLimits::default(),
+            wait_for_quota: false,
             tool_timeout: Duration::from_hours(1),
             secrets: SecretOutputs::Mask,
             hooks: None,

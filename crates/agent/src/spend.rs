@@ -1,15 +1,26 @@
 //! Usage, list price and time of a turn and of a run, and their limits.
 //!
-//! Money and tokens are limited per run of the agent, including summaries and subagents; time is limited per
-//! turn. Limits are checked before each request, so the last answer may exceed them. The usage of an agent
-//! and its subagents is counted in one place ([`Spent`]), so that they share the limits.
+//! Money and tokens are limited for a session, including summaries and subagents, and time for a turn. The usage of an
+//! agent and its subagents is counted in one place ([`Account`]), so that they share the limits.
+//!
+//! Before a request is sent, its estimated input and its output limit are reserved. A request that does not fit gets a
+//! lower output limit, or is not sent. So the limits are exceeded by the error of the estimate at most.
 
 use crate::host::lock;
+use crate::settings::{NewLimits, RunLimits};
 use becket_model::ModelInfo;
-use becket_types::{Cost, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
+use becket_types::{Cost, Limit, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Name of the session state that holds what is used of the limits.
+pub(crate) const SPENT: &str = "spent";
+/// An answer with less room than this, in tokens, is not worth its request.
+const LEAST_OUTPUT: u64 = 1_024;
+/// Share of a limit at which a warning is given.
+const WARN_AT: f64 = 0.8;
 
 /// Returns the usage of one answer of this model: as its provider billed it, otherwise at list price.
 pub(crate) fn used(info: &ModelInfo, window: u64, usage: Usage) -> ModelUsage {
@@ -84,11 +95,11 @@ impl TurnSum {
         if limits.is_below {
             return;
         }
-        let mut spent = lock(&limits.spent);
-        for used in std::mem::take(&mut spent.by_subagents) {
+        let mut account = lock(&limits.account);
+        for used in std::mem::take(&mut account.by_subagents) {
             self.add(used);
         }
-        self.denials.append(&mut spent.denials);
+        self.denials.append(&mut account.denials);
     }
 
     /// Records the text of an answer. If it continues a cut answer, it is appended.
@@ -105,74 +116,270 @@ impl TurnSum {
     }
 }
 
-/// The usage of an agent and its subagents together.
+/// The most that one request may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Need {
+    pub(crate) usd: f64,
+    pub(crate) tokens: u64,
+}
+
+/// The expected cost of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestCost {
+    pub(crate) input: Need,
+    /// US dollars for a token of output.
+    pub(crate) output_price: f64,
+}
+
+impl RequestCost {
+    /// `read`: tokens of input. `cached`: those of them that the provider probably has in its cache.
+    pub(crate) fn of(info: &ModelInfo, read: u64, cached: u64) -> Self {
+        let prices = info.prices.unwrap_or_default();
+        let cached = cached.min(read);
+        let fresh = prices.input.max(prices.cache_write);
+        let usd = ((read - cached) as f64 * fresh + cached as f64 * prices.cache_read) / 1_000_000.0;
+        Self { input: Need { usd, tokens: read }, output_price: prices.output / 1_000_000.0 }
+    }
+
+    /// Returns the need of the request if its answer has `output` tokens.
+    pub(crate) fn need(&self, output: u64) -> Need {
+        Need {
+            usd: self.input.usd + output as f64 * self.output_price,
+            tokens: self.input.tokens.saturating_add(output),
+        }
+    }
+}
+
+/// The limits of a run, its usage so far, and what its open requests may still use.
 #[derive(Debug, Default)]
-pub(crate) struct Spent {
+struct Account {
+    most: RunLimits,
     cost: Cost,
     tokens: u64,
+    reserved: Need,
+    /// Limits in money, tokens and time whose warning was given.
+    warned: [bool; 3],
+    warned_of_price: bool,
     /// The part used by subagents, until their agent's turn adds it to its own sum.
     by_subagents: Vec<ModelUsage>,
     /// Calls of subagents that were denied, until the agent's turn adds them.
     denials: Vec<PermissionDenial>,
 }
 
-/// The limits of a run, and the usage so far.
+/// The account that an agent shares with its subagents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    pub(crate) max_usd: Option<f64>,
-    pub(crate) max_tokens: Option<u64>,
-    pub(crate) max_wall: Option<Duration>,
-    spent: Arc<Mutex<Spent>>,
+    account: Arc<Mutex<Account>>,
     /// True for a subagent. Its usage is reported to the agent above it.
     is_below: bool,
 }
 
+/// The share of the limits that an open request holds. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    account: Arc<Mutex<Account>>,
+    need: Need,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let reserved = &mut lock(&self.account).reserved;
+        reserved.usd -= self.need.usd;
+        reserved.tokens = reserved.tokens.saturating_sub(self.need.tokens);
+    }
+}
+
 impl Limits {
-    pub(crate) fn new(max_usd: Option<f64>, max_tokens: Option<u64>, max_wall: Option<Duration>) -> Self {
-        Self { max_usd, max_tokens, max_wall, ..Self::default() }
+    pub(crate) fn new(most: RunLimits) -> Self {
+        let account = Account { most, ..Account::default() };
+        Self { account: Arc::new(Mutex::new(account)), is_below: false }
     }
 
-    /// Makes the limits of a subagent: the same limits on the same shared sum. The agent above watches the
-    /// time.
+    /// Makes the limits of a subagent: the same account. The agent above watches the time.
     pub(crate) fn below(&self) -> Self {
-        Self { max_wall: None, is_below: true, ..self.clone() }
+        Self { is_below: true, ..self.clone() }
+    }
+
+    /// Time limit of a turn.
+    pub(crate) fn max_wall(&self) -> Option<Duration> {
+        if self.is_below { None } else { lock(&self.account).most.max_wall }
+    }
+
+    /// True if requests must be estimated before they are sent.
+    pub(crate) fn are_counted(&self) -> bool {
+        let most = lock(&self.account).most;
+        most.max_usd.is_some() || most.max_tokens.is_some()
+    }
+
+    /// Returns a warning the first time that a limit in money does not count a model.
+    pub(crate) fn unpriced(&self, info: &ModelInfo) -> Option<String> {
+        let mut account = lock(&self.account);
+        let usd = account.most.max_usd.filter(|_| info.prices.is_none() && !self.is_below)?;
+        let text = format!(
+            "{} has no list price. Its requests count towards the limit of ${usd:.2} only if the provider reports their cost.",
+            info.id
+        );
+        (!std::mem::replace(&mut account.warned_of_price, true)).then_some(text)
+    }
+
+    pub(crate) fn set(&self, change: Limit) {
+        let mut account = lock(&self.account);
+        match change {
+            Limit::Usd(most) => (account.most.max_usd, account.warned[0]) = (most, false),
+            Limit::Tokens(most) => (account.most.max_tokens, account.warned[1]) = (most, false),
+            Limit::Turns(most) => account.most.max_turns = most,
+            Limit::Wall(most) => {
+                account.most.max_wall = most.map(|Millis(ms)| Duration::from_millis(ms));
+                account.warned[2] = false;
+            }
+        }
+    }
+
+    /// All limits and what is used of them, for people.
+    pub(crate) fn describe(&self) -> String {
+        let account = lock(&self.account);
+        let of = |used: String, most: Option<String>| match most {
+            Some(most) => format!("{used} of {most}"),
+            None => format!("{used}, no limit"),
+        };
+        let RunLimits { max_turns, max_usd, max_tokens, max_wall } = account.most;
+        let any = |limit: Option<String>| limit.unwrap_or_else(|| "no limit".to_owned());
+        format!(
+            "Money: {}. Tokens: {}. Requests of a turn: {}. Time of a turn: {}.",
+            of(format!("${:.4}", account.cost.0), max_usd.map(|usd| format!("${usd:.4}"))),
+            of(account.tokens.to_string(), max_tokens.map(|tokens| tokens.to_string())),
+            any(max_turns.map(|n| format!("at most {n}"))),
+            any(max_wall.map(|wall| format!("at most {} s", wall.as_secs()))),
+        )
+    }
+
+    /// Returns the usage so far, for the session's ledger; `None` if no limit counts it.
+    pub(crate) fn kept(&self) -> Option<Value> {
+        if self.is_below || !self.are_counted() {
+            return None;
+        }
+        let account = lock(&self.account);
+        Some(json!({ "usd": account.cost.0, "tokens": account.tokens }))
+    }
+
+    /// Adds the usage of earlier processes to the limits that were not set for this run alone.
+    pub(crate) fn recall(&self, kept: &Value, new_limits: NewLimits) {
+        let mut account = lock(&self.account);
+        if !new_limits.usd {
+            account.cost += Cost(kept["usd"].as_f64().unwrap_or_default());
+        }
+        if !new_limits.tokens {
+            account.tokens = account.tokens.saturating_add(kept["tokens"].as_u64().unwrap_or_default());
+        }
     }
 
     pub(crate) fn add(&self, used: ModelUsage) {
-        let mut spent = lock(&self.spent);
-        spent.cost += used.cost;
-        spent.tokens = spent.tokens.saturating_add(used.usage.total().0);
+        let mut account = lock(&self.account);
+        account.cost += used.cost;
+        account.tokens = account.tokens.saturating_add(used.usage.total().0);
         if self.is_below {
-            spent.by_subagents.push(used);
+            account.by_subagents.push(used);
         }
     }
 
     pub(crate) fn denied(&self, denial: &PermissionDenial) {
         if self.is_below {
-            lock(&self.spent).denials.push(denial.clone());
+            lock(&self.account).denials.push(denial.clone());
         }
     }
 
     /// Returns the end of the turn if a limit is reached.
     pub(crate) fn over(&self, turn_time: Duration) -> Option<TurnEnd> {
-        let (cost, tokens) = {
-            let spent = lock(&self.spent);
-            (spent.cost.0, spent.tokens)
+        let (most, cost, tokens) = {
+            let account = lock(&self.account);
+            (account.most, account.cost.0, account.tokens)
         };
-        if let Some(max) = self.max_usd
+        if let Some(max) = most.max_usd
             && cost >= max
         {
             return Some(TurnEnd::Budget { what: format!("spent ${cost:.4} of ${max:.4}") });
         }
-        if let Some(max) = self.max_tokens
+        if let Some(max) = most.max_tokens
             && tokens >= max
         {
             return Some(TurnEnd::TokenLimit { what: format!("used {tokens} of {max} tokens") });
         }
-        match self.max_wall {
+        match self.max_wall() {
             Some(max) if turn_time >= max => Some(TurnEnd::TimeLimit { what: over_time(max) }),
             _ => None,
         }
+    }
+
+    /// Returns a warning the first time that a limit is used up to 80 %.
+    pub(crate) fn warning(&self, turn_time: Duration) -> Option<String> {
+        if self.is_below {
+            return None;
+        }
+        let mut account = lock(&self.account);
+        let RunLimits { max_usd, max_tokens, max_wall, .. } = account.most;
+        let (cost, tokens) = (account.cost.0, account.tokens);
+        let used = [
+            max_usd.map(|max| (cost / max, format!("${cost:.4} of ${max:.4}"))),
+            max_tokens.map(|max| (tokens as f64 / max as f64, format!("{tokens} of {max} tokens"))),
+            max_wall.map(|max| {
+                let share = turn_time.as_secs_f64() / max.as_secs_f64();
+                (share, format!("{} of {} s for this turn", turn_time.as_secs(), max.as_secs()))
+            }),
+        ];
+        let mut due = Vec::new();
+        for (warned, used) in account.warned.iter_mut().zip(used) {
+            let Some((share, text)) = used else { continue };
+            // The time is that of the turn, so a new turn may warn again.
+            if share < WARN_AT {
+                *warned = false;
+            } else if !std::mem::replace(warned, true) {
+                due.push(text);
+            }
+        }
+        (!due.is_empty()).then(|| format!("More than 80 % of a limit is used: {}.", due.join(", ")))
+    }
+
+    /// Returns the output limit for a request that reads `input` and wants to write `want` tokens at `price` dollars
+    /// each. It may be lower than `want`.
+    ///
+    /// # Errors
+    ///
+    /// The end of the turn if the limits leave no room for a useful answer.
+    pub(crate) fn room(&self, input: Need, price: f64, want: u64) -> Result<u64, TurnEnd> {
+        let account = lock(&self.account);
+        let least = want.min(LEAST_OUTPUT);
+        let (cost, tokens, reserved) = (account.cost.0, account.tokens, account.reserved);
+        let mut most = want;
+        if let Some(max) = account.most.max_usd {
+            let left = max - cost - reserved.usd - input.usd;
+            if price > 0.0 {
+                most = most.min((left / price).max(0.0) as u64);
+            }
+            if left < 0.0 || most < least {
+                let next = input.usd + least as f64 * price;
+                let what = format!("spent ${cost:.4} of ${max:.4}; the next request may cost ${next:.4}");
+                return Err(TurnEnd::Budget { what });
+            }
+        }
+        if let Some(max) = account.most.max_tokens {
+            let used = tokens.saturating_add(reserved.tokens).saturating_add(input.tokens);
+            most = most.min(max.saturating_sub(used));
+            if most < least {
+                let next = input.tokens.saturating_add(least);
+                let what = format!("used {tokens} of {max} tokens; the next request may need {next}");
+                return Err(TurnEnd::TokenLimit { what });
+            }
+        }
+        Ok(most)
+    }
+
+    /// Holds a share of the limits while a request is open, so that agents that run side by side stay within them
+    /// together.
+    pub(crate) fn reserve(&self, need: Need) -> Reservation {
+        let mut account = lock(&self.account);
+        account.reserved.usd += need.usd;
+        account.reserved.tokens = account.reserved.tokens.saturating_add(need.tokens);
+        Reservation { account: Arc::clone(&self.account), need }
     }
 }
 
@@ -187,6 +394,10 @@ pub(crate) fn millis(duration: Duration) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn limits(max_usd: Option<f64>, max_tokens: Option<u64>, max_wall: Option<Duration>) -> Limits {
+        Limits::new(RunLimits { max_turns: None, max_usd, max_tokens, max_wall })
+    }
 
     #[test]
     fn limits_say_what_is_used_up() {
@@ -209,7 +420,7 @@ mod tests {
                 Some(TurnEnd::TimeLimit { what: "the time limit of 1 s is over".to_owned() }),
             ),
         ] {
-            let limits = Limits::new(max_usd, max_tokens, max_wall);
+            let limits = limits(max_usd, max_tokens, max_wall);
             // A subagent's usage counts like the agent's own.
             let below = limits.below();
             for (limits, cost) in [(&limits, 0.2), (&below, 0.3)] {
@@ -221,13 +432,81 @@ mod tests {
         }
     }
 
+    /// Open requests of several agents together never reserve more than a limit.
+    #[test]
+    fn a_request_gets_the_room_that_open_ones_leave() {
+        let limits = limits(Some(1.0), Some(100_000), None);
+        let price = 1.0 / 100_000.0;
+        let input = Need { usd: 0.1, tokens: 10_000 };
+        assert_eq!(limits.room(input, price, 32_000), Ok(32_000));
+        let first = limits.reserve(Need { usd: 0.42, tokens: 42_000 });
+        assert_eq!(
+            limits.below().room(input, price, 64_000),
+            Ok(48_000),
+            "0.48 dollars, 48,000 tokens are left"
+        );
+        let second = limits.below().reserve(Need { usd: 0.47, tokens: 47_000 });
+        let end = limits.room(input, price, 64_000).unwrap_err();
+        assert_eq!(
+            end,
+            TurnEnd::Budget {
+                what: "spent $0.0000 of $1.0000; the next request may cost $0.1102".to_owned()
+            }
+        );
+        drop((first, second));
+        assert_eq!(limits.room(input, price, 90_000), Ok(90_000));
+        limits.set(Limit::Usd(None));
+        limits.add(spent(Usage { input: 89_500, ..Usage::default() }, 0.0));
+        let end = limits.room(input, price, 64_000).unwrap_err();
+        let what = "used 89500 of 100000 tokens; the next request may need 11024".to_owned();
+        assert_eq!(end, TurnEnd::TokenLimit { what });
+        limits.set(Limit::Tokens(Some(1_000_000)));
+        assert_eq!(limits.room(input, price, 64_000), Ok(64_000));
+        // An answer that is short anyway needs no more room than that.
+        limits.set(Limit::Tokens(Some(99_600)));
+        assert_eq!(limits.room(input, price, 100), Ok(100));
+    }
+
+    #[test]
+    fn a_warning_comes_once_for_each_limit_and_again_after_a_change() {
+        let second = Duration::from_secs(1);
+        let limits = limits(Some(1.0), Some(1_000), Some(10 * second));
+        assert_eq!(limits.warning(second), None);
+        limits.add(spent(Usage { input: 900, ..Usage::default() }, 0.5));
+        assert_eq!(limits.below().warning(second), None);
+        let text = "More than 80 % of a limit is used: 900 of 1000 tokens.";
+        assert_eq!(limits.warning(second).as_deref(), Some(text));
+        assert_eq!(limits.warning(second), None);
+        limits.add(spent(Usage::default(), 0.3));
+        let text = "More than 80 % of a limit is used: $0.8000 of $1.0000, 8 of 10 s for this turn.";
+        assert_eq!(limits.warning(8 * second).as_deref(), Some(text));
+        limits.set(Limit::Usd(Some(0.9)));
+        assert!(limits.warning(8 * second).is_some_and(|text| text.contains("of $0.9000")));
+    }
+
+    #[test]
+    fn usage_goes_on_after_a_resume_unless_the_limit_is_new() {
+        let before = limits(Some(1.0), None, None);
+        before.add(spent(Usage { input: 700, ..Usage::default() }, 0.25));
+        let kept = before.kept().unwrap();
+        for (new_limits, want) in [
+            (NewLimits::default(), "Money: $0.2500 of $2.0000. Tokens: 700, no limit."),
+            (NewLimits { usd: true, tokens: false }, "Money: $0.0000 of $2.0000. Tokens: 700, no limit."),
+        ] {
+            let after = limits(Some(2.0), None, None);
+            after.recall(&kept, new_limits);
+            assert!(after.describe().starts_with(want), "{}", after.describe());
+        }
+        assert_eq!(limits(None, None, None).kept(), None);
+    }
+
     fn spent(usage: Usage, cost: f64) -> ModelUsage {
         ModelUsage { model: "p/m".to_owned(), usage, cost: Cost(cost), context_window: 1, max_output: 1 }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_takes_in_once_what_its_subagents_used() {
-        let limits = Limits::new(None, None, None);
+        let limits = limits(None, None, None);
         let usage = Usage { input: 10, ..Usage::default() };
         limits.add(spent(usage, 1.0));
         limits.below().add(spent(usage, 0.25));

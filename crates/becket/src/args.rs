@@ -134,7 +134,7 @@ pub(crate) struct Limits {
     /// Maximum number of requests to the model in one turn; then the model wraps up, and becket exits with 3.
     #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub max_turns: Option<u64>,
-    /// Maximum cost in US dollars at list prices, checked after each answer; then becket exits with 4.
+    /// Maximum cost of the session in US dollars, checked before each request; then becket exits with 4.
     #[arg(long, value_name = "USD", value_parser = positive, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
     /// Maximum number of tokens read and written, including cached ones; then becket exits with 4.
@@ -147,6 +147,9 @@ pub(crate) struct Limits {
     /// exits with 7.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub max_wait: Option<String>,
+    /// Wait as long as it takes if the provider's quota is used up, and then go on.
+    #[arg(long)]
+    pub wait_for_quota: bool,
 }
 
 #[derive(Clone, Debug, Args)]

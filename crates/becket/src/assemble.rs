@@ -19,8 +19,10 @@ use crate::trust::content::ContentTrust;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, SecretOutputs};
-use becket_config::{Config, SecretsToModel, Source};
+use becket_agent::{
+    Agent, AgentHandle, AgentParts, AgentSettings, FindModel, NewLimits, RunLimits, SecretOutputs,
+};
+use becket_config::{Config, SecretsToModel, Settings, Source};
 use becket_model::{Model, ModelRef};
 use becket_sandbox::Programs;
 use becket_session::context::budget::Budget;
@@ -365,10 +367,18 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
             SecretsToModel::Mask => SecretOutputs::Mask,
             SecretsToModel::Send => SecretOutputs::Send,
         },
-        max_turns: config.limits.max_turns,
-        max_budget_usd: config.limits.max_budget_usd,
-        max_tokens: config.limits.max_tokens,
-        max_wall: config.limits.max_wall,
+        limits: RunLimits {
+            max_turns: config.limits.max_turns,
+            max_usd: config.limits.max_budget_usd,
+            max_tokens: config.limits.max_tokens,
+            max_wall: config.limits.max_wall,
+        },
+        ceilings: ceilings(&run.settings),
+        new_limits: NewLimits {
+            usd: remembered::is_new(&run.settings, "limits.max_budget_usd"),
+            tokens: remembered::is_new(&run.settings, "limits.max_tokens"),
+        },
+        wait_for_quota: config.limits.wait_for_quota,
         effort: config.effort.map(|e| {
             serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
         }),
@@ -390,6 +400,18 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
         title: run.title.clone(),
         states: if run.command.is_some() { Vec::new() } else { remembered::states(&run.settings) },
         ..AgentSettings::default()
+    }
+}
+
+/// Returns the limits that the administrator of this machine has set. The user can lower them and not raise them.
+fn ceilings(settings: &Settings) -> RunLimits {
+    let limits = &settings.config.limits;
+    let managed = |key: &str| matches!(settings.source(key), Source::Managed(_));
+    RunLimits {
+        max_turns: limits.max_turns.filter(|_| managed("limits.max_turns")),
+        max_usd: limits.max_budget_usd.filter(|_| managed("limits.max_budget_usd")),
+        max_tokens: limits.max_tokens.filter(|_| managed("limits.max_tokens")),
+        max_wall: limits.max_wall.filter(|_| managed("limits.max_wall")),
     }
 }
 

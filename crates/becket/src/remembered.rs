@@ -20,13 +20,14 @@ const OPTIONS: &str = "run_options";
 const MODE: &str = "mode";
 const MODE_KEY: &str = "permission_mode";
 /// Settings of a run that a session keeps, by their configuration keys.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "effort",
     "context.window",
     "limits.max_turns",
     "limits.max_budget_usd",
     "limits.max_tokens",
     "limits.max_wall",
+    "limits.wait_for_quota",
 ];
 
 /// The settings of the last run, as the session's ledger records them.
@@ -112,6 +113,11 @@ pub(crate) fn states(settings: &Settings) -> Vec<(String, Value)> {
         out.push((MODE.to_owned(), json!(settings.config.permission_mode)));
     }
     out
+}
+
+/// True if the value was set for this run alone, so that a limit counts from its start.
+pub(crate) fn is_new(settings: &Settings, key: &str) -> bool {
+    matches!(settings.source(key), Source::Flag(_) | Source::Environment(_) | Source::Settings(_))
 }
 
 /// True if the value was set for this run or by the managed settings of this machine.

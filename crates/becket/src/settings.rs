@@ -371,6 +371,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put("limits.max_tokens", "--max-tokens", args.limits.max_tokens.as_ref().map(|n| json!(n)));
     put("limits.max_wall", "--max-wall", args.limits.max_wall.as_ref().map(|t| json!(t)));
     put("limits.max_wait", "--max-wait", args.limits.max_wait.as_ref().map(|t| json!(t)));
+    put("limits.wait_for_quota", "--wait-for-quota", args.limits.wait_for_quota.then(|| json!(true)));
     let split = |rules: &[String]| rules.iter().flat_map(|r| becket_guard::split_rules(r)).collect();
     put("permissions.allow", "--allowedTools", list(split(&args.permissions.allowed_tools)));
     put("permissions.deny", "--disallowedTools", list(split(&args.permissions.disallowed_tools)));

@@ -151,15 +151,15 @@ impl Default for PruneConfig {
     }
 }
 
-/// Limits that end a run. A project can only lower them.
+/// Limits of a session. A project can only lower them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LimitsConfig {
     /// Maximum number of requests to the model in one turn.
     pub max_turns: Option<u64>,
-    /// Maximum cost of a run in US dollars, at list prices.
+    /// Maximum cost of a session in US dollars, with its summaries and subagents.
     pub max_budget_usd: Option<f64>,
-    /// Maximum number of tokens read and written.
+    /// Maximum number of tokens that a session reads and writes.
     #[serde(deserialize_with = "count")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_tokens: Option<u64>,
@@ -171,6 +171,8 @@ pub struct LimitsConfig {
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub max_wait: Option<Duration>,
+    /// Wait as long as it takes if the provider's quota is used up, also longer than `max_wait`. Not from a project.
+    pub wait_for_quota: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -420,9 +422,12 @@ enum NumberOrText {
 /// A whole number, also as `"32k"`, `"1.5M"` or `"32_000"`.
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let wrong = || serde::de::Error::custom("expected a whole number of tokens such as 32000 or \"32k\"");
-    let value = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
-        NumberOrText::Number(n) => n,
-        NumberOrText::Text(text) => parse_count(&text).ok_or_else(wrong)?,
+    let given = Option::<NumberOrText>::deserialize(deserializer).map_err(|_| wrong())?;
+    let value = match given {
+        // A later layer removes the limit of an earlier one.
+        None => return Ok(None),
+        Some(NumberOrText::Number(n)) => n,
+        Some(NumberOrText::Text(text)) => parse_count(&text).ok_or_else(wrong)?,
     };
     if value < 0.0 || value.fract() != 0.0 || value > 9e15 {
         return Err(wrong());
@@ -443,9 +448,11 @@ pub(crate) fn parse_count(text: &str) -> Option<f64> {
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let wrong =
         || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
-    let seconds = match NumberOrText::deserialize(deserializer).map_err(|_| wrong())? {
-        NumberOrText::Number(n) => n,
-        NumberOrText::Text(text) => parse_seconds(&text).ok_or_else(wrong)?,
+    let given = Option::<NumberOrText>::deserialize(deserializer).map_err(|_| wrong())?;
+    let seconds = match given {
+        None => return Ok(None),
+        Some(NumberOrText::Number(n)) => n,
+        Some(NumberOrText::Text(text)) => parse_seconds(&text).ok_or_else(wrong)?,
     };
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
 }

@@ -48,6 +48,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
         "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
         _ if section == "sandbox" => ignored("a project can only make the sandbox stricter"),
+        "limits.wait_for_quota" => ignored("a project cannot decide how long becket waits"),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
             ignored("a project can only name places inside itself (relative, without `..`)")

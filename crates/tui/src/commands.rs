@@ -5,7 +5,7 @@
 use crate::composer::Prompt;
 use crate::input::{Custom, To};
 use crate::text;
-use becket_types::{Command, PermissionMode};
+use becket_types::{Command, Limit, Millis, PermissionMode};
 use std::fmt::Write as _;
 
 /// Effect of a slash command.
@@ -63,6 +63,11 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
+    (
+        "limits",
+        "[usd|tokens|turns|time AMOUNT]",
+        "what is used of the limits; changes one, or removes it with off",
+    ),
     ("model", "NAME", "go on with another model"),
     ("key", "", "give another key for a provider; it is hidden while you type"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
@@ -189,6 +194,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "fork" => Ok(Action::Switch(To::Fork)),
         "sessions" => Ok(Action::Sessions(words())),
         "resume" if arguments.is_empty() => Ok(Action::Sessions(String::new())),
+        "limits" => Ok(Action::Send(Command::Limits { change: limit(arguments)? })),
         "rename" if arguments.is_empty() => needs("a title"),
         "rename" => Ok(Action::Send(Command::Rename { title: words() })),
         "inspect" if arguments.is_empty() => Ok(Action::Inspect(None)),
@@ -206,6 +212,38 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
         name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
     }
+}
+
+/// Parses `/limits`: nothing, or a limit and its new value.
+fn limit(arguments: &str) -> Result<Option<Limit>, String> {
+    let usage =
+        "/limits takes nothing, or a limit and an amount: usd 5, tokens 2m, turns 50, time 20m, usd off";
+    let (name, amount) = match arguments.split_once(char::is_whitespace) {
+        Some((name, amount)) => (name, amount.trim()),
+        None if arguments.is_empty() => return Ok(None),
+        None => return Err(usage.to_owned()),
+    };
+    let units: &[(&str, f64)] = match name {
+        "usd" | "turns" => &[],
+        "tokens" => &[("k", 1e3), ("m", 1e6)],
+        "time" => &[("s", 1.0), ("m", 60.0), ("h", 3_600.0)],
+        _ => return Err(usage.to_owned()),
+    };
+    let text = amount.trim_start_matches('$').to_ascii_lowercase().replace(['_', ','], "");
+    let unit = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?.trim(), *factor)));
+    let (number, factor) = unit.unwrap_or((text.as_str(), 1.0));
+    let value = match number.parse::<f64>() {
+        _ if matches!(number, "off" | "none") => None,
+        Ok(number) if number.is_finite() && number > 0.0 => Some(number * factor),
+        _ => return Err(format!("{amount:?} is no amount above 0. {usage}")),
+    };
+    let whole = value.map(|value| (value.round() as u64).max(1));
+    Ok(Some(match name {
+        "usd" => Limit::Usd(value),
+        "tokens" => Limit::Tokens(whole),
+        "turns" => Limit::Turns(whole),
+        _ => Limit::Wall(value.map(|seconds| Millis((seconds * 1_000.0).round() as u64))),
+    }))
 }
 
 /// Parses `/compact`: a compaction, its preview, or its undoing.
@@ -302,6 +340,31 @@ mod tests {
     }
 
     #[test]
+    fn limits_and_their_amounts() {
+        for (text, want) in [
+            ("", None),
+            ("usd 5", Some(Limit::Usd(Some(5.0)))),
+            ("usd $0.50", Some(Limit::Usd(Some(0.5)))),
+            ("usd off", Some(Limit::Usd(None))),
+            ("tokens 2m", Some(Limit::Tokens(Some(2_000_000)))),
+            ("tokens 32,000", Some(Limit::Tokens(Some(32_000)))),
+            ("tokens none", Some(Limit::Tokens(None))),
+            ("turns 50", Some(Limit::Turns(Some(50)))),
+            ("time 20m", Some(Limit::Wall(Some(Millis(1_200_000))))),
+            ("time 1.5 h", Some(Limit::Wall(Some(Millis(5_400_000))))),
+            ("time 90", Some(Limit::Wall(Some(Millis(90_000))))),
+        ] {
+            let action = Action::Send(Command::Limits { change: want });
+            assert_eq!(parse(&format!("/limits {text}")), Some(Ok(action)), "{text}");
+        }
+        for bad in
+            ["usd", "5", "usd 0", "usd -1", "usd many", "usd nan", "money 5", "turns 2k", "time 5 years"]
+        {
+            assert!(matches!(parse(&format!("/limits {bad}")), Some(Err(_))), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_is_said() {
         let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), ..Prompt::default() });
         assert_eq!(said("!ls -l"), Said::Shell("ls -l".into()));
@@ -317,6 +380,7 @@ mod tests {
         for (name, ..) in COMMANDS {
             let argument = match *name {
                 "mode" => "plan",
+                "limits" => "usd 5",
                 "inspect" => "3",
                 "key" => "",
                 _ => "x",

@@ -5,8 +5,8 @@
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, HookRun, LeftOut, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId, SpanKind,
-    Tokens, UndoOutcome, UndoPlan, Usage,
+    FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId,
+    SpanKind, Tokens, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +54,10 @@ pub enum Command {
     /// Sets the effort of the next requests; `None`: the model's default.
     SetEffort {
         effort: Option<String>,
+    },
+    /// Changes a limit of the run, also while a turn runs; `None`: only reports the limits. A notice answers.
+    Limits {
+        change: Option<Limit>,
     },
     /// Wraps a command of a program that waits for an answer. [`Event::Receipt`] reports if the command was
     /// accepted.
@@ -483,6 +487,27 @@ pub enum TurnEnd {
 }
 
 impl TurnEnd {
+    /// The machine-readable name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Interrupted => "interrupted",
+            Self::MaxTurns { .. } => "max_turns",
+            Self::Budget { .. } => "budget",
+            Self::TokenLimit { .. } => "token_limit",
+            Self::TimeLimit { .. } => "time_limit",
+            Self::NoAnswer { .. } => "no_answer",
+            Self::CallsAsText { .. } => "calls_as_text",
+            Self::Repetition { .. } => "repetition",
+            Self::Refusal { .. } => "refusal",
+            Self::ContextFull { .. } => "context_full",
+            Self::NoRoom { .. } => "no_room",
+            Self::HookStopped { .. } => "hook_stopped",
+            Self::ModelError { .. } => "model_error",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
     /// The limit that was reached, as text for people; `None` if the turn ended for another reason.
     pub fn limit(&self) -> Option<&str> {
         match self {

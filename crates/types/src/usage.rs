@@ -1,5 +1,6 @@
 //! Token counts, their cost, and sums of both.
 
+use crate::Millis;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign};
 
@@ -121,6 +122,20 @@ impl Prices {
                 + per(usage.cache_write, self.cache_write),
         )
     }
+}
+
+/// A change of one limit of a run; `None` removes the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "limit", content = "most", rename_all = "snake_case")]
+pub enum Limit {
+    /// US dollars.
+    Usd(Option<f64>),
+    /// Tokens read and written.
+    Tokens(Option<u64>),
+    /// Answered requests of a turn.
+    Turns(Option<u64>),
+    /// Time of a turn.
+    Wall(Option<Millis>),
 }
 
 /// A cost in US dollars at list prices.

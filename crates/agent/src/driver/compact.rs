@@ -5,7 +5,7 @@
 //! limit (90 s for all requests of one compaction, including those made ahead of time) and the commit. An interrupt drops
 //! the request and leaves the history unchanged.
 
-use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
+use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::undo::Want;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
@@ -146,9 +146,9 @@ impl Agent {
                         return;
                     }
                     Err(unsent) => {
-                        let Unsent { ask, error, tries: back } = *unsent;
+                        let Unsent { ask, why, tries: back } = *unsent;
                         tries = back;
-                        step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries);
+                        step = self.answer_ask(ask, Err(why), &mut tries);
                     }
                 },
                 Step::Commit(outcome) if self.phase() == Phase::Planning => {
@@ -295,6 +295,8 @@ impl Agent {
         self.compacted =
             Some(CompactedByHand { pre_tokens: report.tokens_before, post_tokens: report.tokens_after });
         let budget = self.budget();
+        // The next request begins with other bytes than those that the provider has cached.
+        self.budget.cached = Tokens(0);
         self.budget.governor.succeeded(report.tokens_after, &budget);
         self.budget.governor.showed(report.blind);
         if report.blind {

@@ -166,6 +166,10 @@ pub(crate) struct BudgetState {
     report: Option<Usage>,
     /// Size of the context below which a preparation is not considered again.
     prepare_at: Tokens,
+    /// Tokens of the last request that its provider caches; 0 if it reports no cache.
+    cached: Tokens,
+    /// Output limit of the next request, if the limits of the run leave less room than usual.
+    output_cap: Option<u64>,
     window_noticed: bool,
 }
 
@@ -220,7 +224,7 @@ impl Agent {
             let snapshots = settings.snapshots.clone()?;
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
-        let own_limits = || Limits::new(settings.max_budget_usd, settings.max_tokens, settings.max_wall);
+        let own_limits = || Limits::new(settings.limits);
         // The agent above has already informed the user.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
@@ -229,7 +233,8 @@ impl Agent {
         };
         let stop_hooks = hooks::end_event(&settings)
             .is_some_and(|event| settings.hooks.as_ref().is_some_and(|hooks| hooks.listens(event)));
-        let rules = Rules { max_turns: settings.max_turns, auto_compact: policy.auto_compact, stop_hooks };
+        let rules =
+            Rules { max_turns: settings.limits.max_turns, auto_compact: policy.auto_compact, stop_hooks };
         let agent = Self {
             machine: Some(State::new(rules)),
             actions: VecDeque::new(),
@@ -250,6 +255,8 @@ impl Agent {
                 base_sent: Tokens(0),
                 report: None,
                 prepare_at: Tokens(0),
+                cached: Tokens(0),
+                output_cap: None,
                 window_noticed,
             },
             inbox: Inbox::default(),
@@ -307,7 +314,7 @@ impl Agent {
 
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
-        let deadline = self.limits.max_wall.filter(|_| limited).map(|max| self.turn.started + max);
+        let deadline = self.limits.max_wall().filter(|_| limited).map(|max| self.turn.started + max);
         let Self { commands, commands_open, op, preparing, hooking, .. } = self;
         tokio::select! {
             biased;
@@ -369,10 +376,15 @@ impl Agent {
                 let set = self.set_mode(&mode);
                 self.tell_refusal(set);
             }
+            Command::Limits { change } => {
+                let set = self.change_limit(change);
+                self.tell_refusal(set);
+            }
             Command::WithReceipt { request_id, what } => {
                 let done = match *what {
                     Command::SetModel { model } => self.set_model(&model),
                     Command::SetMode { mode } => self.set_mode(&mode),
+                    Command::Limits { change } => self.change_limit(change),
                     // Plans and their ends have events of their own.
                     other => {
                         self.command(other);
@@ -500,7 +512,7 @@ impl Agent {
     }
 
     fn end_turn(&mut self, end: TurnEnd) {
-        let end = match (end, self.limits.max_wall) {
+        let end = match (end, self.limits.max_wall()) {
             (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => {
                 TurnEnd::TimeLimit { what: over_time(max) }
             }
@@ -516,7 +528,7 @@ impl Agent {
         self.report_usage();
         let state = lock(&self.core.session).view().turn_state();
         self.keep_meter();
-        self.core.push(EntryKind::TurnEnd { end: end_name(&end), state });
+        self.core.push(EntryKind::TurnEnd { end: end.name().to_owned(), state });
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
         self.in_turn = false;
@@ -580,6 +592,10 @@ impl Agent {
         let cost = used.cost;
         self.turn.add(used.clone());
         self.limits.add(used);
+        if purpose == "turn" {
+            let caches = usage.cache_read + usage.cache_write > 0;
+            self.budget.cached = if caches { usage.context() } else { Tokens(0) };
+        }
         self.core.push(EntryKind::Usage {
             message,
             model: info.id.clone(),
@@ -587,6 +603,7 @@ impl Agent {
             cost_usd: cost.0,
             purpose: purpose.to_owned(),
         });
+        self.keep_spent();
         cost
     }
 
@@ -637,28 +654,6 @@ async fn until(deadline: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// The machine-readable name of a turn's end.
-fn end_name(end: &TurnEnd) -> String {
-    match end {
-        TurnEnd::Completed => "completed",
-        TurnEnd::Interrupted => "interrupted",
-        TurnEnd::MaxTurns { .. } => "max_turns",
-        TurnEnd::Budget { .. } => "budget",
-        TurnEnd::TokenLimit { .. } => "token_limit",
-        TurnEnd::TimeLimit { .. } => "time_limit",
-        TurnEnd::NoAnswer { .. } => "no_answer",
-        TurnEnd::CallsAsText { .. } => "calls_as_text",
-        TurnEnd::Repetition { .. } => "repetition",
-        TurnEnd::Refusal { .. } => "refusal",
-        TurnEnd::ContextFull { .. } => "context_full",
-        TurnEnd::NoRoom { .. } => "no_room",
-        TurnEnd::HookStopped { .. } => "hook_stopped",
-        TurnEnd::ModelError { .. } => "model_error",
-        TurnEnd::Failed { .. } => "failed",
-    }
-    .to_owned()
 }
 
 /// Wall-clock time, for state that outlives the process (the breaker of the compaction governor).

@@ -8,7 +8,7 @@
 //! affected. An interrupt, another model, a manual compaction, an undo and the end of the session give the preparation up;
 //! in a headless run also the end of the turn. Its usage until then is counted.
 
-use super::summary::{Asked, Broken, CompactionRun, TIME_LIMIT, Tries, Unsent};
+use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::{Agent, wall_clock};
 use crate::host::lock;
 use becket_session::context::budget::part_of;
@@ -94,10 +94,10 @@ impl Agent {
                     return;
                 }
                 Err(unsent) => {
-                    let Unsent { ask, error, tries: back } = *unsent;
+                    let Unsent { ask, why, tries: back } = *unsent;
                     tries = back;
                     let preparation = ask.preparation();
-                    step = self.answer_ask(ask, Err(Broken::Model(error)), &mut tries);
+                    step = self.answer_ask(ask, Err(why), &mut tries);
                     if let Some(preparation) = preparation {
                         self.keep_preparation(preparation, &step, deadline);
                     }

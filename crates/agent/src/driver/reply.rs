@@ -1,16 +1,17 @@
 //! Processes an answer while it streams: sends deltas to the front ends at once, appends complete parts to the ledger
 //! as they arrive, and interprets the end of the stream.
 
-use super::{Agent, Op};
+use super::{Agent, Op, wall_clock};
 use crate::answer::Answer;
 use crate::host::lock;
 use crate::machine::{self, Break, Input};
+use crate::quota::{Pause, QuotaWait, WAITING};
 use crate::reply_error;
-use crate::spend::millis;
+use crate::spend::{Reservation, millis};
 use crate::written_calls::written_calls;
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
-use becket_types::{Cost, EntryKind, Event, FinishReason, NoticeLevel, Part, Seq, Tokens};
+use becket_types::{Cost, EntryKind, Event, FinishReason, Millis, NoticeLevel, Part, Seq, Tokens};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -26,14 +27,16 @@ pub(super) type Piece = Result<ModelEvent, ModelError>;
 /// The running request.
 pub(super) struct Reply {
     model: Arc<dyn Model>,
-    /// The request and its start time, while it waits to be sent.
-    waiting: Option<(Prepared, Instant)>,
+    /// The request, while it waits to be sent.
+    waiting: Option<(Prepared, Pause)>,
     stream: Option<BoxStream<'static, Piece>>,
     pub(super) answer: Answer,
     sent: Instant,
     first_content: Option<Instant>,
     /// Number of the step in its turn.
     step: u64,
+    /// The share of the run's limits that the request holds.
+    reservation: Option<Reservation>,
 }
 
 impl Reply {
@@ -42,16 +45,21 @@ impl Reply {
         let answer = Answer::new(info.id.clone(), info.provider.clone());
         let now = Instant::now();
         let (waiting, stream) = match delay {
-            Some(delay) => (Some((prepared, now + delay)), None),
+            Some(delay) => (Some((prepared, Pause::new(delay))), None),
             None => (None, Some(model.send(prepared))),
         };
-        Self { model, waiting, stream, answer, sent: now, first_content: None, step }
+        Self { model, waiting, stream, answer, sent: now, first_content: None, step, reservation: None }
+    }
+
+    /// Keeps a share of the run's limits until the answer is counted.
+    pub(super) fn holding(self, reservation: Option<Reservation>) -> Self {
+        Self { reservation, ..self }
     }
 
     /// Returns all available events, at least one.
     pub(super) async fn next(&mut self) -> Vec<Piece> {
-        if let Some((_, at)) = &self.waiting {
-            tokio::time::sleep_until(*at).await;
+        if let Some((_, pause)) = &self.waiting {
+            pause.over().await;
             if let Some((prepared, _)) = self.waiting.take() {
                 self.sent = Instant::now();
                 self.stream = Some(self.model.send(prepared));
@@ -135,7 +143,8 @@ impl Agent {
         self.limit_worked(&reply.answer.usage);
         self.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
-        self.wire.smaller = 0;
+        self.end_quota_wait();
+        self.wire.refusals.smaller = 0;
         let mut written_calls = None;
         if !empty {
             self.turn.steps += 1;
@@ -202,6 +211,7 @@ impl Agent {
         let info = model.info().clone();
         let usage = answer.usage;
         let cost = self.spent(&info, usage, "turn", message);
+        drop(reply.reservation.take());
         if !usage.is_empty() {
             self.budget.report = Some(usage);
         }
@@ -264,11 +274,17 @@ impl Agent {
             Op::Reply(reply) => reply.answer.begun,
             _ => return,
         };
-        if !begun && (self.is_laid_out_anew(&self.model(), &error) || self.is_made_smaller(&mut error)) {
+        if !begun
+            && (self.is_laid_out_anew(&self.model(), &error)
+                || self.is_made_smaller(&mut error)
+                || self.begins_quota_wait(&error))
+        {
             let Op::Reply(reply) = std::mem::replace(&mut self.op, Op::None) else { return };
             self.turn.api += reply.sent.elapsed();
-            let wrap_up = self.wire.wrap_up;
-            return self.request(reply.step, 0, wrap_up);
+            let (step, wrap_up) = (reply.step, self.wire.wrap_up);
+            // Gives its share of the limits back, which the next request needs.
+            drop(reply);
+            return self.request(step, 0, wrap_up);
         }
         if !begun {
             self.remember_refusal(&error);
@@ -286,6 +302,64 @@ impl Agent {
         let fallback = self.may_fall_back(&error);
         self.wire.last_error = Some(error);
         self.feed(Input::Broke(Break { kind, end, fallback }));
+    }
+
+    /// Begins to wait for the provider's quota, if this error is one that only time heals and the run may wait. The wait is
+    /// recorded, so that a later process continues it.
+    fn begins_quota_wait(&mut self, error: &ModelError) -> bool {
+        if !self.settings.wait_for_quota || self.may_fall_back(error) {
+            return false;
+        }
+        let now = wall_clock();
+        let Some(wait) = QuotaWait::after(error, &self.wire.model.info().id, now) else { return false };
+        let said = reply_error::sentence(&error.message);
+        let text = format!("{said} becket waits {}. An interrupt ends the wait.", wait.words(now));
+        self.core.notice(NoticeLevel::Warning, text);
+        let value = serde_json::to_value(&wait).unwrap_or_default();
+        self.core.append(vec![EntryKind::State { key: WAITING.to_owned(), value }], Durability::Synced);
+        self.wire.quota = Some(wait);
+        true
+    }
+
+    /// The rest of the wait for the provider's quota. Also announces it to the user.
+    pub(super) fn quota_delay(&mut self) -> Option<Duration> {
+        let wait = self.wire.quota.as_ref().filter(|_| self.settings.wait_for_quota)?;
+        let left = wait.left(wall_clock())?;
+        self.core.emit(Event::Retry {
+            attempt: 1,
+            max: 1,
+            delay: Millis(left.as_millis() as u64),
+            status: None,
+            error: wait.why.clone(),
+        });
+        Some(left)
+    }
+
+    /// Loads the wait that an earlier process recorded for this model, and informs the user.
+    pub(super) fn recall_quota_wait(&mut self) {
+        let value = lock(&self.core.session).view().state(WAITING).cloned().unwrap_or_default();
+        let Ok(wait) = serde_json::from_value::<QuotaWait>(value) else { return };
+        if wait.model != self.wire.model.info().id {
+            return;
+        }
+        let now = wall_clock();
+        if wait.left(now).is_some() {
+            let advice = if self.settings.wait_for_quota {
+                "The next request waits for it."
+            } else {
+                "--wait-for-quota waits for it."
+            };
+            let text = format!("The quota of {} is used up {}. {advice}", wait.model, wait.words(now));
+            self.core.say(NoticeLevel::Warning, text);
+        }
+        self.wire.quota = Some(wait);
+    }
+
+    /// Records that the wait for the quota is over.
+    fn end_quota_wait(&mut self) {
+        if self.wire.quota.take().is_some() {
+            self.core.push(EntryKind::State { key: WAITING.to_owned(), value: serde_json::Value::Null });
+        }
     }
 
     /// Removes the last answer from the view.

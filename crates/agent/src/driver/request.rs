@@ -4,8 +4,10 @@ use super::reply::Reply;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
+use crate::quota::QuotaWait;
 use crate::reply_error;
-use crate::settings::scope;
+use crate::settings::{OPTIONS, scope};
+use crate::spend::{RequestCost, Reservation, SPENT};
 use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
@@ -13,9 +15,10 @@ use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::reminder;
 use becket_types::{
-    EntryKind, Event, Millis, NoticeLevel, SentRequest, Synthetic, Tokens, ToolSpec, TurnEnd, Usage, hex,
+    EntryKind, Event, Limit, Millis, NoticeLevel, SentRequest, Synthetic, Tokens, ToolSpec, TurnEnd, Usage,
+    hex,
 };
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -36,8 +39,9 @@ pub(crate) struct Wire {
     pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
     /// The model that the user has chosen; used from the next request on.
     switch: Option<Arc<dyn Model>>,
-    /// Hash of each model and body that was permanently refused, with the error.
-    refused: HashMap<u64, ModelError>,
+    pub(crate) refusals: Refusals,
+    /// The wait for the provider's quota, until an answer comes.
+    pub(crate) quota: Option<QuotaWait>,
     /// Time at which the last request was sent. The provider's cache stays warm for a while after it.
     last_sent: Option<Instant>,
     /// True if the cache is known to be cold (resume, model switch).
@@ -49,6 +53,13 @@ pub(crate) struct Wire {
     /// True if the running request is the wrap-up.
     pub(crate) wrap_up: bool,
     pub(crate) max_output: u64,
+}
+
+/// Requests that servers refused.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    /// Hash of each model and body that was permanently refused, with the error.
+    bodies: HashMap<u64, ModelError>,
     /// Models whose servers needed another layout of messages. The user has been informed of each.
     laid_out: HashSet<String>,
     /// Number of requests in a row that were made smaller.
@@ -66,15 +77,14 @@ impl Wire {
             summary_model,
             fallbacks: fallbacks.into(),
             switch: None,
-            refused: HashMap::new(),
+            refusals: Refusals::default(),
+            quota: None,
             last_sent: None,
             cold: false,
             last_error: None,
             summaries: 0,
             wrap_up: false,
             max_output: 0,
-            laid_out: HashSet::new(),
-            smaller: 0,
         }
     }
 
@@ -101,10 +111,96 @@ impl Agent {
     pub(super) fn assess(&mut self) -> Facts {
         self.settle_facts();
         Facts {
-            over: self.hooking.end().or_else(|| self.limits.over(self.turn.started.elapsed())),
+            over: self.hooking.end().or_else(|| self.limit_reached()),
             repetition: self.repetition.verdict(),
             owed: self.owed(Need::Threshold),
         }
+    }
+
+    /// The end of the turn if a limit is reached, or if the next request would exceed one. Warns the user before.
+    fn limit_reached(&mut self) -> Option<TurnEnd> {
+        let time = self.turn.started.elapsed();
+        if let Some(end) = self.limits.over(time) {
+            return Some(end);
+        }
+        if let Some(mut text) = self.limits.warning(time) {
+            if !self.settings.headless {
+                text.push_str(" /limits shows and raises them.");
+            }
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        if let Some(text) = self.limits.unpriced(self.wire.model.info()) {
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        if self.limits.are_counted() { self.room().err() } else { None }
+    }
+
+    /// Tokens of the next request that the provider probably has in its cache.
+    pub(super) fn cached_tokens(&self) -> u64 {
+        if self.wire.is_warm() { self.budget.cached.0 } else { 0 }
+    }
+
+    /// The expected cost of the next request, and the output limit that it may have.
+    fn room(&mut self) -> Result<(RequestCost, u64), TurnEnd> {
+        let reserve = self.budget().reserve().max(1);
+        let want = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
+        let read = self.used().0;
+        let cost = RequestCost::of(self.wire.model.info(), read, self.cached_tokens());
+        Ok((cost, self.limits.room(cost.input, cost.output_price, want)?))
+    }
+
+    /// Sets the output limit of the next request, and reserves what it may cost.
+    fn reserve_request(&mut self) -> Result<Option<Reservation>, TurnEnd> {
+        self.budget.output_cap = None;
+        if !self.limits.are_counted() {
+            return Ok(None);
+        }
+        let (cost, most) = self.room()?;
+        self.budget.output_cap = Some(most);
+        Ok(Some(self.limits.reserve(cost.need(most))))
+    }
+
+    /// Records what is used of the limits, so that a resumed session continues the count.
+    pub(super) fn keep_spent(&mut self) {
+        if let Some(value) = self.limits.kept() {
+            self.core.push(EntryKind::State { key: SPENT.to_owned(), value });
+        }
+    }
+
+    /// Changes a limit, and tells the user all of them. `Err` says why it was not changed.
+    pub(super) fn change_limit(&mut self, change: Option<Limit>) -> Result<(), String> {
+        if let Some(change) = change {
+            self.settings.ceilings.allow(change)?;
+            self.limits.set(change);
+            if let Limit::Turns(most) = change {
+                self.machine = self.machine.take().map(|state| state.limit_turns(most));
+            }
+            self.keep_option(change);
+            self.keep_spent();
+        }
+        self.core.say(NoticeLevel::Info, self.limits.describe());
+        Ok(())
+    }
+
+    /// Records a changed limit among the options that later runs of the session have.
+    fn keep_option(&mut self, change: Limit) {
+        let (name, value) = crate::settings::option(change);
+        let set = |options: &mut Value| {
+            if !options.is_object() {
+                *options = Value::Object(Map::new());
+            }
+            options[name] = value;
+        };
+        if !self.rules.resumed
+            && let Some((_, options)) = self.settings.states.iter_mut().find(|(key, _)| key == OPTIONS)
+        {
+            // The options of this run are not in the ledger yet.
+            return set(options);
+        }
+        let mut options = lock(&self.core.session).view().state(OPTIONS).cloned().unwrap_or_default();
+        set(&mut options);
+        self.core
+            .append(vec![EntryKind::State { key: OPTIONS.to_owned(), value: options }], Durability::Buffered);
     }
 
     pub(super) fn owed(&mut self, need: Need) -> Owed {
@@ -284,6 +380,13 @@ impl Agent {
         }
         self.wire.wrap_up = wrap_up;
         self.budget.base_sent = self.base_now();
+        let reservation = match self.reserve_request() {
+            Ok(reservation) => reservation,
+            // Another agent took the room since the limits were looked at.
+            Err(end) => {
+                return self.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
+            }
+        };
         let prepared = self.prepare();
         // Report repairs of the view for this request before it is sent.
         let media = lock(&self.core.session).view().media_due();
@@ -301,15 +404,18 @@ impl Agent {
             Ok(mut prepared) => {
                 prepared.replaceable = !self.wire.fallbacks.is_empty();
                 self.core.emit(Event::StepStarted { step });
-                let delay = self.retry_delay(attempt);
+                let delay = self.retry_delay(attempt).or_else(|| self.quota_delay());
                 self.wire.last_sent = Some(Instant::now());
                 self.wire.cold = false;
-                self.op = Op::Reply(Box::new(Reply::new(self.model(), prepared, delay, step)));
+                let reply = Reply::new(self.model(), prepared, delay, step);
+                self.op = Op::Reply(Box::new(reply.holding(reservation)));
                 if attempt == 0 && !wrap_up {
                     self.prepare_summary(step);
                 }
             }
             Err(mut error) => {
+                // The next try reserves its own share of the limits.
+                drop(reservation);
                 if self.is_made_smaller(&mut error) {
                     return self.request(step, attempt, wrap_up);
                 }
@@ -367,6 +473,7 @@ impl Agent {
         let budget = self.budget();
         let reserve = budget.reserve().max(1);
         self.wire.max_output = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
+        self.wire.max_output = self.wire.max_output.min(self.budget.output_cap.unwrap_or(u64::MAX));
         let mut session = lock(&self.core.session);
         session.view_mut().context();
         if let Err(violation) = session.view_mut().check() {
@@ -396,10 +503,10 @@ impl Agent {
 
     /// The error with which the same bytes were refused before, if they were.
     fn refused(&self, prepared: &Prepared) -> Option<ModelError> {
-        if self.wire.refused.is_empty() {
+        if self.wire.refusals.bodies.is_empty() {
             return None;
         }
-        self.wire.refused.get(&self.request_hash(prepared)).cloned()
+        self.wire.refusals.bodies.get(&self.request_hash(prepared)).cloned()
     }
 
     /// Remembers a permanently refused request by its bytes. They are the same only until something is appended, so this must
@@ -409,11 +516,11 @@ impl Agent {
         if error.retryable || !client_error {
             return;
         }
-        if self.wire.refused.len() >= MAX_REFUSED {
-            self.wire.refused.clear();
+        if self.wire.refusals.bodies.len() >= MAX_REFUSED {
+            self.wire.refusals.bodies.clear();
         }
         if let Ok(prepared) = self.prepare() {
-            self.wire.refused.insert(self.request_hash(&prepared), error.clone());
+            self.wire.refusals.bodies.insert(self.request_hash(&prepared), error.clone());
         }
     }
 
@@ -434,7 +541,7 @@ impl Agent {
             return false;
         }
         let id = &model.info().id;
-        if self.wire.laid_out.insert(id.clone()) {
+        if self.wire.refusals.laid_out.insert(id.clone()) {
             let said = reply_error::sentence(&error.message);
             let text = format!("{said} becket sends the messages of {id} in a stricter form from now on.");
             self.core.notice(NoticeLevel::Warning, text);

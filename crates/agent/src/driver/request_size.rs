@@ -45,8 +45,8 @@ impl Agent {
             // The server contradicts itself, so its limit cannot be trusted.
             return false;
         }
-        self.wire.smaller += 1;
-        if self.wire.smaller <= MAX_ATTEMPTS {
+        self.wire.refusals.smaller += 1;
+        if self.wire.refusals.smaller <= MAX_ATTEMPTS {
             // Leaves room for the next steps, so that not each of them changes what was already sent.
             let aim = error.limit.map_or(sent / 2, |limit| limit - limit / 8);
             let shortened = self.shorten(sent, aim);
@@ -66,7 +66,7 @@ impl Agent {
                 byte_size(shortened.size)
             );
         }
-        self.wire.smaller = 0;
+        self.wire.refusals.smaller = 0;
         false
     }
 

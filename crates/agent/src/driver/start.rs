@@ -11,6 +11,7 @@ use crate::machine::{Input, Phase};
 use crate::prompt;
 use crate::rules;
 use crate::settings::scope;
+use crate::spend::SPENT;
 use becket_session::Durability;
 use becket_session::context::View;
 use becket_types::{
@@ -57,7 +58,17 @@ impl Agent {
             self.core.push(EntryKind::Title { title });
         }
         self.core.tell_notices();
+        self.recall_limits();
         self.tell_unfinished();
+    }
+
+    /// Continues the count of earlier processes for the limits, and their wait for the provider's quota.
+    fn recall_limits(&mut self) {
+        let spent = lock(&self.core.session).view().state(SPENT).cloned();
+        if let Some(spent) = spent {
+            self.limits.recall(&spent, self.settings.new_limits);
+        }
+        self.recall_quota_wait();
     }
 
     /// True if an earlier process left its last turn unfinished, and no turn has begun since.

@@ -11,10 +11,11 @@
 use super::Agent;
 use crate::host::lock;
 use crate::reply_error;
+use crate::spend::{RequestCost, Reservation};
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::Budget;
-use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser};
+use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser, SummaryRequest};
 use becket_types::{
     CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel, Provenance,
     SentRequest, Seq, Tokens, Usage, hex, is_blank,
@@ -41,6 +42,9 @@ pub(super) struct CompactionRun {
     text: String,
     usage: Usage,
     pub(super) tries: Tries,
+    /// The share of the run's limits that the request holds.
+    #[expect(dead_code, reason = "works by being dropped")]
+    reservation: Option<Reservation>,
 }
 
 /// The models that one compaction asks for its summary, and how far it has come with them.
@@ -83,7 +87,7 @@ fn may_help(kind: ErrorKind, failed: &str, other: &str) -> bool {
 pub(super) struct Unsent {
     pub(super) ask: Box<Ask>,
     pub(super) tries: Tries,
-    pub(super) error: ModelError,
+    pub(super) why: Broken,
 }
 
 /// The answer to one summary request, or its failure.
@@ -187,6 +191,32 @@ impl Agent {
         Tries { model, others, again: false, cut: String::new(), prefix: None }
     }
 
+    /// Reserves the cost of a summary request. `Err`: the reason why the limits of the run do not allow it.
+    fn reserve_summary(
+        &mut self,
+        model: &Arc<dyn Model>,
+        request: &SummaryRequest,
+    ) -> Result<Option<Reservation>, String> {
+        if !self.limits.are_counted() {
+            return Ok(None);
+        }
+        // Three bytes a token are few for any tokenizer, so the estimate is on the safe side.
+        let text = (request.system.len() + request.prompt.len()) as u64 / 3;
+        let (read, cached) = match request.input {
+            InputKind::CachedPrefix => (self.used().0 + text, self.cached_tokens()),
+            _ => (text, 0),
+        };
+        let cost = RequestCost::of(model.info(), read, cached);
+        match self.limits.room(cost.input, cost.output_price, request.max_output) {
+            Ok(most) if most == request.max_output => Ok(Some(self.limits.reserve(cost.need(most)))),
+            Ok(_) => Err("the limits of the run leave no room for its request".to_owned()),
+            Err(end) => Err(format!(
+                "the limits of the run leave no room for its request ({})",
+                end.limit().unwrap_or_default()
+            )),
+        }
+    }
+
     /// Time and usage of a request that ended or is given up.
     pub(super) fn count_run(&mut self, run: &CompactionRun) {
         self.turn.api += run.sent.elapsed();
@@ -231,6 +261,10 @@ impl Agent {
     ) -> Result<Box<CompactionRun>, Box<Unsent>> {
         self.core.flush(Durability::Buffered);
         let request = ask.request();
+        let reservation = match self.reserve_summary(&tries.model, &request) {
+            Ok(reservation) => reservation,
+            Err(why) => return Err(Box::new(Unsent { ask, tries, why: Broken::Other(Failure::Error(why)) })),
+        };
         let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
         let message = Arc::new(ContextMessage {
             message: Arc::new(Message::user(request.prompt)),
@@ -259,7 +293,7 @@ impl Agent {
         };
         let mut prepared = match tries.model.prepare(&request) {
             Ok(prepared) => prepared,
-            Err(error) => return Err(Box::new(Unsent { ask, tries, error })),
+            Err(error) => return Err(Box::new(Unsent { ask, tries, why: Broken::Model(error) })),
         };
         prepared.brief = true;
         let sent = SentRequest {
@@ -276,6 +310,7 @@ impl Agent {
         self.core.push(EntryKind::Request(Box::new(sent)));
         let (stream, sent) = (tries.model.send(prepared), Instant::now());
         let (text, usage) = (String::new(), Usage::default());
-        Ok(Box::new(CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries }))
+        let run = CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries, reservation };
+        Ok(Box::new(run))
     }
 }

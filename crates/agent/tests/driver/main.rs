@@ -7,6 +7,7 @@ mod changes;
 mod compaction;
 mod failing_summaries;
 mod interrupt;
+mod limits;
 mod prepare;
 mod reattach;
 mod refusals;

@@ -272,7 +272,7 @@ async fn what_did_not_end_well_is_an_error_that_says_why() {
     );
 
     let steps = vec![bash("c", "x"), say("half of it")];
-    let (line, _) = failed(steps, |setup| setup.settings.max_turns = Some(1)).await;
+    let (line, _) = failed(steps, |setup| setup.settings.limits.max_turns = Some(1)).await;
     assert!(
         line.contains("did not finish: it was stopped after 1 requests.\nIts last words:\nhalf of it"),
         "{line}"
@@ -304,7 +304,7 @@ async fn what_it_spends_counts_for_all() {
         dear(vec![call("c", "bash", json!({"command": "x"}))], FinishReason::ToolCalls),
         dear(vec![call("d", "bash", json!({"command": "y"}))], FinishReason::ToolCalls),
     ]);
-    setup.settings.max_budget_usd = Some(1.5);
+    setup.settings.limits.max_usd = Some(1.5);
     let mut rig = setup.start();
     let result = rig.turn("go").await;
     assert!(

@@ -383,7 +383,7 @@ impl Blocks {
             TurnEnd::Interrupted => (Weight::Warning, "interrupted; say what to do instead".to_owned()),
             TurnEnd::MaxTurns { limit } => (Weight::Warning, format!("stopped after {limit} requests")),
             TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } => {
-                (Weight::Warning, format!("stopped at the budget: {what}"))
+                (Weight::Warning, format!("stopped at the budget: {what}; /limits raises it"))
             }
             TurnEnd::TimeLimit { what } | TurnEnd::NoAnswer { what } => (Weight::Warning, what.clone()),
             TurnEnd::CallsAsText { what } => (Weight::Error, what.clone()),
