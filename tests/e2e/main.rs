@@ -8,6 +8,7 @@
 )]
 
 mod after_result;
+mod auxiliary;
 mod bad_input;
 mod body_limit;
 mod command_line;
@@ -36,6 +37,7 @@ mod processes;
 mod providers;
 mod reach;
 mod recall;
+mod recording;
 mod sandbox;
 mod sdks;
 mod secrets;

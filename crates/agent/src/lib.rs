@@ -39,4 +39,6 @@ pub mod watch;
 mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
-pub use settings::{AgentParts, AgentSettings, FindModel, NewLimits, RunLimits, SecretOutputs, scope};
+pub use settings::{
+    AgentParts, AgentSettings, Auxiliary, FindModel, NewLimits, RunLimits, SecretOutputs, scope,
+};

@@ -25,8 +25,7 @@ pub type FindModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, String> + Send +
 pub struct AgentParts {
     pub session: Session,
     pub model: Arc<dyn Model>,
-    /// The model that writes summaries; `None`: the running model.
-    pub summary_model: Option<Arc<dyn Model>>,
+    pub auxiliary: Auxiliary,
     /// Models that are used in order when the running model is overloaded or unavailable.
     pub fallback_models: Vec<Arc<dyn Model>>,
     /// Finds the model for `Command::SetModel`.
@@ -34,6 +33,17 @@ pub struct AgentParts {
     pub tools: Registry,
     pub guard: Guard,
     pub settings: AgentSettings,
+}
+
+/// Models for work beside the conversation; `None`: the running model, and no title by a model.
+#[derive(Clone, Default)]
+pub struct Auxiliary {
+    /// Writes the summaries of compactions.
+    pub summary: Option<Arc<dyn Model>>,
+    /// Writes the title of a session.
+    pub title: Option<Arc<dyn Model>>,
+    /// Runs subagents whose kind names no model.
+    pub subagent: Option<Arc<dyn Model>>,
 }
 
 /// Settings that stay the same while the agent runs.

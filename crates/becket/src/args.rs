@@ -155,15 +155,19 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
-    /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), or `script:FILE` (also BECKET_MODEL).
+    /// `anthropic/NAME`, `openai/NAME` (also for every compatible server), `script:FILE`, or `replay:FILE` for a run that
+    /// `--record` wrote (also BECKET_MODEL).
     #[arg(long)]
     pub model: Option<String>,
-    /// Models to use, in order, when the first one fails.
+    /// Models to use, in order, when the first one has no key or fails.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     pub fallback_model: Vec<String>,
     /// Reasoning effort of the model: low, medium, high, xhigh or max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
+    /// Write all requests and answers to a new file. `--model replay:FILE` plays it back without network and key.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context_window: Option<String>,

@@ -2,13 +2,13 @@
 
 use crate::agents;
 use crate::args::InputFormat;
+use crate::chosen::{self, Chosen};
 use crate::cmd::{newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::integrations;
 use crate::models;
-use crate::no_model::NoModel;
 use crate::providers;
 use crate::remembered::{self, Remembered};
 use crate::settings::{Fork, RunSettings, SessionChoice};
@@ -23,7 +23,7 @@ use becket_agent::{
     Agent, AgentHandle, AgentParts, AgentSettings, FindModel, NewLimits, RunLimits, SecretOutputs,
 };
 use becket_config::{Config, SecretsToModel, Settings, Source};
-use becket_model::{Model, ModelRef};
+use becket_model::{Model, ModelRef, Tape};
 use becket_sandbox::Programs;
 use becket_session::context::budget::Budget;
 use becket_session::context::{ModelScope, Policy};
@@ -135,42 +135,10 @@ async fn assembled(
     notes.extend(remembered);
     notes.extend(project_model(run));
     let mut model_settings = models::model_settings(environment, &run.settings);
-    let command = run.command.as_ref();
-    let asks_no_model = command.is_some_and(|command| command.asks_no_model);
-    let reference = match &config.model {
-        Some(name) if asks_no_model => models::parse(name)?,
-        _ => models::choose(environment, &run.settings, &mut model_settings).await?,
-    };
-    let summary_model = command.and_then(|command| command.summary_model.as_deref()).map(|name| {
-        becket_model::open(&models::parse(name)?, &model_settings).map_err(|e| models::usage(&e))
-    });
-    let summary_model = summary_model.transpose()?;
-    // If another model writes the summary, the session's own model needs no key.
-    let opened = if asks_no_model || summary_model.is_some() {
-        let id = format!("{}/{}", reference.provider(), name_of(&reference));
-        Ok(Arc::new(NoModel(models::info(Some(&id), &model_settings))) as Arc<dyn Model>)
-    } else {
-        becket_model::open(&reference, &model_settings)
-    };
-    let model = opened.map_err(|e| {
-        let failure = models::usage(&e);
-        match failure.hint.clone() {
-            hint if run.settings.is_remembered("model") => failure.hint(format!(
-                "{}this session ran with {reference}; --model continues it with another one",
-                hint.map(|hint| format!("{}; ", hint.trim_end_matches('.'))).unwrap_or_default(),
-            )),
-            _ => failure,
-        }
-    })?;
-    notes.extend(models::notes(&reference, model.info(), &run.settings));
-    let fallback_models = config
-        .fallback_models
-        .iter()
-        .map(|name| {
-            let reference = models::parse(name)?;
-            becket_model::open(&reference, &model_settings).map_err(|e| models::usage(&e))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let asks_no_model = run.command.as_ref().is_some_and(|command| command.asks_no_model);
+    let Chosen { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
+        chosen::open(environment, run, &mut model_settings).await?;
+    notes.extend(about_models);
     let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
     let guard = crate::guard::guard(environment, run)?
         .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
@@ -261,6 +229,9 @@ async fn assembled(
         ..agent_settings(environment, run)
     };
     settings.prompt.answer = settings_answer;
+    if let Some(date) = date {
+        settings.environment.date = date;
+    }
     let offers = offers(&settings, &skills);
     if tools.get("skill").is_some() {
         // 2 % of the context window, at about four characters a token.
@@ -280,15 +251,15 @@ async fn assembled(
         usable: budget.usable(),
     };
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
-    let find_model = finder(Arc::clone(&models));
+    let find_model = finder(Arc::clone(&models), tape);
     if let Some(engine) = &engine {
         engine.set_ask(hooks::ask(Arc::clone(&model), Arc::clone(&find_model), Arc::clone(&blobs)));
     }
     let (agent, handle) = Agent::new(AgentParts {
         session,
         model,
-        summary_model,
-        fallback_models,
+        auxiliary,
+        fallback_models: fallbacks,
         find_model: Some(find_model),
         tools,
         guard,
@@ -415,19 +386,16 @@ fn ceilings(settings: &Settings) -> RunLimits {
     }
 }
 
-fn name_of(reference: &ModelRef) -> String {
-    match reference {
-        ModelRef::Named { name, .. } => name.clone(),
-        ModelRef::Script(file) => file.display().to_string(),
-    }
-}
-
 /// Returns a function that opens another model by its name.
-fn finder(settings: SharedModels) -> FindModel {
+fn finder(settings: SharedModels, tape: Option<Tape>) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
         let reference = ModelRef::parse(&models::full_name(name)).map_err(|e| e.message)?;
         let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
-        becket_model::open(&reference, &settings).map_err(|e| e.message)
+        let model = becket_model::open(&reference, &settings).map_err(|e| e.message)?;
+        Ok(match &tape {
+            Some(tape) => tape.model(model, settings.endpoint(reference.provider())),
+            None => model,
+        })
     })
 }
 

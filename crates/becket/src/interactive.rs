@@ -36,7 +36,7 @@ use crate::assemble::{Assembled, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
-use crate::settings::{RunSettings, SessionChoice};
+use crate::settings::{RunSettings, Screen, SessionChoice};
 use accounts::Accounts;
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
@@ -81,7 +81,7 @@ pub(crate) async fn run(
             .hint("run headless: becket -p \"task\"; see it work: becket demo; all flags: becket --help"));
     }
     // Plain lines do not change the terminal's modes, so nothing has to be restored.
-    let guardian = if settings.ax { Guardian::default() } else { Guardian::start() };
+    let guardian = if settings.screen == Screen::Lines { Guardian::default() } else { Guardian::start() };
     let held = Held { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
     match first::project(environment, &settings).await? {
         None => return Ok(ExitStatus::Ok),
@@ -99,7 +99,7 @@ pub(crate) async fn run(
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {
         return Ok(status);
     }
-    let mut typed = if settings.ax { Some(LineInput::listen()?) } else { None };
+    let mut typed = if settings.screen == Screen::Lines { Some(LineInput::listen()?) } else { None };
     Box::pin(switch::until_quit(environment, settings, &held, typed.as_mut())).await
 }
 
@@ -207,7 +207,7 @@ async fn session(
     let options = Options {
         preferences,
         notifications,
-        place: if settings.inline { Place::Inline } else { Place::Alternate },
+        place: if settings.screen == Screen::Inline { Place::Inline } else { Place::Alternate },
         end,
         used,
         on_disk,

@@ -8,6 +8,7 @@ mod agents;
 mod args;
 mod assemble;
 mod aws;
+mod chosen;
 mod clock;
 mod cmd;
 mod disk;

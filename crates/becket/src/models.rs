@@ -205,7 +205,10 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
     if let Some(held) = settings.withheld.get(provider).filter(|held| !held.is_local()) {
         notes.push(held.message());
     }
-    if settings.config.effort.is_some() && !info.reasoning && !matches!(reference, ModelRef::Script(_)) {
+    if settings.config.effort.is_some()
+        && !info.reasoning
+        && !matches!(reference, ModelRef::Script(_) | ModelRef::Replay(_))
+    {
         notes.push(format!("the effort is not sent: {} has no such setting", info.id));
     }
     notes

@@ -3,7 +3,7 @@
 //!
 //! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
-use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
+use crate::args::{ConfigArgs, InputFormat, Output, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::Config;
@@ -28,9 +28,9 @@ pub(crate) struct RunSettings {
     pub trusted: bool,
     /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.
     pub trust_content: bool,
-    /// `inline`: in the terminal's own scrollback. `ax`: in plain lines for screen readers.
-    pub inline: bool,
-    pub ax: bool,
+    pub screen: Screen,
+    /// The file for a recording of all requests and answers.
+    pub record: Option<PathBuf>,
     pub prompt: Option<String>,
     /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
     pub draft: Option<String>,
@@ -66,6 +66,16 @@ pub(crate) struct RunSettings {
     pub only_skills: Option<Vec<String>>,
     /// The run belongs to a subcommand and changes only what that command changes.
     pub command: Option<ForCommand>,
+}
+
+/// The form of an interactive session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    Full,
+    /// In the terminal's own scrollback.
+    Inline,
+    /// In plain lines for screen readers.
+    Lines,
 }
 
 /// A subcommand that opens a session as an agent.
@@ -249,9 +259,14 @@ impl RunSettings {
             interactive: !args.print,
             trusted,
             trust_content: args.permissions.trust,
-            inline: args.output.inline,
-            // A dumb terminal cannot redraw lines.
-            ax: args.output.ax || (!args.output.inline && environment.var("TERM") == Some("dumb")),
+            screen: match args.output {
+                Output { ax: true, .. } => Screen::Lines,
+                Output { inline: true, .. } => Screen::Inline,
+                // A dumb terminal cannot redraw lines.
+                _ if environment.var("TERM") == Some("dumb") => Screen::Lines,
+                _ => Screen::Full,
+            },
+            record: args.model.record,
             prompt: args.prompt,
             draft: None,
             no_prompt,
@@ -357,7 +372,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     };
     let list = |items: Vec<String>| (!items.is_empty()).then(|| json!(items));
     put("model", "--model", args.model.model.as_ref().map(|m| json!(m)));
-    put("fallback_models", "--fallback-model", list(args.model.fallback_model.clone()));
+    put("models.fallback", "--fallback-model", list(args.model.fallback_model.clone()));
     put("effort", "--effort", args.model.effort.as_ref().map(|e| json!(e)));
     // Models accept an effort but no token budget, so a budget becomes the nearest effort.
     if args.model.effort.is_none() {

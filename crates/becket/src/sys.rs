@@ -33,6 +33,15 @@ pub(crate) fn open_to_others(path: &Path) -> bool {
     }
 }
 
+/// Creates a file that only this user can read, and fails if there is one.
+pub(crate) fn new_private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 /// Returns the reason if users other than this one and root may have written what is at `path`.
 ///
 /// Only places in shared folders, which everybody can write (`/tmp`), are judged: there, each existing folder on the

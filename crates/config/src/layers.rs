@@ -369,6 +369,10 @@ impl Builder<'_> {
         };
         root.take("$schema");
         drop_nulls(&mut root);
+        // The name that this key had before there were other models.
+        if let Some(fallback) = root.take("fallback_models") {
+            root.put(&["models", "fallback"], fallback);
+        }
         if let Some(hooks) = root.take("hooks") {
             self.hooks.push((source.clone(), hooks.to_value()));
         }

@@ -16,8 +16,7 @@ use std::time::Duration;
 pub struct Config {
     /// Model as `provider/name`.
     pub model: Option<String>,
-    /// Models to use, in this order, when the model cannot be reached.
-    pub fallback_models: Vec<String>,
+    pub models: ModelsConfig,
     /// Reasoning effort of the model.
     pub effort: Option<Effort>,
     /// `default`, `acceptEdits`, `auto`, `plan`, `dontAsk` or `bypassPermissions`.
@@ -56,6 +55,20 @@ impl Config {
         static NONE: LazyLock<ProviderConfig> = LazyLock::new(ProviderConfig::default);
         self.providers.get(name).unwrap_or(&NONE)
     }
+}
+
+/// Models beside `model`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ModelsConfig {
+    /// Models to use, in this order, when the model has no key or cannot be reached.
+    pub fallback: Vec<String>,
+    /// Model that writes the summaries of compactions. If not set, the session's model.
+    pub summary: Option<String>,
+    /// Model that writes the titles of sessions. If not set, a title is the first line of the first message.
+    pub title: Option<String>,
+    /// Model of subagents whose definition names none. If not set, the session's model.
+    pub subagent: Option<String>,
 }
 
 #[derive(JsonSchema)]

@@ -1,7 +1,10 @@
 //! Owns the list of wire formats.
 
+use serde::{Deserialize, Serialize};
+
 /// A wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Anthropic Messages.
     Anthropic,

@@ -39,6 +39,7 @@ mod proxy;
 mod record;
 mod reference;
 mod refused;
+mod replay;
 mod resolve;
 mod responses;
 mod retry;
@@ -62,8 +63,9 @@ pub use endpoint::{Endpoint, Figures};
 pub use kind::Kind;
 pub use layout::{Layouts, stricter};
 pub use media::{image_size, thumbnail, unusable_image};
-pub use record::{Recorder, Replay};
+pub use record::{RecordingHead, Tape};
 pub use reference::ModelRef;
+pub use replay::Recording;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
 pub use settings::{Proxies, Settings, Sleeper};
@@ -295,6 +297,10 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     let (provider, name) = match reference {
         ModelRef::Script(file) => {
             return Ok(Arc::new(ScriptedModel::open(file)?.with_window(settings.window)));
+        }
+        ModelRef::Replay(file) => {
+            let recording = Recording::open(file)?;
+            return recording.model(&recording.head().model, settings);
         }
         ModelRef::Named { provider, name } => (provider, name),
     };

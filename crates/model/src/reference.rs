@@ -11,6 +11,8 @@ pub enum ModelRef {
     Named { provider: String, name: String },
     /// `script:FILE`: answers from a file.
     Script(PathBuf),
+    /// `replay:FILE`: the answers of a recorded run.
+    Replay(PathBuf),
 }
 
 impl ModelRef {
@@ -34,6 +36,15 @@ impl ModelRef {
     /// [`ErrorKind::NotFound`] with the forms that are accepted.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
+        if let Some(file) = text.strip_prefix("replay:") {
+            if file.is_empty() {
+                return Err(unknown(
+                    text,
+                    "`replay:` needs a file that `becket --record FILE` wrote: replay:FILE",
+                ));
+            }
+            return Ok(Self::Replay(PathBuf::from(file)));
+        }
         if let Some(file) = text.strip_prefix("script:") {
             if file.is_empty() {
                 return Err(unknown(text, "`script:` needs a file: script:path/to/script.json"));
@@ -56,7 +67,7 @@ impl ModelRef {
                 unknown(
                     text,
                     "Write PROVIDER/NAME, such as anthropic/NAME, openai/NAME, ollama/NAME or openrouter/NAME \
-                     (`becket models` lists them), or script:FILE.",
+                     (`becket models` lists them), script:FILE or replay:FILE.",
                 )
             }),
         }
@@ -66,14 +77,15 @@ impl ModelRef {
         match self {
             Self::Named { provider, .. } => provider,
             Self::Script(_) => "script",
+            Self::Replay(_) => "replay",
         }
     }
 
-    /// The name on the wire; empty for a script.
+    /// The name on the wire; empty for a script and a recording.
     pub fn name(&self) -> &str {
         match self {
             Self::Named { name, .. } => name,
-            Self::Script(_) => "",
+            Self::Script(_) | Self::Replay(_) => "",
         }
     }
 }
@@ -99,6 +111,7 @@ impl fmt::Display for ModelRef {
         match self {
             Self::Named { provider, name } => write!(f, "{provider}/{name}"),
             Self::Script(file) => write!(f, "script:{}", file.display()),
+            Self::Replay(file) => write!(f, "replay:{}", file.display()),
         }
     }
 }
@@ -119,6 +132,8 @@ mod tests {
             ("o3", Some(ModelRef::openai("o3".into()))),
             ("script:demo.json", Some(ModelRef::Script("demo.json".into()))),
             ("script:", None),
+            ("replay:run.jsonl", Some(ModelRef::Replay("run.jsonl".into()))),
+            ("replay:", None),
             ("openai/", None),
             ("ollama/x", Some(ModelRef::named("ollama", "x"))),
             (

@@ -1,13 +1,12 @@
-//! The scripted model, and recordings.
+//! The scripted model.
 #![expect(clippy::unwrap_used, reason = "a failure in a helper is a failed test")]
 
 mod common;
 
-use becket_model::{ErrorKind, Model, Recorder, Replay, ScriptedModel};
+use becket_model::{ErrorKind, Model, ScriptedModel};
 use becket_types::{Context, FinishReason, Message, Usage};
 use common::{context, run, wrap};
 use serde_json::json;
-use std::sync::{Arc, Mutex};
 
 fn script(value: &serde_json::Value) -> ScriptedModel {
     ScriptedModel::parse(&value.to_string(), "test").unwrap()
@@ -117,25 +116,4 @@ fn a_wrong_script_says_where() {
         ScriptedModel::open(std::path::Path::new("/no/such.json")).err().unwrap().kind,
         ErrorKind::Script
     );
-}
-
-#[tokio::test]
-async fn a_recording_plays_back_the_same() {
-    let steps = json!({"steps": [
-        {"text": "hi", "calls": [{"name": "read", "input": {"a": 1}}]},
-        {"error": {"kind": "billing", "message": "no credits"}},
-    ]});
-    let lines = Arc::new(Mutex::new(Vec::<String>::new()));
-    let sink = Arc::clone(&lines);
-    let recorder =
-        Recorder::new(Arc::new(script(&steps)), move |line| sink.lock().unwrap().push(line.to_owned()));
-    let first: Vec<_> = [run(&recorder, &hello()).await, run(&recorder, &hello()).await].into();
-    let text = lines.lock().unwrap().join("\n");
-    let replay = Replay::new(Arc::new(script(&steps)), &text).unwrap();
-    for want in first {
-        let got = run(&replay, &hello()).await;
-        assert_eq!((got.events, got.error), (want.events, want.error));
-    }
-    assert!(matches!(run(&replay, &hello()).await.error.unwrap().kind, ErrorKind::Script));
-    assert!(Replay::new(Arc::new(script(&steps)), "{\"event\":1}").is_err());
 }

@@ -3,21 +3,27 @@
 //! A prompt that comes while the agent is idle is appended at once. One that comes while the agent works waits for the next
 //! step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
 
-use super::{Agent, text_of};
+use super::Agent;
+use super::title::{self, TitleRun};
 use crate::host::lock;
 use crate::machine::{Input, Phase, PromptId};
+use crate::spend::RequestCost;
 use base64::Engine as _;
+use becket_model::{Request, ToolChoice};
 use becket_session::Durability;
 use becket_types::{
-    DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput, Role,
+    Context, ContextMessage, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part,
+    PromptInput, Provenance, Role, SentRequest, Seq, Tokens, cut_end, hex,
 };
+use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Name of the session state that holds the waiting prompts.
 pub(super) const INBOX: &str = "inbox";
 
 /// The waiting prompts, by their number in the state machine.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Inbox {
     prompts: BTreeMap<PromptId, PromptInput>,
     next: PromptId,
@@ -25,6 +31,8 @@ pub(crate) struct Inbox {
     saved: bool,
     /// Prompts that an earlier process left in its inbox. They are delivered with the first prompt.
     left: Vec<PromptInput>,
+    /// The request for the session's title, while it runs.
+    pub(super) titling: Option<TitleRun>,
 }
 
 impl Inbox {
@@ -107,6 +115,7 @@ impl Agent {
     pub(super) fn rename(&mut self, title: String) {
         self.begin_ledger();
         self.titled = true;
+        self.count_title();
         self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced);
         self.core.emit(Event::Renamed { title });
     }
@@ -173,7 +182,7 @@ impl Agent {
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
             {
                 self.titled = true;
-                titled = Some(title.clone());
+                titled = Some((title.clone(), text_of(&parts)));
                 entries.push(EntryKind::Title { title });
             }
             let message = Message::new(Role::User, Origin::User, parts);
@@ -189,9 +198,100 @@ impl Agent {
             message.seq = seqs.get(at).copied().unwrap_or_default();
             self.core.emit(Event::UserMessage { message, client_id, steered });
         }
-        if let Some(title) = titled {
+        if let Some((title, words)) = titled {
             self.core.emit(Event::Renamed { title });
+            self.ask_title(&words);
         }
         self.core.tell_notices();
     }
+
+    /// Asks the model for titles, if there is one, for a title of a session that begins with these words.
+    fn ask_title(&mut self, words: &str) {
+        let Some(model) = self.wire.auxiliary.title.clone() else { return };
+        let words = cut_end(words, title::MAX_INPUT);
+        let cost = RequestCost::of(model.info(), (title::PROMPT.len() + words.len()) as u64 / 3, 0);
+        let max_output = title::MAX_OUTPUT.min(model.info().max_output);
+        match self.limits.room(cost.input, cost.output_price, max_output) {
+            Ok(most) if most == max_output => {}
+            // The limits of the run are for its task.
+            _ => return,
+        }
+        let message = Arc::new(ContextMessage {
+            message: Arc::new(Message::user(words)),
+            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+            tokens: Tokens(0),
+        });
+        // A generation of its own: what an adapter keeps of the conversation is not continued by this request.
+        self.wire.summaries += 1;
+        let context = Context {
+            system: Arc::from([Arc::from(title::PROMPT)]),
+            messages: vec![message],
+            generation: u64::MAX - self.wire.summaries,
+        };
+        let request = Request {
+            context: &context,
+            tools: &[],
+            tool_choice: ToolChoice::None,
+            max_output,
+            effort: None,
+            layout: None,
+            blobs: &self.core.blobs,
+        };
+        let Ok(mut prepared) = model.prepare(&request) else { return };
+        prepared.brief = true;
+        let prompt = json!({ "system": title::PROMPT, "prompt": words }).to_string();
+        let sent = SentRequest {
+            model: model.info().id.clone(),
+            purpose: "title".to_owned(),
+            max_output,
+            effort: None,
+            no_calls: true,
+            layout: prepared.layout,
+            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
+            bytes: prepared.len() as u64,
+            sha256: hex(&prepared.digest),
+        };
+        self.core.push(EntryKind::Request(Box::new(sent)));
+        let reservation = self.limits.reserve(cost.need(max_output));
+        let stream = model.send(prepared);
+        self.inbox.titling = Some(TitleRun::new(model, stream, Some(reservation)));
+    }
+
+    /// Takes the title that a model made, unless the user has chosen one meanwhile.
+    pub(super) fn title_came(&mut self, title: Option<String>) {
+        self.count_title();
+        if let Some(title) = title {
+            self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Buffered);
+            self.core.emit(Event::Renamed { title });
+        }
+    }
+
+    /// Waits for a requested title before a headless run ends. The request is paid for anyway.
+    pub(super) async fn finish_title(&mut self) {
+        if !self.settings.headless || self.inbox.titling.is_none() {
+            return;
+        }
+        let limit = tokio::time::sleep(title::PATIENCE);
+        let title = tokio::select! {
+            title = title::next(&mut self.inbox.titling) => title,
+            () = limit => None,
+        };
+        self.title_came(title);
+    }
+
+    /// Ends the request for a title, if there is one, and counts its usage.
+    pub(super) fn count_title(&mut self) {
+        if let Some(run) = self.inbox.titling.take() {
+            let info = run.model.info().clone();
+            self.spent(&info, run.usage, "title", None);
+        }
+    }
+}
+
+/// Text of a prompt's parts, for its title.
+fn text_of(parts: &[Part]) -> String {
+    let texts = parts
+        .iter()
+        .filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n")
 }

@@ -29,6 +29,7 @@
 //! | `count` | one exact count of the context, if a decision needs it |
 //! | `compact` | compaction, its undo, and pruning |
 //! | `summary` | the requests for a summary |
+//! | `title` | the request for the session's title |
 //! | `prepare` | a summary that is made ahead of time |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
@@ -49,6 +50,7 @@ mod source;
 mod start;
 mod subagent;
 mod summary;
+mod title;
 mod tools;
 mod undo;
 
@@ -67,7 +69,7 @@ use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
     Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
-    Part, PermissionMode, Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    PermissionMode, Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use futures::StreamExt as _;
 use ids::CallIds;
@@ -199,6 +201,7 @@ enum Wake {
     Hooked(Vec<HookOutcome>),
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
+    Titled(Option<String>),
 }
 
 impl Agent {
@@ -209,7 +212,7 @@ impl Agent {
 
     /// `above` is set for a subagent.
     fn made(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
-        let AgentParts { session, model, summary_model, fallback_models, find_model, tools, guard, settings } =
+        let AgentParts { session, model, auxiliary, fallback_models, find_model, tools, guard, settings } =
             parts;
         let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (events, event_receiver) = mpsc::unbounded_channel();
@@ -244,7 +247,7 @@ impl Agent {
             preparing: None,
             preparation_failed: None,
             core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
-            wire: Wire::new(model, summary_model, fallback_models),
+            wire: Wire::new(model, auxiliary, fallback_models),
             budget: BudgetState {
                 policy,
                 meter: Meter::default(),
@@ -304,6 +307,7 @@ impl Agent {
             self.woke(wake);
         }
         self.session_end_hooks().await;
+        self.finish_title().await;
         self.finish();
         self.core.session
     }
@@ -315,7 +319,7 @@ impl Agent {
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
         let deadline = self.limits.max_wall().filter(|_| limited).map(|max| self.turn.started + max);
-        let Self { commands, commands_open, op, preparing, hooking, .. } = self;
+        let Self { commands, commands_open, op, preparing, hooking, inbox, .. } = self;
         tokio::select! {
             biased;
             command = commands.recv(), if *commands_open => Wake::Command(command),
@@ -323,6 +327,7 @@ impl Agent {
             wake = op.next() => wake,
             asked = prepare::next(preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
+            title = title::next(&mut inbox.titling) => Wake::Titled(title),
         }
     }
 
@@ -352,6 +357,7 @@ impl Agent {
             Wake::Judged(judged) => self.call_judged(judged),
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.record_hooks(outcome),
+            Wake::Titled(title) => self.title_came(title),
         }
     }
 
@@ -567,6 +573,7 @@ impl Agent {
     /// Runs before the exit: tries once more to write pending entries.
     fn finish(&mut self) {
         self.give_up_preparation("the end of the session");
+        self.count_title();
         self.core.pending.extend(self.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();
@@ -660,12 +667,4 @@ async fn until(deadline: Option<Instant>) {
 fn wall_clock() -> Millis {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Millis(since.map_or(0, |d| d.as_millis() as u64))
-}
-
-/// Text of a prompt's parts, for its title.
-fn text_of(parts: &[Part]) -> String {
-    let texts = parts
-        .iter()
-        .filter_map(|part| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None });
-    texts.collect::<Vec<_>>().join("\n")
 }

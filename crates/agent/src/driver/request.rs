@@ -6,7 +6,7 @@ use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
 use crate::quota::QuotaWait;
 use crate::reply_error;
-use crate::settings::{OPTIONS, scope};
+use crate::settings::{Auxiliary, OPTIONS, scope};
 use crate::spend::{RequestCost, Reservation, SPENT};
 use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
@@ -35,7 +35,7 @@ const MAX_REFUSED: usize = 64;
 /// The models, and the history of requests.
 pub(crate) struct Wire {
     pub(crate) model: Arc<dyn Model>,
-    pub(crate) summary_model: Option<Arc<dyn Model>>,
+    pub(crate) auxiliary: Auxiliary,
     pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
     /// The model that the user has chosen; used from the next request on.
     switch: Option<Arc<dyn Model>>,
@@ -67,14 +67,10 @@ pub(crate) struct Refusals {
 }
 
 impl Wire {
-    pub(crate) fn new(
-        model: Arc<dyn Model>,
-        summary_model: Option<Arc<dyn Model>>,
-        fallbacks: Vec<Arc<dyn Model>>,
-    ) -> Self {
+    pub(crate) fn new(model: Arc<dyn Model>, auxiliary: Auxiliary, fallbacks: Vec<Arc<dyn Model>>) -> Self {
         Self {
             model,
-            summary_model,
+            auxiliary,
             fallbacks: fallbacks.into(),
             switch: None,
             refusals: Refusals::default(),

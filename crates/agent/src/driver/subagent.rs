@@ -113,7 +113,7 @@ impl Agent {
         let parts = AgentParts {
             session,
             model,
-            summary_model: self.wire.summary_model.clone(),
+            auxiliary: self.wire.auxiliary.clone(),
             fallback_models: self.wire.fallbacks.iter().cloned().collect(),
             find_model: None,
             tools,
@@ -154,9 +154,12 @@ impl Agent {
         Ok((id, watched.run(agent, handle.events).boxed()))
     }
 
-    /// The model that the subagent's kind names. If it is not available, this agent's model is used and the user gets a notice.
+    /// The model that the subagent's kind names, or the one for subagents, or this agent's. If the named one is not available,
+    /// this agent's model is used and the user gets a notice.
     fn subagent_model(&self, task: &Task) -> Arc<dyn Model> {
-        let (Some(name), Some(find)) = (&task.kind.model, &self.find_model) else { return self.model() };
+        let (Some(name), Some(find)) = (&task.kind.model, &self.find_model) else {
+            return self.wire.auxiliary.subagent.clone().unwrap_or_else(|| self.model());
+        };
         find(name).unwrap_or_else(|error| {
             let text = format!(
                 "The agent {} runs on this session's model: the one it names, {name}, cannot be had ({}).",

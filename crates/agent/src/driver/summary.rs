@@ -175,7 +175,7 @@ impl Agent {
 
     /// The model that summaries are asked of first.
     pub(super) fn summary_model(&self) -> Arc<dyn Model> {
-        Arc::clone(self.wire.summary_model.as_ref().unwrap_or(&self.wire.model))
+        Arc::clone(self.wire.auxiliary.summary.as_ref().unwrap_or(&self.wire.model))
     }
 
     /// The models that a new compaction may ask, each once.

@@ -109,7 +109,7 @@ async fn failing(status: u16, wait: Option<&'static str>, attempts: usize, who: 
         setup.running = Some(Arc::new(Split { script: Arc::clone(&setup.model), server: running }));
     }
     if who != Who::Running {
-        setup.summary_model = Some(on(&server, "summaries", &slept));
+        setup.auxiliary.summary = Some(on(&server, "summaries", &slept));
     }
     let mut rig = setup.start();
     rig.send(prompt("the task")).await;

@@ -1,10 +1,12 @@
 //! Limits in money and tokens that hold before a request, are raised in place and survive a resume; the wait for a used-up
-//! quota.
+//! quota; the request for a title.
 
 use crate::support::*;
 use becket_agent::{NewLimits, RunLimits};
 use becket_model::ErrorKind;
-use becket_types::{Command, EntryKind, Event, FinishReason, Limit, Millis, NoticeLevel, TurnEnd, Usage};
+use becket_types::{
+    Command, EntryKind, Event, FinishReason, Limit, Millis, NoticeLevel, Part, TurnEnd, Usage,
+};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -140,4 +142,39 @@ async fn an_interrupt_ends_the_wait_for_a_quota() {
     rig.event(|event| matches!(event, Event::Retry { .. })).await;
     rig.send(Command::Interrupt).await;
     assert_eq!(rig.finished().await.end, TurnEnd::Interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_writes_the_title_and_a_user_has_the_last_word() {
+    let title = |reply: Reply| {
+        let model = Scripted::new(8_000, vec![]);
+        model.script.lock().unwrap().summaries.push_back(reply);
+        model
+    };
+    let titles = |session: &becket_session::Session| -> Vec<String> {
+        let title = |kind| if let EntryKind::Title { title } = kind { Some(title) } else { None };
+        session.entries().unwrap().filter_map(|entry| title(entry.kind)).collect()
+    };
+    let mut setup = Setup::new(vec![bash("c1", "x"), say("ok")]);
+    setup.auxiliary.title = Some(title(say("\"A short title.\"")));
+    let mut rig = setup.start();
+    rig.turn("do something long").await;
+    let session = rig.end().await;
+    assert_eq!(titles(&session.lock().unwrap()), ["do something long", "A short title"]);
+
+    for (reply, want) in [
+        (Reply::Refuse(ErrorKind::Auth, Some(401)), vec!["do it"]),
+        (Reply::Answer(vec![Part::text(" ")], FinishReason::Stop), vec!["do it"]),
+        (Reply::Hang("A tit"), vec!["do it", "mine"]),
+    ] {
+        let mut setup = Setup::new(vec![bash("c1", "x"), say("ok")]);
+        setup.auxiliary.title = Some(title(reply));
+        let mut rig = setup.start();
+        rig.turn("do it").await;
+        if want.len() > 1 {
+            rig.send(Command::Rename { title: "mine".into() }).await;
+        }
+        let session = rig.end().await;
+        assert_eq!(titles(&session.lock().unwrap()), want);
+    }
 }

@@ -1,6 +1,6 @@
 //! A scripted model, a few tools and a session in a temporary folder: an agent without a network.
 
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, scope};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary, FindModel, scope};
 use becket_guard::{Guard, GuardSettings};
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, ToolChoice};
 use becket_session::context::Policy;
@@ -369,7 +369,7 @@ pub(crate) struct Setup {
     pub(crate) session: Option<Session>,
     /// Runs instead of `model`.
     pub(crate) running: Option<Arc<dyn Model>>,
-    pub(crate) summary_model: Option<Arc<dyn Model>>,
+    pub(crate) auxiliary: Auxiliary,
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     pub(crate) find_model: Option<FindModel>,
     /// The session is on disk, on this one.
@@ -393,7 +393,7 @@ impl Setup {
             mode: PermissionMode::BypassPermissions,
             session: None,
             running: None,
-            summary_model: None,
+            auxiliary: Auxiliary::default(),
             fallbacks: Vec::new(),
             find_model: None,
             disk: None,
@@ -442,7 +442,7 @@ impl Setup {
         let (agent, handle) = Agent::new(AgentParts {
             session,
             model: self.running.unwrap_or_else(|| self.model.clone()),
-            summary_model: self.summary_model,
+            auxiliary: self.auxiliary,
             fallback_models: self.fallbacks,
             find_model: self.find_model,
             tools,

@@ -2,7 +2,7 @@
 
 use crate::check::Sent;
 use crate::words::{Source, dice, text};
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, scope};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary, FindModel, scope};
 use becket_guard::{Guard, GuardSettings};
 use becket_model::{
     Credential, Endpoint, ErrorKind, Model, ModelError, ModelEvent, ModelInfo, ModelRef, Prepared, Request,
@@ -335,7 +335,7 @@ impl Stage {
         let (agent, handle) = Agent::new(AgentParts {
             session,
             model: first,
-            summary_model: None,
+            auxiliary: Auxiliary::default(),
             fallback_models: Vec::new(),
             find_model: Some(find),
             tools,

@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::no_model::NoModel;
 use crate::remembered::Remembered;
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary};
 use becket_guard::{Guard, GuardSettings};
 use becket_session::Session;
 use becket_session::context::ModelScope;
@@ -69,7 +69,7 @@ impl Live {
         let (agent, handle) = Agent::new(AgentParts {
             session,
             model: Arc::new(NoModel(info)),
-            summary_model: None,
+            auxiliary: Auxiliary::default(),
             fallback_models: Vec::new(),
             find_model: None,
             tools: Registry::new(),

@@ -7,7 +7,7 @@ use super::preferences;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::{RunSettings, project_root};
+use crate::settings::{RunSettings, Screen, project_root};
 use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
 use becket_config::{Amend, Secret, Source};
@@ -70,7 +70,7 @@ pub(super) async fn trusted(
          model wants to run is asked about as your permission mode says."
             .to_owned(),
     ]);
-    if settings.ax {
+    if settings.screen == Screen::Lines {
         return asked_in_lines(&text).map_err(|e| unusable(&e));
     }
     let entries = vec![
@@ -155,7 +155,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     // A continued session keeps its model.
     let has_model = settings.settings.config.model.is_some()
         || crate::assemble::remembered_model(environment, settings).is_some();
-    if has_model || settings.ax {
+    if has_model || settings.screen == Screen::Lines {
         return Ok(Next::Session);
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);

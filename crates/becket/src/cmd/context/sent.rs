@@ -243,7 +243,7 @@ impl<'a> Maker<'a> {
                     tools = Vec::new();
                     spans = vec![instructions(&context.system[0])];
                 }
-                spans.push(asked(prompt));
+                spans.push(asked(&record.purpose, prompt));
                 context.messages.push(Arc::new(ContextMessage {
                     message: Arc::new(Message::user(prompt.clone())),
                     provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
@@ -388,8 +388,8 @@ fn instructions(system: &str) -> Placed {
     synthetic(SpanKind::System, "how to summarise", system)
 }
 
-fn asked(prompt: &str) -> Placed {
-    synthetic(SpanKind::Summary, "request for a summary", prompt)
+fn asked(purpose: &str, prompt: &str) -> Placed {
+    synthetic(SpanKind::Summary, &format!("request for a {purpose}"), prompt)
 }
 
 fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {

@@ -1,0 +1,254 @@
+//! Opens the models of a run: the one of the session, its fallbacks, and those for summaries, titles and subagents.
+//! Records them all with `--record`, and plays them back with `replay:FILE`.
+//!
+//! A model that has no key does not prevent the run if another one can take its place: a note says so. Every other
+//! mistake in a model's name ends the start.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::models;
+use crate::no_model::NoModel;
+use crate::settings::RunSettings;
+use becket_agent::Auxiliary;
+use becket_model::{ErrorKind, Model, ModelError, ModelRef, Recording, RecordingHead, Settings, Tape};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The models of a run.
+pub(crate) struct Chosen {
+    pub reference: ModelRef,
+    pub model: Arc<dyn Model>,
+    pub fallbacks: Vec<Arc<dyn Model>>,
+    pub auxiliary: Auxiliary,
+    /// The recording that is written.
+    pub tape: Option<Tape>,
+    /// The date of the recording that is played back. The prompt names this date, because it is part of the requests.
+    pub date: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// Opens the models of a run.
+///
+/// # Errors
+///
+/// Returns a failure for the user if no model can be opened, or if a name is wrong.
+pub(crate) async fn open(
+    environment: &Environment,
+    run: &RunSettings,
+    settings: &mut Settings,
+) -> Result<Chosen, Failure> {
+    let command = run.command.as_ref();
+    let asks_no_model = command.is_some_and(|command| command.asks_no_model);
+    let mut reference = match &run.settings.config.model {
+        Some(name) if asks_no_model => models::parse(name)?,
+        _ => first(environment, run, settings).await?,
+    };
+    let summary = command.and_then(|command| command.summary_model.as_deref());
+    let summary = summary.map(|name| named(name, settings)).transpose()?;
+    if asks_no_model || summary.is_some() {
+        // If another model writes the summary, the session's own model needs no key.
+        let model = Arc::new(NoModel(models::info(Some(&full_name(&reference))))) as Arc<dyn Model>;
+        let auxiliary = Auxiliary { summary, ..Auxiliary::default() };
+        let (fallbacks, notes) = (Vec::new(), Vec::new());
+        return Ok(Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes });
+    }
+    if let ModelRef::Replay(file) = &reference {
+        let recording = Recording::open(file).map_err(|e| models::usage(&e))?;
+        return replayed(&recording, reference.clone(), run, settings);
+    }
+    let mut notes = Vec::new();
+    let mut fallbacks = Vec::new();
+    let mut failed = None;
+    let mut model = match becket_model::open(&reference, settings) {
+        Ok(model) => Some(model),
+        Err(e) if e.kind == ErrorKind::Auth => {
+            failed = Some(e);
+            None
+        }
+        Err(e) => return Err(refused(&e, &reference, run)),
+    };
+    for name in &run.settings.config.models.fallback {
+        let next = models::parse(name)?;
+        if model.is_some() && next == reference {
+            continue;
+        }
+        match becket_model::open(&next, settings) {
+            Ok(opened) if model.is_none() => {
+                let why = failed.as_ref().map(|e| e.message.clone()).unwrap_or_default();
+                notes.push(format!("{why} The session runs with {next}, which is the next fallback model"));
+                (model, reference) = (Some(opened), next);
+            }
+            Ok(opened) => fallbacks.push(opened),
+            Err(e) if e.kind == ErrorKind::Auth => {
+                notes.push(format!("the fallback model {next} is left out: {}", e.message));
+            }
+            Err(e) => return Err(models::usage(&e)),
+        }
+    }
+    let Some(model) = model else {
+        let error = failed.unwrap_or_else(|| ModelError::new(ErrorKind::Auth, "There is no model."));
+        return Err(refused(&error, &reference, run));
+    };
+    notes.extend(models::notes(&reference, model.info(), &run.settings));
+    let auxiliary = auxiliary(run, settings, &mut notes)?;
+    let chosen = Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes };
+    match &run.record {
+        Some(file) => recorded(chosen, file, environment, run, settings),
+        None => Ok(chosen),
+    }
+}
+
+/// Chooses the model of the run. Without a model and a key, the first fallback is the model.
+async fn first(
+    environment: &Environment,
+    run: &RunSettings,
+    settings: &mut Settings,
+) -> Result<ModelRef, Failure> {
+    let config = &run.settings.config;
+    match (models::choose(environment, &run.settings, settings).await, config.models.fallback.first()) {
+        (Err(_), Some(name)) if config.model.is_none() => models::parse(name),
+        (chosen, _) => chosen,
+    }
+}
+
+/// Opens a model that must be there.
+fn named(name: &str, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
+    becket_model::open(&models::parse(name)?, settings).map_err(|e| models::usage(&e))
+}
+
+/// Opens the configured models for work beside the conversation.
+fn auxiliary(run: &RunSettings, settings: &Settings, notes: &mut Vec<String>) -> Result<Auxiliary, Failure> {
+    let config = &run.settings.config.models;
+    let mut open = |name: &Option<String>, key: &str, instead: &str| {
+        let Some(name) = name else { return Ok(None) };
+        let reference = models::parse(name)?;
+        match becket_model::open(&reference, settings) {
+            Ok(model) => Ok(Some(model)),
+            Err(e) if e.kind == ErrorKind::Auth => {
+                notes.push(format!("models.{key}: {} {instead}", e.message));
+                Ok(None)
+            }
+            Err(e) => Err(models::usage(&e)),
+        }
+    };
+    Ok(Auxiliary {
+        summary: open(&config.summary, "summary", "The session's model writes summaries")?,
+        title: open(&config.title, "title", "Titles are the first line of a session")?,
+        subagent: open(&config.subagent, "subagent", "Subagents run with the session's model")?,
+    })
+}
+
+/// The failure for a model that cannot be opened.
+fn refused(error: &ModelError, reference: &ModelRef, run: &RunSettings) -> Failure {
+    let failure = models::usage(error);
+    match failure.hint.clone() {
+        hint if run.settings.is_remembered("model") => failure.hint(format!(
+            "{}this session ran with {reference}; --model continues it with another one",
+            hint.map(|hint| format!("{}; ", hint.trim_end_matches('.'))).unwrap_or_default(),
+        )),
+        _ => failure,
+    }
+}
+
+fn full_name(reference: &ModelRef) -> String {
+    match reference {
+        ModelRef::Named { .. } => reference.to_string(),
+        ModelRef::Script(file) | ModelRef::Replay(file) => {
+            format!("{}/{}", reference.provider(), file.display())
+        }
+    }
+}
+
+/// Returns the models of a recording, in place of those that the run names.
+fn replayed(
+    recording: &Recording,
+    reference: ModelRef,
+    run: &RunSettings,
+    settings: &Settings,
+) -> Result<Chosen, Failure> {
+    let head = recording.head();
+    let open = |id: &str| recording.model(id, settings).map_err(|e| models::usage(&e));
+    let has = |name: &String| {
+        let id = models::full_name(name);
+        recording.models().find(|known| *known == id).map(str::to_owned)
+    };
+    let config = &run.settings.config.models;
+    let auxiliary = |name: &Option<String>| name.as_ref().and_then(has).map(|id| open(&id)).transpose();
+    let mut notes = Vec::new();
+    let cwd = run.cwd.display().to_string();
+    if head.cwd != cwd {
+        notes.push(format!(
+            "the recording was made in {}; its requests name that folder, so they differ from those made here",
+            head.cwd
+        ));
+    }
+    Ok(Chosen {
+        model: open(&head.model)?,
+        fallbacks: config.fallback.iter().filter_map(has).map(|id| open(&id)).collect::<Result<_, _>>()?,
+        auxiliary: Auxiliary {
+            summary: auxiliary(&config.summary)?,
+            title: auxiliary(&config.title)?,
+            subagent: auxiliary(&config.subagent)?,
+        },
+        reference,
+        tape: None,
+        date: Some(head.date.clone()),
+        notes,
+    })
+}
+
+/// Has all requests of these models written to a new file.
+fn recorded(
+    chosen: Chosen,
+    file: &Path,
+    environment: &Environment,
+    run: &RunSettings,
+    settings: &Settings,
+) -> Result<Chosen, Failure> {
+    let head = RecordingHead {
+        becket: env!("CARGO_PKG_VERSION").to_owned(),
+        date: crate::clock::today(environment),
+        cwd: run.cwd.display().to_string(),
+        model: chosen.model.info().id.clone(),
+        ..RecordingHead::default()
+    };
+    let tape = tape(file, head)?;
+    let on_tape = |model: Arc<dyn Model>| {
+        let endpoint = settings.endpoint(&model.info().provider).cloned();
+        tape.model(model, endpoint.as_ref())
+    };
+    let Auxiliary { summary, title, subagent } = chosen.auxiliary;
+    Ok(Chosen {
+        model: on_tape(chosen.model),
+        fallbacks: chosen.fallbacks.into_iter().map(on_tape).collect(),
+        auxiliary: Auxiliary {
+            summary: summary.map(on_tape),
+            title: title.map(on_tape),
+            subagent: subagent.map(on_tape),
+        },
+        tape: Some(tape.clone()),
+        ..chosen
+    })
+}
+
+/// Creates the file of a recording. It contains everything that the models see, so only its owner may read it.
+fn tape(file: &Path, head: RecordingHead) -> Result<Tape, Failure> {
+    let cannot = |e: std::io::Error| {
+        let failure = Failure::usage(format!("--record: cannot create {}: {e}", file.display()));
+        if e.kind() == std::io::ErrorKind::AlreadyExists {
+            return failure.hint("name a file that is not there yet");
+        }
+        failure.hint("name a file in a folder that is there and that you may write")
+    };
+    let mut writer = crate::sys::new_private_file(file).map_err(cannot)?;
+    let name = file.display().to_string();
+    let mut failed = false;
+    Ok(Tape::new(head, move |line| {
+        if let Err(e) = writeln!(writer, "{line}")
+            && !std::mem::replace(&mut failed, true)
+        {
+            let _ = writeln!(std::io::stderr(), "becket: --record: cannot write {name}: {e}");
+        }
+    }))
+}
