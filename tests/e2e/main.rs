@@ -41,6 +41,7 @@ mod recording;
 mod sandbox;
 mod sdks;
 mod secrets;
+mod small_window;
 mod steering;
 mod storage;
 mod subagents;

@@ -193,6 +193,11 @@ async fn assembled(
             toolbox::specs().into_iter().map(|tool| tool.name).chain(tools.all_names()).collect();
         all.into_iter().collect()
     }));
+    let window = config.context.window.unwrap_or(model.info().window);
+    let is_small = window <= toolbox::SMALL_WINDOW;
+    if is_small {
+        toolbox::fit_small_window(&mut tools, config);
+    }
     let removed = guard.removed_tools(&tools.all_names());
     tools.retain(|name| !removed.iter().any(|r| r == name));
 
@@ -229,11 +234,12 @@ async fn assembled(
         ..agent_settings(environment, run)
     };
     settings.prompt.answer = settings_answer;
+    settings.prompt.brief = is_small;
     if let Some(date) = date {
         settings.environment.date = date;
     }
     let offers = offers(&settings, &skills);
-    if tools.get("skill").is_some() {
+    if tools.names().iter().any(|name| name == "skill") {
         // 2 % of the context window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
         settings.prompt.skills = skills.catalog(chars as usize, run.prompt.as_deref().unwrap_or_default());
@@ -355,6 +361,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
         }),
         context_window: config.context.window,
         prompt: PromptSettings {
+            brief: false,
             replace: run.system_prompt.clone(),
             append: run.append_system_prompt.clone(),
             answer: None,

@@ -86,6 +86,22 @@ pub(crate) fn registry(
     Ok((registry, notes))
 }
 
+/// Windows up to this size, in tokens, get a short prompt and few tools.
+pub(crate) const SMALL_WINDOW: u64 = 12_288;
+/// The tools that a model with a small window is offered.
+const SMALL: [&str; 8] = ["apply_patch", "bash", "edit", "glob", "grep", "read", "recall", "write"];
+
+/// Offers few tools with short descriptions, so that most of a small window is left for the task. The other tools still
+/// work if the model calls them. If the configuration names tools, exactly those are offered.
+pub(crate) fn fit_small_window(registry: &mut Registry, config: &Config) {
+    registry.shorten();
+    if config.tools.enabled.is_none() {
+        let offered = registry.names();
+        let stays = |name: &str| SMALL.contains(&name) || name == "StructuredOutput";
+        registry.offer(|name| stays(name) && offered.iter().any(|known| known == name));
+    }
+}
+
 /// Returns the shell that all commands of a session share.
 pub(crate) fn shell(
     environment: &Environment,

@@ -9,6 +9,7 @@
 
 use crate::Tool;
 use becket_types::ToolSpec;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
     /// Names of registered tools whose specification is not sent to the model.
     quiet: BTreeSet<String>,
+    /// Specifications are sent in a short form.
+    brief: bool,
 }
 
 /// The reason why a tool was not added.
@@ -97,6 +100,16 @@ impl Registry {
         self.quiet = self.tools.keys().filter(|name| !pass(name)).cloned().collect();
     }
 
+    /// Sends specifications in a short form: of each description only the first sentence. For models with a small
+    /// window.
+    pub fn shorten(&mut self) {
+        self.brief = true;
+    }
+
+    fn spec_of(&self, tool: &Arc<dyn Tool>) -> ToolSpec {
+        if self.brief { shortened(tool.spec()) } else { tool.spec().clone() }
+    }
+
     fn offered(&self) -> impl Iterator<Item = (&String, &Arc<dyn Tool>)> {
         self.tools.iter().filter(|(name, _)| !self.quiet.contains(*name))
     }
@@ -118,7 +131,7 @@ impl Registry {
 
     /// Returns the specifications for the model, sorted by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.offered().map(|(_, tool)| tool.spec().clone()).collect()
+        self.offered().map(|(_, tool)| self.spec_of(tool)).collect()
     }
 
     /// Returns the hex SHA-256 of the JSON of [`Registry::specs`]. Two registries have the same hash exactly
@@ -145,7 +158,7 @@ impl Registry {
         let mut bytes = Vec::with_capacity(16 * 1024);
         for (_, tool) in self.offered() {
             // The specification is plain data with string keys, so writing it to memory cannot fail.
-            let _ = serde_json::to_writer(&mut bytes, tool.spec());
+            let _ = serde_json::to_writer(&mut bytes, &self.spec_of(tool));
             bytes.push(b'\n');
         }
         bytes
@@ -167,13 +180,46 @@ impl Registry {
     }
 }
 
+/// Longest description in the short form of a specification, in bytes.
+const BRIEF: usize = 160;
+
+fn shortened(spec: &ToolSpec) -> ToolSpec {
+    let mut schema = Value::clone(&spec.input_schema);
+    shorten_schema(&mut schema);
+    let description = first_sentence(&spec.description);
+    ToolSpec { name: spec.name.clone(), description, input_schema: schema.into() }
+}
+
+/// Shortens the descriptions of a schema. A property may be named `description`, too; its value is an object.
+fn shorten_schema(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "description" => *text = first_sentence(text),
+                    other => shorten_schema(other),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten_schema),
+        _ => {}
+    }
+}
+
+fn first_sentence(text: &str) -> String {
+    let text = text.trim();
+    let line = text.lines().next().unwrap_or_default();
+    let end = line.find(". ").map_or(line.len(), |at| at + 1);
+    becket_types::cut_end(&line[..end], BRIEF).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ToolEnv;
     use becket_types::{Access, ToolOutput};
     use futures::future::BoxFuture;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     struct Named(ToolSpec, bool);
 
@@ -257,5 +303,32 @@ mod tests {
         for bad in ["", "a b", "a.b", "ä", &"x".repeat(65)] {
             assert_eq!(r.add(named(bad)), Err(RegistryError::BadName(bad.into())));
         }
+    }
+
+    #[test]
+    fn the_short_form_has_first_sentences_and_all_names() {
+        let schema = json!({"type": "object", "required": ["description"], "properties": {
+            "description": {"type": "string", "description": "A few words. At most five."},
+            "path": {"description": "The file,\nor a folder", "anyOf": [{"description": "One. Two."}]},
+        }});
+        let spec = ToolSpec {
+            name: "task".into(),
+            description: "Does it, e.g.x. And more.\nAnd even more.".into(),
+            input_schema: schema.into(),
+        };
+        let mut registry = Registry::new();
+        registry.add(Arc::new(Named(spec.clone(), false))).unwrap();
+        let before = registry.hash();
+        registry.shorten();
+        let short = registry.specs().remove(0);
+        assert_eq!(short.description, "Does it, e.g.x.");
+        assert_eq!(
+            *short.input_schema,
+            json!({"type": "object", "required": ["description"], "properties": {
+                "description": {"type": "string", "description": "A few words."},
+                "path": {"description": "The file,", "anyOf": [{"description": "One."}]},
+            }})
+        );
+        assert_ne!(registry.hash(), before);
     }
 }
