@@ -25,6 +25,7 @@ mod inspected_run;
 mod inspector;
 mod keyboard;
 mod kills;
+mod locked;
 mod mcp;
 mod mcp_peers;
 mod mistakes;

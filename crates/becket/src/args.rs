@@ -168,6 +168,9 @@ pub(crate) struct ModelArgs {
     /// Write all requests and answers to a new file. `--model replay:FILE` plays it back without network and key.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Pin becket's version, model, tools and rules in this file; if it exists, run only if they are the same.
+    #[arg(long, value_name = "FILE")]
+    pub locked: Option<PathBuf>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub context_window: Option<String>,

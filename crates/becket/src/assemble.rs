@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::integrations;
+use crate::locked::{self, FirstRequest};
 use crate::models;
 use crate::providers;
 use crate::remembered::{self, Remembered};
@@ -256,6 +257,18 @@ async fn assembled(
         rules: settings.rules.clone(),
         usable: budget.usable(),
     };
+    let first = || FirstRequest { model: &opening.model, tools: &opening.tools, prompt: opening.items() };
+    if let Some(file) = &run.files.locked
+        && let Err(failure) = locked::check(file, run, &first())
+    {
+        // A session is removed only when nothing holds it.
+        drop(session);
+        leave(begun.as_deref());
+        if let Some(mcp) = mcp {
+            mcp.stop().await;
+        }
+        return Err(failure);
+    }
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
     let find_model = finder(Arc::clone(&models), tape);
     if let Some(engine) = &engine {

@@ -93,7 +93,7 @@ pub(crate) async fn open(
     notes.extend(models::notes(&reference, model.info(), &run.settings));
     let auxiliary = auxiliary(run, settings, &mut notes)?;
     let chosen = Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes };
-    match &run.record {
+    match &run.files.record {
         Some(file) => recorded(chosen, file, environment, run, settings),
         None => Ok(chosen),
     }

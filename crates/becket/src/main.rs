@@ -23,6 +23,7 @@ mod integrations;
 mod interactive;
 mod key_command;
 mod keys;
+mod locked;
 mod mcp;
 mod models;
 mod no_model;

@@ -29,8 +29,7 @@ pub(crate) struct RunSettings {
     /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.
     pub trust_content: bool,
     pub screen: Screen,
-    /// The file for a recording of all requests and answers.
-    pub record: Option<PathBuf>,
+    pub files: RunFiles,
     pub prompt: Option<String>,
     /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
     pub draft: Option<String>,
@@ -76,6 +75,15 @@ pub(crate) enum Screen {
     Inline,
     /// In plain lines for screen readers.
     Lines,
+}
+
+/// Files that describe a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunFiles {
+    /// For a recording of all requests and answers.
+    pub record: Option<PathBuf>,
+    /// With what the run depends on. It must be the same as when the file was written.
+    pub locked: Option<PathBuf>,
 }
 
 /// A subcommand that opens a session as an agent.
@@ -266,7 +274,7 @@ impl RunSettings {
                 _ if environment.var("TERM") == Some("dumb") => Screen::Lines,
                 _ => Screen::Full,
             },
-            record: args.model.record,
+            files: RunFiles { record: args.model.record, locked: args.model.locked },
             prompt: args.prompt,
             draft: None,
             no_prompt,

@@ -1,0 +1,183 @@
+//! `--locked FILE`: pins what a run depends on, so that it is repeated under the same conditions or not at all.
+//!
+//! Owns the list of what is pinned: becket's version, the model and its effort, the tools with their specifications, and
+//! the system prompt with its rules files. The first run writes the file; a later run compares and names each
+//! difference before anything is sent. Not pinned: the text of the task, files of the project, limits, and tools of MCP
+//! servers, which appear after the start.
+
+use crate::failure::Failure;
+use crate::settings::RunSettings;
+use becket_types::{SystemItem, SystemKind, ToolSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+/// The version of the form of the file.
+const FORM: u32 = 1;
+
+/// The conditions of a run. Texts are pinned by their SHA-256.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Pinned {
+    form: u32,
+    becket: String,
+    model: String,
+    #[serde(default)]
+    effort: Option<String>,
+    tools: BTreeMap<String, String>,
+    /// The blocks of the system prompt by kind or file, without the one about the machine and the date.
+    prompt: BTreeMap<String, String>,
+}
+
+/// The parts of a session's first request that are pinned.
+pub(crate) struct FirstRequest<'a> {
+    /// `provider/name`.
+    pub model: &'a str,
+    pub tools: &'a [ToolSpec],
+    pub prompt: Vec<SystemItem>,
+}
+
+/// Compares the run with the file, or writes the file if there is none. Blocks.
+///
+/// # Errors
+///
+/// Returns a failure for the user that names the differences, or the reason why the file cannot be used.
+pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) -> Result<(), Failure> {
+    let now = pinned(run, first);
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return write(file, &now),
+        Err(e) => return Err(Failure::usage(format!("--locked: cannot read {}: {e}", file.display()))),
+    };
+    let then: Pinned = serde_json::from_str(&text).map_err(|e| {
+        Failure::usage(format!("--locked: {} is no file of a locked run: {e}", file.display()))
+            .hint("name a file that is not there yet to pin this run")
+    })?;
+    if then.form > FORM {
+        return Err(Failure::usage(format!("--locked: {} was written by a newer becket", file.display())));
+    }
+    let differences = differences(&then, &now);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--locked: the run differs from {}:\n  {}",
+        file.display(),
+        differences.join("\n  ")
+    ))
+    .hint("undo the change, or delete the file to pin the run as it is now"))
+}
+
+fn write(file: &Path, now: &Pinned) -> Result<(), Failure> {
+    let cannot = |e: std::io::Error| {
+        Failure::usage(format!("--locked: cannot write {}: {e}", file.display()))
+            .hint("name a file in a folder that is there and that you may write")
+    };
+    let text = serde_json::to_string_pretty(now).map_err(|e| cannot(e.into()))?;
+    std::fs::write(file, text + "\n").map_err(cannot)?;
+    let _ = writeln!(std::io::stderr(), "becket: --locked: pinned this run in {}", file.display());
+    Ok(())
+}
+
+fn pinned(run: &RunSettings, first: &FirstRequest<'_>) -> Pinned {
+    let tool = |spec: &ToolSpec| {
+        let text = serde_json::to_string(spec).unwrap_or_default();
+        (spec.name.clone(), becket_tool::sha256(text.as_bytes()))
+    };
+    let cwd = run.cwd.display().to_string();
+    let mut prompt = BTreeMap::new();
+    for item in first.prompt.iter().filter(|item| item.kind != SystemKind::Environment) {
+        // The same project may be in another folder on another machine.
+        let text = item.text.replace(&cwd, ".");
+        let hash = becket_tool::sha256(text.as_bytes());
+        prompt
+            .entry(name_of(item, &run.cwd))
+            .and_modify(|known: &mut String| known.push_str(&hash))
+            .or_insert(hash);
+    }
+    Pinned {
+        form: FORM,
+        becket: env!("CARGO_PKG_VERSION").to_owned(),
+        model: first.model.to_owned(),
+        effort: run.settings.value("effort").and_then(|value| value.as_str()).map(str::to_owned),
+        tools: first.tools.iter().map(tool).collect(),
+        prompt,
+    }
+}
+
+fn name_of(item: &SystemItem, cwd: &Path) -> String {
+    match &item.path {
+        Some(path) => format!("rules {}", path.strip_prefix(cwd).unwrap_or(path).display()),
+        None => match item.kind {
+            SystemKind::Prompt => "system prompt".to_owned(),
+            SystemKind::Skills => "skills".to_owned(),
+            SystemKind::Rules => "rules".to_owned(),
+            _ => "appended prompt".to_owned(),
+        },
+    }
+}
+
+/// The differences in words, one line each.
+fn differences(then: &Pinned, now: &Pinned) -> Vec<String> {
+    let mut out = Vec::new();
+    let none = "none".to_owned();
+    for (name, then, now) in [
+        ("becket", &then.becket, &now.becket),
+        ("model", &then.model, &now.model),
+        ("effort", then.effort.as_ref().unwrap_or(&none), now.effort.as_ref().unwrap_or(&none)),
+    ] {
+        if then != now {
+            out.push(format!("{name}: {then} then, {now} now"));
+        }
+    }
+    for (what, then, now) in [("tool ", &then.tools, &now.tools), ("", &then.prompt, &now.prompt)] {
+        for (name, hash) in then {
+            match now.get(name) {
+                None => out.push(format!("{what}{name}: missing now")),
+                Some(other) if other != hash => out.push(format!("{what}{name}: changed")),
+                Some(_) => {}
+            }
+        }
+        let new = now.keys().filter(|name| !then.contains_key(*name));
+        out.extend(new.map(|name| format!("{what}{name}: new")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_difference_has_a_line() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        let then = Pinned {
+            becket: "1".to_owned(),
+            model: "p/a".to_owned(),
+            tools: map(&[("bash", "1"), ("read", "2")]),
+            prompt: map(&[("rules AGENTS.md", "3")]),
+            ..Pinned::default()
+        };
+        assert_eq!(differences(&then, &then.clone()), Vec::<String>::new());
+        let now = Pinned {
+            model: "p/b".to_owned(),
+            effort: Some("high".to_owned()),
+            tools: map(&[("bash", "9"), ("write", "2")]),
+            prompt: map(&[("rules AGENTS.md", "4")]),
+            ..then.clone()
+        };
+        assert_eq!(
+            differences(&then, &now),
+            [
+                "model: p/a then, p/b now",
+                "effort: none then, high now",
+                "tool bash: changed",
+                "tool read: missing now",
+                "tool write: new",
+                "rules AGENTS.md: changed",
+            ]
+        );
+    }
+}
