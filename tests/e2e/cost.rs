@@ -207,6 +207,8 @@ fn a_limit_is_raised_in_the_terminal() {
     terminal.shows_words("Money: $0.0000 of $5.0000.");
     terminal.send("go on\r");
     terminal.shows("Done.");
+    terminal.send("/effort high\r");
+    terminal.shows_words("Effort: high, from the next request on.");
     terminal.send("/limits usd x\r");
     terminal.shows_words("is no amount above 0");
 }

@@ -69,6 +69,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
         "what is used of the limits; changes one, or removes it with off",
     ),
     ("model", "NAME", "go on with another model"),
+    ("effort", "LEVEL", "how much the model thinks: low, medium, high, xhigh, max, or default"),
     ("key", "", "give another key for a provider; it is hidden while you type"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
@@ -194,6 +195,8 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "fork" => Ok(Action::Switch(To::Fork)),
         "sessions" => Ok(Action::Sessions(words())),
         "resume" if arguments.is_empty() => Ok(Action::Sessions(String::new())),
+        "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max or default"),
+        "effort" => Ok(Action::Send(Command::SetEffort { effort: effort(arguments)? })),
         "limits" => Ok(Action::Send(Command::Limits { change: limit(arguments)? })),
         "rename" if arguments.is_empty() => needs("a title"),
         "rename" => Ok(Action::Send(Command::Rename { title: words() })),
@@ -211,6 +214,15 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
         name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
         name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
+    }
+}
+
+/// Parses the level of `/effort`; `None` is the model's default.
+fn effort(level: &str) -> Result<Option<String>, String> {
+    match level {
+        "default" => Ok(None),
+        "low" | "medium" | "high" | "xhigh" | "max" => Ok(Some(level.to_owned())),
+        _ => Err(format!("/effort takes low, medium, high, xhigh, max or default, not {level:?}")),
     }
 }
 
@@ -340,6 +352,18 @@ mod tests {
     }
 
     #[test]
+    fn efforts() {
+        let set = |effort: Option<&str>| {
+            Some(Ok(Action::Send(Command::SetEffort { effort: effort.map(str::to_owned) })))
+        };
+        assert_eq!(parse("/effort high"), set(Some("high")));
+        assert_eq!(parse("/effort default"), set(None));
+        for bad in ["/effort", "/effort maximal"] {
+            assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
+        }
+    }
+
+    #[test]
     fn limits_and_their_amounts() {
         for (text, want) in [
             ("", None),
@@ -381,6 +405,7 @@ mod tests {
             let argument = match *name {
                 "mode" => "plan",
                 "limits" => "usd 5",
+                "effort" => "high",
                 "inspect" => "3",
                 "key" => "",
                 _ => "x",

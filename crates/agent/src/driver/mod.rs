@@ -404,7 +404,7 @@ impl Agent {
             Command::Revoke { rule } => self.revoke(&rule),
             Command::Grant { rule } => self.grant(&rule),
             Command::Forbid { rule } => self.forbid(&rule),
-            Command::SetEffort { effort } => self.settings.effort = effort,
+            Command::SetEffort { effort } => self.set_effort(effort),
             Command::Rename { title } => self.rename(title),
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
             Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),

@@ -171,16 +171,16 @@ impl Agent {
             if let Limit::Turns(most) = change {
                 self.machine = self.machine.take().map(|state| state.limit_turns(most));
             }
-            self.keep_option(change);
+            let (name, value) = crate::settings::option(change);
+            self.keep_option(name, value);
             self.keep_spent();
         }
         self.core.say(NoticeLevel::Info, self.limits.describe());
         Ok(())
     }
 
-    /// Records a changed limit among the options that later runs of the session have.
-    fn keep_option(&mut self, change: Limit) {
-        let (name, value) = crate::settings::option(change);
+    /// Records a changed option for later runs of the session.
+    pub(super) fn keep_option(&mut self, name: &str, value: Value) {
         let set = |options: &mut Value| {
             if !options.is_object() {
                 *options = Value::Object(Map::new());

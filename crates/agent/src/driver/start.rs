@@ -71,6 +71,19 @@ impl Agent {
         self.recall_quota_wait();
     }
 
+    /// Sets the effort of the next requests. Later runs of the session keep it.
+    pub(super) fn set_effort(&mut self, effort: Option<String>) {
+        let level = effort.as_deref().unwrap_or("the default of the model");
+        let unsent = if self.wire.model.info().reasoning {
+            ""
+        } else {
+            " The model has no such setting, so it is not sent."
+        };
+        self.core.say(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
+        self.keep_option("effort", Value::from(effort.clone()));
+        self.settings.effort = effort;
+    }
+
     /// True if an earlier process left its last turn unfinished, and no turn has begun since.
     fn is_left_unfinished(&self) -> bool {
         let state = lock(&self.core.session).view().turn_state();

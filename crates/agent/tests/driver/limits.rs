@@ -178,3 +178,22 @@ async fn a_model_writes_the_title_and_a_user_has_the_last_word() {
         assert_eq!(titles(&session.lock().unwrap()), want);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_effort_is_changed_in_the_middle_of_a_session_and_kept() {
+    let mut rig = Setup::new(vec![say("ok"), say("ok")]).start();
+    rig.turn("one").await;
+    rig.send(Command::SetEffort { effort: Some("high".into()) }).await;
+    let told = rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    assert!(matches!(told, Event::Notice { text, .. } if text.starts_with("Effort: high, from the next")));
+    rig.turn("two").await;
+    let session = rig.end().await;
+    let session = session.lock().unwrap();
+    assert_eq!(state(&session, "run_options"), json!({ "effort": "high" }));
+    let efforts: Vec<Option<String>> = session
+        .entries()
+        .unwrap()
+        .filter_map(|entry| if let EntryKind::Request(sent) = entry.kind { Some(sent.effort) } else { None })
+        .collect();
+    assert_eq!(efforts, [None, Some("high".to_owned())]);
+}
