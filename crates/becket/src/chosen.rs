@@ -48,7 +48,7 @@ pub(crate) async fn open(
     let summary = summary.map(|name| named(name, settings)).transpose()?;
     if asks_no_model || summary.is_some() {
         // If another model writes the summary, the session's own model needs no key.
-        let model = Arc::new(NoModel(models::info(Some(&full_name(&reference))))) as Arc<dyn Model>;
+        let model = Arc::new(NoModel(models::info(Some(&full_name(&reference)), settings))) as Arc<dyn Model>;
         let auxiliary = Auxiliary { summary, ..Auxiliary::default() };
         let (fallbacks, notes) = (Vec::new(), Vec::new());
         return Ok(Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes });
