@@ -1,8 +1,10 @@
-//! Rules files: AGENTS.md, CLAUDE.md, .claude/CLAUDE.md and CLAUDE.local.md, with their `@` imports.
+//! Rules files: AGENTS.md, CLAUDE.md, .claude/CLAUDE.md and CLAUDE.local.md, with their `@` imports, and the files of
+//! `.claude/rules`.
 //!
 //! Rules are read from disk when a session starts and again before each compaction; they are never taken from
 //! a summary. Order: the user's own files, then the folders from the repository's root down to the working
-//! directory. Within a folder the order is AGENTS.md, CLAUDE.md, .claude/CLAUDE.md, CLAUDE.local.md. A file
+//! directory. Within a folder the order is AGENTS.md (or AGENTS.override.md in its place), CLAUDE.md, .claude/CLAUDE.md,
+//! CLAUDE.local.md, and the files of .claude/rules and .becket/rules; those with `paths` ([`scoped`]) follow when a file that they are for is used. A file
 //! whose text an earlier file of the same folder already contains (by an import, a link or a copy) is
 //! omitted. If the earlier file is in another folder, the later file is replaced by a note that names it.
 //! Files in folders below the working directory are found when a file there is used ([`below`]). [`fit`]
@@ -16,6 +18,9 @@
 //! allowed.
 
 pub mod fit;
+pub mod scoped;
+
+pub use scoped::Scoped;
 
 use becket_types::{SystemItem, SystemKind, cut_end};
 use std::collections::{HashMap, HashSet};
@@ -23,6 +28,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum size in bytes of one rules file or import.
 pub const MAX_BYTES: usize = 32 * 1024;
+/// A file that replaces the AGENTS.md of its folder.
+const OVERRIDE: &str = "AGENTS.override.md";
 /// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 4;
 
@@ -46,6 +53,8 @@ pub struct Rules {
     pub items: Vec<SystemItem>,
     /// Messages for people: files that were cut, imports that were not read.
     pub notices: Vec<String>,
+    /// Files that apply when a file that they are for is used.
+    pub scoped: Vec<Scoped>,
     /// The texts that the items contain.
     pub standing: Standing,
 }
@@ -89,6 +98,11 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
     for file in &settings.user_files {
         reader.file(file);
     }
+    for dir in &settings.own_dirs {
+        reader.own = true;
+        reader.rules_folder(&dir.join("rules"), &reader.root.clone());
+        reader.own = false;
+    }
     let root = project_root(cwd);
     let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).collect();
     dirs.reverse();
@@ -120,38 +134,59 @@ pub(crate) fn insert(items: &mut Vec<SystemItem>, rules: Vec<SystemItem>) {
 
 /// Reads the rules in the folders below `cwd` down to the one that contains `file`, outermost first.
 ///
-/// `seen` are folders that were already searched; the new ones are added. Returns nothing for files outside
-/// `cwd`. The result's `standing` is the given one plus the texts that were found.
+/// `seen` are folders that were already searched, and files of `scoped` that were already read; the new ones are added.
+/// For files outside `cwd`, only `scoped` is considered. The result's `standing` is the given one plus the texts that
+/// were found.
 #[expect(clippy::implicit_hasher, reason = "one caller, one set")]
 pub fn below(
     cwd: &Path,
     file: &Path,
     seen: &mut HashSet<PathBuf>,
+    scoped: &[Scoped],
     standing: Standing,
     settings: &RulesSettings,
 ) -> Rules {
     let mut reader = Reader::new(cwd, settings);
     reader.rules.standing = standing;
-    if settings.off || !file.starts_with(cwd) {
+    if settings.off {
         return reader.rules;
     }
+    let inside = file.starts_with(cwd);
     let dirs = file.ancestors().skip(1).take_while(|dir| *dir != cwd && !seen.contains(*dir));
-    let mut dirs: Vec<PathBuf> = dirs.map(Path::to_path_buf).collect();
+    let mut dirs: Vec<PathBuf> = if inside { dirs.map(Path::to_path_buf).collect() } else { Vec::new() };
     dirs.reverse();
     for dir in dirs {
         reader.folder(&dir);
         seen.insert(dir);
     }
+    let found = reader.rules.scoped.clone();
+    for scoped in scoped.iter().chain(&found).filter(|scoped| scoped.is_for(file)) {
+        if seen.insert(scoped.file.clone()) {
+            reader.rules_file(&scoped.file);
+        }
+    }
     reader.rules
 }
 
-/// Reads the rules of these folders again, in the same way as [`below`].
-pub fn again(cwd: &Path, dirs: &[PathBuf], standing: Standing, settings: &RulesSettings) -> Rules {
+/// Reads these rules again: of folders in the same way as [`below`], and of files in folders of rules.
+pub fn again(
+    cwd: &Path,
+    dirs: &[PathBuf],
+    files: &[PathBuf],
+    standing: Standing,
+    settings: &RulesSettings,
+) -> Rules {
     let mut reader = Reader::new(cwd, settings);
     reader.rules.standing = standing;
     if !settings.off {
         for dir in dirs {
             reader.folder(dir);
+        }
+        for file in files {
+            // A folder may have brought it already.
+            if !reader.rules.items.iter().any(|item| item.path.as_ref() == Some(file)) {
+                reader.rules_file(file);
+            }
         }
     }
     reader.rules
@@ -180,14 +215,48 @@ impl<'a> Reader<'a> {
     fn folder(&mut self, dir: &Path) {
         self.read.clear();
         let mut told = Vec::new();
-        for name in ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"] {
+        let first = if dir.join(OVERRIDE).is_file() { OVERRIDE } else { "AGENTS.md" };
+        for name in [first, "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"] {
             told.extend(self.one(&dir.join(name), &told));
         }
+        for parent in scoped::PARENTS {
+            self.rules_folder(&dir.join(parent).join("rules"), dir);
+        }
+    }
+
+    /// Adds the files of a folder of rules, and notes those that are for some paths below `base`.
+    fn rules_folder(&mut self, folder: &Path, base: &Path) {
+        for file in scoped::files(folder) {
+            let canonical = file.canonicalize().unwrap_or_else(|_| file.clone());
+            // `one` says why a file of the project may not be used.
+            let refused = !self.own && self.refusal(&canonical).is_some();
+            let text = if refused { None } else { self.text(&file) };
+            let patterns = text.and_then(|text| scoped::split(&text).0);
+            self.read.remove(&canonical);
+            match patterns.map(|patterns| Scoped::new(file.clone(), base.to_owned(), &patterns)) {
+                Some(Ok(scoped)) => self.rules.scoped.push(scoped),
+                Some(Err(why)) => self.notice(format!("{}: its `paths` are not used: {why}", file.display())),
+                None => {
+                    self.one(&file, &[]);
+                }
+            }
+        }
+    }
+
+    /// Adds a file of a folder of rules. Files of the user's own folders are read like the user's other files.
+    fn rules_file(&mut self, path: &Path) {
+        self.own = self.settings.own_dirs.iter().any(|dir| path.starts_with(dir));
+        self.read.clear();
+        self.one(path, &[]);
+        self.own = false;
     }
 
     /// Adds one rules file with its imports.
     fn file(&mut self, path: &Path) {
         self.read.clear();
+        let instead = path.with_file_name(OVERRIDE);
+        let is_replaced = path.file_name().is_some_and(|name| name == "AGENTS.md") && instead.is_file();
+        let path = if is_replaced { instead.as_path() } else { path };
         // The configuration of a project can name files inside it.
         let of_project = path.starts_with(&self.root) || path.is_relative();
         self.own = !of_project || self.settings.own_dirs.iter().any(|dir| path.starts_with(dir));
@@ -210,7 +279,10 @@ impl<'a> Reader<'a> {
             self.notice(format!("{path} is not used: it leads to {target}, and {why}"));
             return None;
         }
-        let text = self.text(path)?;
+        let mut text = self.text(path)?;
+        if self.is_in_rules_folder(path) {
+            text = scoped::split(&text).1.to_owned();
+        }
         if told.contains(&text) || becket_types::is_blank(&text) {
             return None;
         }
@@ -230,6 +302,11 @@ impl<'a> Reader<'a> {
             text: rendered,
         });
         Some(text)
+    }
+
+    fn is_in_rules_folder(&self, path: &Path) -> bool {
+        scoped::is_rules_file(path)
+            || self.settings.own_dirs.iter().any(|dir| path.starts_with(dir.join("rules")))
     }
 
     /// Appends the text of each import in `text`, depth first. `by`: the rules file that they belong to.

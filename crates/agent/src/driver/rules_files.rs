@@ -11,7 +11,7 @@
 
 use super::{Agent, Core};
 use crate::host::lock;
-use crate::rules::{self, Rules, Standing, fit};
+use crate::rules::{self, Rules, Scoped, Standing, fit, scoped};
 use becket_session::Durability;
 use becket_session::context::compaction::RULES_PATH;
 use becket_session::context::view::KindTotals;
@@ -34,6 +34,8 @@ pub(crate) struct KnownRules {
     below: Vec<SystemItem>,
     /// Texts of the system prompt and of `below`.
     standing: Standing,
+    /// Files that apply when a file that they are for is used.
+    scoped: Vec<Scoped>,
     /// True once the first turn of this process has begun.
     pub(super) resumed: bool,
 }
@@ -41,6 +43,16 @@ pub(crate) struct KnownRules {
 impl KnownRules {
     fn given(&self, path: Option<&PathBuf>) -> Option<&str> {
         self.below.iter().find(|item| item.path.as_ref() == path).map(|item| item.text.as_str())
+    }
+
+    /// Adds files that apply to some paths.
+    fn note_scoped(&mut self, found: Vec<Scoped>) {
+        for scoped in found {
+            match self.scoped.iter_mut().find(|known| known.file == scoped.file) {
+                Some(known) => *known = scoped,
+                None => self.scoped.push(scoped),
+            }
+        }
     }
 
     fn remember(&mut self, fresh: SystemItem) {
@@ -58,6 +70,7 @@ impl Agent {
         let usable = self.budget().usable();
         fresh.notices.extend(fit::system(&mut fresh.items, usable));
         self.rules.standing = std::mem::take(&mut fresh.standing);
+        self.rules.note_scoped(std::mem::take(&mut fresh.scoped));
         fresh
     }
 
@@ -78,14 +91,21 @@ impl Agent {
             self.wire.cold = true;
             self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
         }
-        let mut dirs: Vec<PathBuf> = Vec::new();
-        for dir in self.rules.below.iter().filter_map(|item| item.path.as_ref()?.parent()) {
-            if !dirs.iter().any(|known| known == dir) {
+        let (mut dirs, mut files) = (Vec::<PathBuf>::new(), Vec::<PathBuf>::new());
+        for path in self.rules.below.iter().filter_map(|item| item.path.as_ref()) {
+            let is_scoped = self.rules.scoped.iter().any(|scoped| scoped.file == *path);
+            if is_scoped || scoped::is_rules_file(path) {
+                files.push(path.clone());
+            } else if let Some(dir) = path.parent()
+                && !dirs.iter().any(|known| known == dir)
+            {
                 dirs.push(dir.to_owned());
             }
         }
+        let cwd = &self.settings.environment.cwd;
         let standing = std::mem::take(&mut self.rules.standing);
-        let mut nested = rules::again(&self.settings.environment.cwd, &dirs, standing, &self.settings.rules);
+        let mut nested = rules::again(cwd, &dirs, &files, standing, &self.settings.rules);
+        self.rules.note_scoped(std::mem::take(&mut nested.scoped));
         self.rules.standing = std::mem::take(&mut nested.standing);
         let (taken, usable) = (self.system_rules(), self.budget().usable());
         nested.notices.extend(fit::nested(&mut nested.items, (taken, 0), usable));
@@ -164,9 +184,11 @@ impl Agent {
         let cwd = self.settings.environment.cwd.clone();
         for path in touched {
             let standing = std::mem::take(&mut self.rules.standing);
-            let Rules { items, notices, standing } =
-                rules::below(&cwd, path, &mut self.rules.seen, standing, &self.settings.rules);
-            self.rules.standing = standing;
+            let known = std::mem::take(&mut self.rules.scoped);
+            let Rules { items, notices, standing, scoped } =
+                rules::below(&cwd, path, &mut self.rules.seen, &known, standing, &self.settings.rules);
+            (self.rules.standing, self.rules.scoped) = (standing, known);
+            self.rules.note_scoped(scoped);
             self.tell_rules(notices);
             for mut item in items {
                 let earlier = self.rules.below.iter().take_while(|known| known.path != item.path);

@@ -61,7 +61,8 @@ fn neighbours_say_nothing_twice() {
         let rules = load(&root, &RulesSettings::default());
         let texts: Vec<&str> = rules.items.iter().map(|i| i.text.split_once("\n\n").unwrap().1).collect();
         assert_eq!(texts, want, "{agents:?} {claude:?}");
-        let again = again(&root, std::slice::from_ref(&root), Standing::default(), &RulesSettings::default());
+        let again =
+            again(&root, std::slice::from_ref(&root), &[], Standing::default(), &RulesSettings::default());
         assert_eq!(again, rules, "{agents:?} {claude:?}");
     }
     let (_keep, root) = project(&[("AGENTS.md", "linked")]);
@@ -92,7 +93,7 @@ fn nested_rules_are_found_once_per_folder() {
         project(&[("x/AGENTS.md", "x"), ("x/y/z/CLAUDE.md", "z"), ("x/y/z/f.rs", ""), ("AGENTS.md", "root")]);
     let mut seen = HashSet::new();
     let settings = RulesSettings::default();
-    let mut found = |path: &Path| below(&root, path, &mut seen, Standing::default(), &settings);
+    let mut found = |path: &Path| below(&root, path, &mut seen, &[], Standing::default(), &settings);
     let rules = found(&root.join("x/y/z/f.rs"));
     assert_eq!(names(&rules, &root), ["x/AGENTS.md", "x/y/z/CLAUDE.md"]);
     assert_eq!(found(&root.join("x/y/z/g.rs")), Rules::default());
@@ -206,8 +207,14 @@ fn links_and_imports_of_a_project_stay_inside() {
     std::os::unix::fs::symlink("../other/CLAUDE", root.join(".claude")).unwrap();
     std::os::unix::fs::symlink("../../other/notes.md", root.join("sub/AGENTS.md")).unwrap();
     assert_eq!(load(&root, &settings(&root)).items, []);
-    let found =
-        below(&root, &root.join("sub/dir/f"), &mut HashSet::new(), Standing::default(), &settings(&root));
+    let found = below(
+        &root,
+        &root.join("sub/dir/f"),
+        &mut HashSet::new(),
+        &[],
+        Standing::default(),
+        &settings(&root),
+    );
     assert_eq!(names(&found, &root), ["sub/dir/CLAUDE.md"]);
     assert!(found.notices[0].contains(OUTSIDE), "{:?}", found.notices);
 }
@@ -333,7 +340,7 @@ fn a_text_stands_once_whatever_file_has_it() {
     let (mut seen, mut standing) = (HashSet::new(), system.standing.clone());
     let mut given = Vec::new();
     for folder in ["a", "b", "c", "d"] {
-        let found = below(&root, &root.join(folder).join("f"), &mut seen, standing, &settings);
+        let found = below(&root, &root.join(folder).join("f"), &mut seen, &[], standing, &settings);
         given.extend(found.items.clone());
         standing = found.standing;
     }
@@ -351,8 +358,8 @@ fn a_text_stands_once_whatever_file_has_it() {
     // Reading them again in the same order gives the same result. Without the first file, the second one is
     // complete.
     let dirs: Vec<PathBuf> = ["a", "b", "c", "d"].iter().map(|dir| root.join(dir)).collect();
-    assert_eq!(again(&root, &dirs, system.standing.clone(), &settings).items, all.items);
-    let without = again(&root, &dirs[1..], system.standing, &settings);
+    assert_eq!(again(&root, &dirs, &[], system.standing.clone(), &settings).items, all.items);
+    let without = again(&root, &dirs[1..], &[], system.standing, &settings);
     assert_eq!(bodies(&without)[0], long.trim_end());
 }
 
@@ -405,4 +412,59 @@ fn rules_fit_into_their_share_and_say_what_was_cut() {
             assert_eq!(again, items);
         }
     }
+}
+
+#[test]
+fn an_override_replaces_its_neighbour() {
+    let (_keep, root) = project(&[
+        ("../home/AGENTS.md", "mine"),
+        ("../home/AGENTS.override.md", "mine instead"),
+        ("AGENTS.md", "root"),
+        ("AGENTS.override.md", "instead"),
+        ("CLAUDE.md", "also"),
+        ("a/AGENTS.md", "a"),
+    ]);
+    let user_files = vec![root.parent().unwrap().join("home/AGENTS.md")];
+    let rules = load(&root.join("a"), &RulesSettings { user_files, ..RulesSettings::default() });
+    assert_eq!(names(&rules, &root)[1..], ["AGENTS.override.md", "CLAUDE.md", "a/AGENTS.md"]);
+    assert!(rules.items[0].text.ends_with("\n\nmine instead"));
+}
+
+#[test]
+fn files_of_rules_folders_apply_always_or_to_their_paths() {
+    let (_keep, root) = project(&[
+        ("../home/rules/own.md", "mine"),
+        ("../home/rules/scoped.md", "---\npaths: \"*.py\"\n---\nof python"),
+        ("CLAUDE.md", "c"),
+        (".claude/rules/all.md", "---\ndescription: x\n---\nalways"),
+        (".claude/rules/deep/api.md", "---\npaths:\n  - src/api/**\n---\nof the api"),
+        (".becket/rules/more.md", "more"),
+        (".claude/rules/wrong.md", "---\npaths: \"[\"\n---\nnever"),
+        ("src/.claude/rules/nested.md", "nested"),
+    ]);
+    let settings =
+        RulesSettings { own_dirs: vec![root.parent().unwrap().join("home")], ..RulesSettings::default() };
+    let rules = load(&root, &settings);
+    let listed = names(&rules, &root);
+    assert!(listed[0].ends_with("home/rules/own.md"), "{listed:?}");
+    assert_eq!(listed[1..], ["CLAUDE.md", ".claude/rules/all.md", ".becket/rules/more.md"]);
+    assert!(rules.items[2].text.ends_with("\n\nalways"), "{}", rules.items[2].text);
+    assert!(
+        rules.notices.len() == 1 && rules.notices[0].contains("wrong.md: its `paths`"),
+        "{:?}",
+        rules.notices
+    );
+    assert_eq!(rules.scoped.len(), 2);
+    let mut seen = HashSet::new();
+    let mut found = |path: &str| {
+        let rules = below(&root, &root.join(path), &mut seen, &rules.scoped, Standing::default(), &settings);
+        names(&rules, &root)
+    };
+    assert_eq!(found("a.rs"), Vec::<String>::new());
+    assert_eq!(found("src/api/a.rs"), ["src/.claude/rules/nested.md", ".claude/rules/deep/api.md"]);
+    assert_eq!(found("src/api/b.rs"), Vec::<String>::new(), "once");
+    let python = found("b.py");
+    assert!(python.len() == 1 && python[0].ends_with("scoped.md"), "{python:?}");
+    let files: Vec<PathBuf> = rules.scoped.iter().map(|scoped| scoped.file.clone()).collect();
+    assert_eq!(again(&root, &[], &files, Standing::default(), &settings).items.len(), 2);
 }
