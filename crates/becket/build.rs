@@ -54,9 +54,10 @@ fn glibc() -> Option<(u32, u32)> {
 fn linker_script() -> Option<PathBuf> {
     let names = fs::read_to_string(FUNCTIONS).ok()?;
     // One list of names: with a rule for each, the linker would go through all functions as often as there are names.
-    let sections: String = names.lines().map(|name| format!(" .text.{name}\n")).collect();
+    let sections: Vec<String> = names.lines().map(|name| format!(".text.{name}")).collect();
     let script = PathBuf::from(env::var_os("OUT_DIR")?).join("functions.ld");
-    let text = format!("SECTIONS {{ .text.session : {{ *(\n{sections}) }} }} INSERT BEFORE .text;\n");
+    let sections = sections.join("\n");
+    let text = format!("SECTIONS {{ .text.session : {{ *(\n{sections}\n) }} }} INSERT BEFORE .text;\n");
     fs::write(&script, text).ok()?;
     Some(script)
 }

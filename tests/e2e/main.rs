@@ -8,6 +8,7 @@
 )]
 
 mod after_result;
+mod agents;
 mod auxiliary;
 mod bad_input;
 mod body_limit;

@@ -1,6 +1,6 @@
 //! MCP servers through the built binary: a server of our own that behaves and misbehaves on demand.
 
-use crate::support::{Api, Bench, run};
+use crate::support::{Api, Bench, run, run_with};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -335,4 +335,41 @@ fn own_tools_are_served_under_the_same_permissions() {
     assert!(text(2).contains("inside"));
     assert!(bench.project.exists("b.txt"), "{}", text(3));
     assert!(text(4).contains("there is no user to ask here") && !bench.project.exists("c.txt"));
+}
+
+#[test]
+fn a_program_brings_servers_in_its_introduction() {
+    let bench = Bench::new(&[]);
+    bench
+        .project
+        .write(".claude/commands/greet.md", "---\ndescription: Greets.\nargument-hint: NAME\n---\nhello\n");
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp__own__echo", json!({"text": "hi"})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.command();
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+    command.args([
+        "--await-initialize",
+        "--model",
+        "claude-sonnet-4-5",
+        "--permission-mode",
+        "bypassPermissions",
+    ]);
+    let servers = json!({"own": fixture(&["plain"]), "wrong": {"type": "stdio"}});
+    let lines = [
+        json!({"type": "control_request", "request_id": "1", "request": {"subtype": "initialize", "mcpServers": servers}}),
+        json!({"type": "user", "message": {"role": "user", "content": "go"}, "parent_tool_use_id": null}),
+    ];
+    let input: String = lines.iter().map(|line| line.to_string() + "\n").collect();
+    let ran = run_with(&mut command, input.as_bytes()).expect(0);
+    let lines = ran.lines();
+    let answer = lines.iter().find(|line| line["type"] == "control_response").unwrap();
+    assert_eq!(answer["response"]["response"]["mcp_servers_applied"], true, "{answer}");
+    let commands = answer["response"]["response"]["commands"].as_array().unwrap();
+    let greet = json!({"name": "greet", "description": "Greets.", "argumentHint": "NAME"});
+    assert!(commands.contains(&greet), "{commands:?}");
+    assert!(server.requests()[1].text().contains("Echo: hi"), "{}", server.requests()[1].text());
+    assert!(ran.stderr.contains("wrong"), "{}", ran.stderr);
 }

@@ -14,7 +14,8 @@
 //! | [`repetition`] | detects repeated calls |
 //! | [`rules`] | AGENTS.md and CLAUDE.md |
 //! | [`prompt`] | the system prompt |
-//! | [`subagent`] | the kinds of subagents, and the `task` tool |
+//! | `kind` | kinds of agents: their tools, modes and prompts |
+//! | [`subagent`] | the `task` tool |
 //! | [`undo`] | undo, redo and rewind of a session |
 //! | [`watch`] | detects changes by others to files that the model uses |
 //!
@@ -24,6 +25,7 @@ mod answer;
 pub mod driver;
 pub mod hooks;
 pub mod host;
+mod kind;
 pub mod machine;
 pub mod prompt;
 mod quota;
@@ -40,5 +42,5 @@ mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
 pub use settings::{
-    AgentParts, AgentSettings, Auxiliary, FindModel, NewLimits, RunLimits, SecretOutputs, scope,
+    AgentParts, AgentSettings, Auxiliary, FindModel, HookAgent, NewLimits, RunLimits, SecretOutputs, scope,
 };

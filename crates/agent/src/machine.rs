@@ -11,7 +11,8 @@
 //! Invariants, checked by `tests/machine_properties.rs` with random inputs:
 //! - There are never two operations at once, and always one during a turn.
 //! - Each prompt is delivered exactly once, in order. Each answer's calls are run or closed exactly once.
-//! - A started turn ends with exactly one [`Action::EndTurn`]. After `EndInput` the machine exits.
+//! - A started turn ends with exactly one [`Action::EndTurn`]. After `EndInput` the machine exits, once no work runs in
+//!   the background.
 //!
 //! Uses no clock, no IO and makes no ids: prompts are numbers from the driver, texts are passed through
 //! unchanged.
@@ -57,6 +58,8 @@ pub struct State {
     steer: VecDeque<PromptId>,
     queue: VecDeque<PromptId>,
     end_input: bool,
+    /// Work runs in the background.
+    background: bool,
     compact_asked: bool,
     undo_asked: bool,
 }
@@ -70,6 +73,8 @@ pub enum Phase {
     RunningTools,
     /// Hooks are asked if the turn may end.
     Stopping,
+    /// The turn is answered. As no input follows, it waits for the work in the background, whose ends are prompts.
+    Awaiting,
     Compacting {
         trigger: CompactionTrigger,
         in_turn: bool,
@@ -122,6 +127,7 @@ impl State {
             steer: VecDeque::new(),
             queue: VecDeque::new(),
             end_input: false,
+            background: false,
             compact_asked: false,
             undo_asked: false,
         }
@@ -129,6 +135,11 @@ impl State {
 
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// True if no further input will come.
+    pub fn input_ended(&self) -> bool {
+        self.end_input
     }
 
     /// Returns the number of requests answered in this turn.
@@ -202,6 +213,13 @@ impl State {
                 self.end_input = true;
                 self.wake(out);
             }
+            Input::Background { running } => {
+                self.background = running;
+                match self.phase {
+                    Phase::Awaiting if !running => self.iterate(out),
+                    _ => self.wake(out),
+                }
+            }
             Input::Assessed(facts) if self.phase == Phase::Assessing => self.assessed(facts, out),
             Input::Answered(answer) if self.phase == Phase::Requesting => self.answered(answer, out),
             Input::Broke(broken) if self.phase == Phase::Requesting => self.broke(broken, out),
@@ -233,8 +251,12 @@ impl State {
 
     /// Processes a new command at once if no operation is running.
     fn wake(&mut self, out: &mut Vec<Action>) {
-        if self.phase == Phase::Idle {
-            self.idle(out);
+        match self.phase {
+            Phase::Idle => self.idle(out),
+            Phase::Awaiting if !self.steer.is_empty() || self.compact_asked || self.undo_asked => {
+                self.iterate(out);
+            }
+            _ => {}
         }
     }
 
@@ -255,7 +277,7 @@ impl State {
                 self.steer.extend(self.queue.pop_front());
             }
             self.start_turn(out);
-        } else if self.end_input {
+        } else if self.end_input && !self.background {
             out.push(Action::Exit);
             self.phase = Phase::Exited;
         }
@@ -295,6 +317,10 @@ impl State {
         }
         let may_compact = self.turn.compactions < MAX_COMPACTIONS && !self.turn.refused_compaction;
         if self.turn.answered {
+            if self.end_input && self.background {
+                self.phase = Phase::Awaiting;
+                return;
+            }
             // A compaction that is due now is left to the next prompt. The user should not wait for it, and
             // there may be no next prompt.
             if self.rules.stop_hooks && self.turn.sent_back < MAX_STOP_BLOCKS {
@@ -535,6 +561,7 @@ impl State {
     fn interrupt(&mut self, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Idle | Phase::Restoring | Phase::Exited => {}
+            Phase::Awaiting => self.end_interrupted(out),
             Phase::Assessing | Phase::Stopping => self.turn.stopping = true,
             Phase::Requesting => {
                 if !self.turn.stopping {

@@ -131,7 +131,9 @@ pub struct PromptSettings {
     pub replace: Option<String>,
     /// Text to append (`--append-system-prompt`).
     pub append: Option<String>,
-    /// Requirements for the final answer, placed after `append`. Not used for subagents, whose answers are
+    /// Text of the kind of agent that the session's agent is (`--agent`), placed after `append`. Not used for subagents.
+    pub agent: Option<String>,
+    /// Requirements for the final answer, placed at the end. Not used for subagents, whose answers are
     /// read by the agent.
     pub answer: Option<String>,
     /// The catalogue of skills in the form that the model reads.
@@ -147,8 +149,11 @@ pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[Stri
     if let Some(skills) = &settings.skills {
         items.push(item(SystemKind::Skills, skills.clone()));
     }
-    let appended: Vec<&str> =
-        [&settings.append, &settings.answer].into_iter().flatten().map(String::as_str).collect();
+    let appended: Vec<&str> = [&settings.append, &settings.agent, &settings.answer]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
     items.push(item(SystemKind::Appended, appended.join("\n\n")));
     items.retain(|item| !becket_types::is_blank(&item.text));
     items
@@ -246,6 +251,7 @@ mod tests {
             brief: false,
             replace: Some("Be terse.".to_owned()),
             append: Some("Speak French.".to_owned()),
+            agent: Some("Review.".to_owned()),
             answer: Some("Answer in JSON.".to_owned()),
             skills: Some(" ".to_owned()),
         };
@@ -261,7 +267,7 @@ mod tests {
                 dir.path().display()
             )
         );
-        assert_eq!(got[2].text, "Speak French.\n\nAnswer in JSON.");
+        assert_eq!(got[2].text, "Speak French.\n\nReview.\n\nAnswer in JSON.");
         assert_eq!(got, items(&settings, &environment, &[]));
     }
 

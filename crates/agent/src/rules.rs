@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
         }
         let mut text = self.text(path)?;
         if self.is_in_rules_folder(path) {
-            text = scoped::split(&text).1.to_owned();
+            text.drain(..text.len() - scoped::split(&text).1.len());
         }
         if told.contains(&text) || becket_types::is_blank(&text) {
             return None;

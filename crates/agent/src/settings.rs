@@ -71,8 +71,8 @@ pub struct AgentSettings {
     pub summaries: bool,
     /// Is asked at each moment at which hooks may have a say; `None`: no hook is configured.
     pub hooks: Option<Arc<dyn Hooks>>,
-    /// Of a subagent: its call's id and its kind, for hooks.
-    pub hook_agent: Option<(String, String)>,
+    /// The agent as hooks know it; `None`: the agent of a session without a kind.
+    pub hook_agent: Option<HookAgent>,
     /// Called around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
     /// Output limit of a request in tokens; the model's own limit if that is lower.
@@ -102,7 +102,6 @@ pub struct AgentSettings {
 
 /// Limits of a run; `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub struct RunLimits {
     /// Maximum number of answered requests per turn. Then one wrap-up request follows.
     pub max_turns: Option<u64>,
@@ -157,6 +156,22 @@ pub(crate) fn option(change: Limit) -> (&'static str, Value) {
 pub struct NewLimits {
     pub usd: bool,
     pub tokens: bool,
+}
+
+/// An agent as hooks know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookAgent {
+    /// Id of a subagent; `None`: the agent of the session.
+    pub id: Option<String>,
+    /// Name of its kind.
+    pub kind: String,
+}
+
+impl AgentSettings {
+    /// True if the agent works for another agent, as hooks see it.
+    pub(crate) fn is_subagent(&self) -> bool {
+        self.hook_agent.as_ref().is_some_and(|agent| agent.id.is_some())
+    }
 }
 
 /// Treatment of keys and tokens of known forms in outputs of tools, before the outputs are stored and sent.

@@ -1,9 +1,9 @@
-//! Kinds of subagents, and the `task` tool as the model sees it.
+//! The `task` tool as the model sees it.
 //!
-//! Owns the kinds, the tool's input and the instructions that a subagent starts with. The driver runs
-//! subagents, because it has the session, the model, the guard and the limits that they share. A subagent
-//! cannot start subagents.
+//! Owns the tool's description and the meaning of its input. The driver runs subagents, because it has the session, the
+//! model, the guard and the limits that they share.
 
+pub use crate::kind::{Kind, KindRun, KindTools, TASK};
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv, text};
 use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end, is_blank};
@@ -13,9 +13,6 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Name of the tool on the wire.
-pub const TASK: &str = "task";
-
 /// Argument names of the same tool in other agents.
 const ALIASES: &[(&str, &str)] = &[
     ("subagent_type", "agent"),
@@ -23,8 +20,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("subagent", "agent"),
     ("task", "prompt"),
     ("title", "description"),
+    ("run_in_background", "background"),
 ];
-const IGNORED: &[&str] = &["run_in_background"];
 /// Maximum length of a description in characters.
 const MAX_DESCRIPTION: usize = 80;
 /// Maximum length in bytes of a kind's line in the tool's description.
@@ -34,63 +31,6 @@ const DESCRIPTION: &str = "Give a task to a subagent, which works on its own in 
 message. Use it for wide searches and for parts that can be described whole. It knows nothing of this conversation: say \
 all it needs and what to report.";
 
-/// Last part of a subagent's system prompt.
-const INSTRUCTION: &str = "\
-# Subagent
-You work on one task for another agent. Nobody answers questions. Your last message is all that it gets: make it complete \
-and brief: what you did or found, places as `path:line`, what failed, what you did not check.";
-
-/// A kind of subagent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kind {
-    /// Name in lower case. The model uses it to choose this kind.
-    pub name: String,
-    /// Advice for the model when to use this kind.
-    pub description: String,
-    /// Text appended to the system prompt of such a subagent.
-    pub prompt: String,
-    /// Names of the tools it may use; `None`: all. Case and `_` are ignored.
-    pub tools: Option<Vec<String>>,
-    /// Names of tools it may not use. Case and `_` are ignored.
-    pub without: Vec<String>,
-    /// `provider/name` or an alias; `None`: the model of the agent it works for.
-    pub model: Option<String>,
-    /// True if it changes nothing: its permission mode is `plan`, whatever else is allowed. Several may then
-    /// run in parallel.
-    pub read_only: bool,
-}
-
-impl Kind {
-    /// Returns the kinds that always exist.
-    pub fn built_in() -> Vec<Self> {
-        let kind = |name: &str, description: &str, read_only| Self {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            read_only,
-            ..Self::default()
-        };
-        vec![
-            kind("explore", "only reads; several run side by side", true),
-            kind("general", "has all tools", false),
-        ]
-    }
-
-    /// True if subagents of this kind have this tool.
-    pub(crate) fn has(&self, tool: &str) -> bool {
-        let plain = |name: &str| name.to_ascii_lowercase().replace('_', "");
-        let among = |names: &[String]| names.iter().any(|name| plain(name) == plain(tool));
-        tool != TASK && !among(&self.without) && self.tools.as_deref().is_none_or(among)
-    }
-
-    /// Returns the text appended to the system prompt of such a subagent.
-    pub(crate) fn instruction(&self) -> String {
-        match self.prompt.trim() {
-            "" => INSTRUCTION.to_owned(),
-            own => format!("{INSTRUCTION}\n\n{own}"),
-        }
-    }
-}
-
 /// A task for a subagent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Task {
@@ -98,6 +38,8 @@ pub(crate) struct Task {
     /// Description in one line.
     pub(crate) description: String,
     pub(crate) prompt: String,
+    /// The call does not wait for it.
+    pub(crate) background: bool,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +49,8 @@ struct Input {
     prompt: String,
     #[serde(default)]
     agent: Option<String>,
+    #[serde(default)]
+    background: bool,
 }
 
 /// The `task` tool: its specification for the model, and the parser of its input.
@@ -129,7 +73,8 @@ impl TaskTool {
             "properties": {
                 "description": {"type": "string", "description": "3 to 7 words"},
                 "prompt": {"type": "string"},
-                "agent": {"type": "string", "enum": names}
+                "agent": {"type": "string", "enum": names},
+                "background": {"type": "boolean", "description": "Do not wait; a message brings the result"}
             },
             "required": ["description", "prompt", "agent"]
         })
@@ -150,7 +95,7 @@ impl TaskTool {
         if let Some(agent) = schema.pointer_mut("/properties/agent") {
             *agent = json!({"type": "string"});
         }
-        let input: Input = Parser::new(&lenient).aliases(ALIASES).ignore(IGNORED).parse(input)?;
+        let input: Input = Parser::new(&lenient).aliases(ALIASES).parse(input)?;
         if is_blank(&input.prompt) {
             return Err("`prompt` is empty. Say what the subagent is to do.".to_owned());
         }
@@ -170,7 +115,8 @@ impl TaskTool {
         let line = said.into_iter().find(|text| !is_blank(text)).unwrap_or_default();
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let description = text::clean(&line).chars().take(MAX_DESCRIPTION).collect();
-        Ok(Task { kind, description, prompt: input.prompt })
+        let background = input.background || kind.run.background;
+        Ok(Task { kind, description, prompt: input.prompt, background })
     }
 }
 
@@ -260,11 +206,6 @@ mod tests {
             spec.input_schema["properties"]["agent"]["enum"],
             json!(["explore", "general", "reviewer"])
         );
-        let some =
-            Kind { tools: Some(vec!["webfetch".into(), "Bash".into(), "task".into()]), ..Kind::default() };
-        let less = Kind { without: vec!["Web_Fetch".into()], ..Kind::default() };
-        let has = |kind: &Kind| ["web_fetch", "bash", "read", "task"].map(|tool| kind.has(tool));
-        assert_eq!((has(&some), has(&less)), ([true, true, false, false], [false, true, true, false]));
         assert!(tool().kinds[2].instruction().ends_with("did not check.\n\nBe strict."));
     }
 }

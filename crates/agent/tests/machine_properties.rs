@@ -20,6 +20,7 @@ enum Op {
     Restore,
     EndInput,
     Continue,
+    Background(bool),
     Finish(u8),
 }
 
@@ -33,6 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Undo),
         1 => Just(Op::Restore),
         1 => Just(Op::Continue),
+        2 => any::<bool>().prop_map(Op::Background),
         12 => any::<u8>().prop_map(Op::Finish),
     ]
 }
@@ -55,6 +57,8 @@ struct Watch {
     running: Option<Running>,
     in_turn: bool,
     exited: bool,
+    /// Work runs in the background.
+    background: bool,
     sent: Vec<PromptId>,
     steered: Vec<PromptId>,
     delivered: Vec<PromptId>,
@@ -89,8 +93,10 @@ impl Watch {
             self.saw(action);
         }
         let phase = self.state.as_ref().unwrap().phase();
-        // Never stuck: a turn that is under way waits for exactly one thing.
-        assert_eq!(self.running.is_some(), !matches!(phase, Phase::Idle | Phase::Exited), "{phase:?}");
+        // Never stuck: a turn that is under way waits for exactly one thing, an operation or work in the background.
+        let waits = matches!(phase, Phase::Idle | Phase::Exited | Phase::Awaiting);
+        assert_eq!(self.running.is_some(), !waits, "{phase:?}");
+        assert!(phase != Phase::Awaiting || self.background && self.in_turn);
         assert_eq!(self.exited, phase == Phase::Exited);
     }
 
@@ -157,6 +163,7 @@ impl Watch {
             }
             Action::Exit => {
                 assert!(!self.exited && !self.in_turn && self.running.is_none());
+                assert!(!self.background, "work in the background is lost");
                 self.exited = true;
             }
             Action::FallBack => self.fallbacks = self.fallbacks.checked_sub(1).expect("no fallback is left"),
@@ -247,6 +254,10 @@ impl Watch {
             Op::Restore => self.feed(Input::Restore),
             Op::EndInput => self.feed(Input::EndInput),
             Op::Continue => self.feed(Input::Continue),
+            Op::Background(running) => {
+                self.background = *running;
+                self.feed(Input::Background { running: *running });
+            }
             Op::Finish(seed) => self.finish(*seed),
         }
     }
@@ -268,6 +279,7 @@ proptest! {
             watch.run(op);
         }
         watch.run(&Op::EndInput);
+        watch.run(&Op::Background(false));
         // From here on the world is kind: what is under way ends well. It must not take long.
         let mut left = 40 + 8 * watch.sent.len();
         while !watch.exited {

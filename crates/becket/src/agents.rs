@@ -1,98 +1,117 @@
-//! Kinds of subagents: the built-in ones, and those described by Markdown files.
+//! The agents of a session: the built-in kinds of subagents, and those that files, `--agents` or a driving program define.
 //!
-//! Owns the locations of the files and the meaning of their frontmatter (`name`, `description`, `tools`,
-//! `disallowedTools`, `model`); the rest of a file is the prompt. The files of a trusted project override the user's,
-//! and those override the built-in kinds. Files are read up to a limit, and a file that cannot be read is left out with
-//! a warning. A file cannot grant permissions: a subagent has at most those of the session.
+//! Owns the locations of the files, which definition of a name counts, and the folders of memories ([`definition`] owns the
+//! keys). The files of a trusted project override the user's, those override the built-in kinds, and what the run itself
+//! names overrides all. Files are read up to a limit, and a file that cannot be read is left out with a warning.
+
+mod definition;
+mod given;
+mod session;
 
 use crate::environment::Environment;
 use crate::trust::{ContentKind, folders, leads_outside};
 use becket_agent::subagent::Kind;
-use becket_tool_skill::Head;
+use becket_tool_skill::{Head, Skills};
+pub(crate) use definition::{Definition, MemoryScope, Place};
+pub(crate) use given::{GivenAgents, of_json};
+pub(crate) use session::SessionAgents;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Most files that are read, and most bytes of each.
 const MOST: usize = 100;
 const BYTES: u64 = 64 * 1024;
 
-/// Names of tools in other agents' files, and the names of the same tools here. Case and `_` are ignored.
-const NAMES: [(&str, &str); 6] = [
-    ("todowrite", "todo"),
-    ("multiedit", "edit"),
-    ("notebookedit", "edit"),
-    ("notebookread", "read"),
-    ("ls", "read"),
-    ("shell", "bash"),
-];
-/// A subagent that has only these tools changes nothing.
-const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
-
-/// Returns all kinds, those of the project first, and notes for the user.
-pub(crate) fn kinds(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
-    let root = crate::settings::project_root(cwd);
-    let mut dirs = if trusted { folders(ContentKind::Agents, &root, cwd) } else { Vec::new() };
-    let of_project = dirs.len();
-    dirs.push(environment.config_dir.join("agents"));
-    dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
-    let (mut kinds, mut warnings) = (Vec::<Kind>::new(), Vec::new());
-    let paths =
-        dirs.iter().enumerate().flat_map(|(at, dir)| files(dir).into_iter().map(move |path| (at, path)));
-    for (at, path) in paths.take(MOST) {
-        let outside = at < of_project && leads_outside(&root, &path);
-        let readable = if outside {
-            Err("it is a link to a file outside of the project".to_owned())
-        } else {
-            text(&path)
-        };
-        let read = readable.and_then(|text| kind(&path, &text));
-        match read {
-            Ok(kind) if kinds.iter().any(|known| known.name == kind.name) => {}
-            Ok(kind) => kinds.push(kind),
-            Err(why) => warnings.push(format!("the agent {} is left out: {why}", path.display())),
-        }
-    }
-    for kind in Kind::built_in() {
-        if !kinds.iter().any(|known| known.name == kind.name) {
-            kinds.push(kind);
-        }
-    }
-    (kinds, warnings)
+/// All agents of a session, the strongest definition of each name, and notes for the user.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agents {
+    pub all: Vec<Definition>,
+    pub warnings: Vec<String>,
 }
 
-/// Parses kinds from an object of agents by name, as an SDK sends it. Also returns notes for the user.
-///
-/// # Errors
-///
-/// Returns what is wrong with the object.
-pub(crate) fn of_json(agents: &serde_json::Value) -> Result<(Vec<Kind>, Vec<String>), String> {
-    let agents = agents.as_object().ok_or("an object of agents by name is expected")?;
-    let (mut kinds, mut warnings) = (Vec::new(), Vec::new());
-    for (name, agent) in agents {
-        let text = |key: &str| agent.get(key).and_then(serde_json::Value::as_str).map(str::to_owned);
-        let list = |key: &str| -> Option<Vec<String>> {
-            let items = agent.get(key)?.as_array()?.iter();
-            Some(items.filter_map(|item| item.as_str().map(str::to_owned)).collect())
-        };
-        let prompt = text("prompt").ok_or_else(|| format!("{name}: `prompt` is missing"))?;
-        let named =
-            list("tools").filter(|names| !names.iter().any(|name| name == "*")).map(|names| here(&names));
-        let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
-        kinds.push(Kind {
-            name: name.to_lowercase(),
-            description: text("description").unwrap_or_default(),
-            prompt: prompt.trim().to_owned(),
-            read_only: named.as_ref().is_some_and(reads),
-            tools: named,
-            without: here(&list("disallowedTools").unwrap_or_default()),
-            model: text("model").filter(|model| model != "inherit"),
-        });
-        for key in ["mcpServers", "hooks", "memory", "maxTurns", "permissionMode", "background", "skills"] {
-            if agent.get(key).is_some_and(|value| !value.is_null()) {
-                warnings.push(format!("the agent {name}: `{key}` has no effect here"));
+impl Agents {
+    /// Finds all agents: those that the run names first, then those of the project, of the user and of becket.
+    pub(crate) fn find(environment: &Environment, cwd: &Path, trusted: bool, given: &[Definition]) -> Self {
+        let root = crate::settings::project_root(cwd);
+        let mut dirs = if trusted { folders(ContentKind::Agents, &root, cwd) } else { Vec::new() };
+        let of_project = dirs.len();
+        dirs.push(environment.config_dir.join("agents"));
+        dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
+        let mut out = Self { all: given.to_vec(), warnings: Vec::new() };
+        let paths =
+            dirs.iter().enumerate().flat_map(|(at, dir)| files(dir).into_iter().map(move |path| (at, path)));
+        for (at, path) in paths.take(MOST) {
+            let of_project = at < of_project;
+            let readable = if of_project && leads_outside(&root, &path) {
+                Err("it is a link to a file outside of the project".to_owned())
+            } else {
+                text(&path)
+            };
+            let place = if of_project { Place::Project(path.clone()) } else { Place::User(path.clone()) };
+            match readable.and_then(|text| of_file(&path, &text, place)) {
+                Ok((definition, wrong)) => {
+                    if out.get(&definition.kind.name).is_none() {
+                        out.all.push(definition);
+                        out.warnings.extend(wrong);
+                    }
+                }
+                Err(why) => out.warnings.push(format!("the agent {} is left out: {why}", path.display())),
+            }
+        }
+        for kind in Kind::built_in() {
+            if out.get(&kind.name).is_none() {
+                out.all.push(Definition { kind, ..Definition::default() });
+            }
+        }
+        for definition in &mut out.all {
+            let folder = definition.memory.map(|scope| memory_folder(environment, &root, scope));
+            definition.kind.run.memory = folder.map(|folder| folder.join(&definition.kind.name));
+        }
+        out
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Definition> {
+        self.all.iter().find(|definition| definition.kind.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Adds the texts of their skills to the prompts of agents.
+    pub(crate) fn load_skills(&mut self, skills: &Skills) {
+        for definition in &mut self.all {
+            for name in &definition.skills {
+                let text = match skills.get(name) {
+                    Some(skill) => skill.prompt(""),
+                    None => Err("there is no such skill".to_owned()),
+                };
+                match text {
+                    Ok(text) => {
+                        let _ = write!(definition.kind.prompt, "\n\n{}", text.trim());
+                    }
+                    Err(why) => self.warnings.push(format!(
+                        "the agent {} works without the skill {name}: {why}",
+                        definition.kind.name
+                    )),
+                }
             }
         }
     }
-    Ok((kinds, warnings))
+
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        self.all.iter().map(|definition| definition.kind.clone()).collect()
+    }
+}
+
+/// Returns the folder of all memories of a scope. The user's is not in becket's own folders, which only becket may change.
+fn memory_folder(environment: &Environment, root: &Path, scope: MemoryScope) -> PathBuf {
+    match scope {
+        MemoryScope::User => {
+            let named =
+                environment.var("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+            let state = named.or_else(|| environment.of_home(".local/state"));
+            state.unwrap_or_else(|| environment.data_dir.clone()).join("becket/agent-memory")
+        }
+        MemoryScope::Project => root.join(".becket/agent-memory"),
+        MemoryScope::Local => root.join(".becket/agent-memory-local"),
+    }
 }
 
 /// Returns the Markdown files of a folder, sorted by name.
@@ -114,45 +133,21 @@ fn text(path: &Path) -> Result<String, String> {
     })
 }
 
-fn kind(path: &Path, text: &str) -> Result<Kind, String> {
+fn of_file(path: &Path, text: &str, place: Place) -> Result<(Definition, Vec<String>), String> {
     let (head, body) =
         Head::of(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = head.text("name").unwrap_or(stem).to_lowercase();
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
-    if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
-        return Err(format!("its name {name:?} is not 1 to 64 letters, digits, `-` and `_`"));
-    }
-    let named = head.words("tools").filter(|names| !names.iter().any(|name| name == "*"));
-    let named = named.map(|names| here(&names));
-    let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
-    Ok(Kind {
-        description: head.text("description").ok_or("it has no description")?,
-        prompt: body.trim().to_owned(),
-        read_only: named.as_ref().is_some_and(reads),
-        tools: named,
-        without: here(
-            &[head.words("disallowedTools").unwrap_or_default(), head.switched_off("tools")].concat(),
-        ),
-        model: head.text("model").filter(|model| model != "inherit"),
-        name,
-    })
-}
-
-/// Translates names of tools to the names here, in lower case.
-fn here(names: &[String]) -> Vec<String> {
-    let own = |name: &String| {
-        // `Bash(git *)` names the whole tool here, since rules decide about calls.
-        let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
-        let plain = name.replace('_', "");
-        NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())
-    };
-    names.iter().map(own).collect()
+    Definition::of(stem, &head, body, place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn found(environment: &Environment, cwd: &Path, trusted: bool) -> (Vec<Kind>, Vec<String>) {
+        let agents = Agents::find(environment, cwd, trusted, &[]);
+        (agents.kinds(), agents.warnings)
+    }
 
     fn write(dir: &Path, name: &str, text: &str) {
         std::fs::create_dir_all(dir).unwrap();
@@ -186,7 +181,7 @@ mod tests {
         );
         write(&environment.config_dir.join("agents"), "notes.txt", "no agent");
 
-        let (kinds, warnings) = kinds(&environment, &root, true);
+        let (kinds, warnings) = found(&environment, &root, true);
         assert_eq!(warnings, Vec::<String>::new());
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
         assert_eq!(names, ["look", "reviewer", "explore", "general"]);
@@ -209,7 +204,7 @@ mod tests {
         assert!(!kinds[2].read_only && kinds[3].tools.is_none());
 
         let untrusted: Vec<String> =
-            super::kinds(&environment, &root, false).0.into_iter().map(|kind| kind.description).collect();
+            found(&environment, &root, false).0.into_iter().map(|kind| kind.description).collect();
         assert_eq!(untrusted[..2], ["other", "mine"]);
     }
 
@@ -224,8 +219,8 @@ mod tests {
         write(&agents, "own.md", "---\ndescription: own\n---\n");
         std::os::unix::fs::symlink("../../../diary.md", agents.join("diary.md")).unwrap();
         std::os::unix::fs::symlink("../../shared.md", agents.join("shared.md")).unwrap();
-        let (found, warnings) = kinds(&environment, &root, true);
-        let names: Vec<&str> = found.iter().map(|kind| kind.name.as_str()).collect();
+        let (kinds, warnings) = found(&environment, &root, true);
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
         assert_eq!(names, ["own", "shared", "explore", "general"]);
         assert!(
             warnings.len() == 1 && warnings[0].contains("diary.md is left out: it is a link"),
@@ -235,7 +230,7 @@ mod tests {
         let own = environment.config_dir.join("agents");
         std::fs::create_dir_all(&own).unwrap();
         std::os::unix::fs::symlink(dir.path().join("diary.md"), own.join("diary.md")).unwrap();
-        assert!(kinds(&environment, &root, true).0.iter().any(|kind| kind.name == "diary"));
+        assert!(found(&environment, &root, true).0.iter().any(|kind| kind.name == "diary"));
     }
 
     #[test]
@@ -250,10 +245,63 @@ mod tests {
             ("e.md", &"x".repeat(70_000), "larger than 64 kB"),
         ] {
             write(&agents, name, text);
-            let (kinds, warnings) = kinds(&environment, dir.path(), true);
+            let (kinds, warnings) = found(&environment, dir.path(), true);
             assert_eq!((kinds.len(), warnings.len()), (2, 1), "{warnings:?}");
             assert!(warnings[0].contains(why), "{}", warnings[0]);
             std::fs::remove_file(agents.join(name)).unwrap();
         }
+    }
+
+    #[test]
+    fn what_the_run_names_counts_first_and_memories_have_their_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let root = dir.path().join("project");
+        write(
+            &root.join(".becket/agents"),
+            "reviewer.md",
+            "---\ndescription: of the project\nmemory: project\n---\n",
+        );
+        write(
+            &root.join(".becket/agents"),
+            "keeper.md",
+            "---\ndescription: d\ntools: Read\nmemory: local\n---\n",
+        );
+        let json = serde_json::json!({
+            "Reviewer": {"prompt": "Strict.", "memory": "user"},
+            "a b": {"prompt": "x"},
+        });
+        let (given, warnings) = of_json(&json).unwrap();
+        assert!(warnings.len() == 1 && warnings[0].contains("its name \"a b\""), "{warnings:?}");
+        let agents = Agents::find(&environment, &root, true, &given);
+        let names: Vec<&str> = agents.all.iter().map(|found| found.kind.name.as_str()).collect();
+        assert_eq!(names, ["reviewer", "keeper", "explore", "general"]);
+        let memory = |name: &str| agents.get(name).unwrap().kind.run.memory.clone();
+        assert!(memory("reviewer").unwrap().ends_with("becket/agent-memory/reviewer"));
+        assert_eq!(memory("keeper"), Some(root.join(".becket/agent-memory-local/keeper")));
+        assert_eq!(memory("explore"), None);
+        assert!(of_json(&serde_json::json!({"x": {}})).unwrap_err().contains("`prompt` is missing"));
+    }
+
+    #[test]
+    fn skills_of_an_agent_are_a_part_of_its_prompt() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let folder = dir.path().join("skills");
+        write(&folder.join("lint"), "SKILL.md", "---\nname: lint\ndescription: d\n---\nRun the linter.\n");
+        let dirs = [becket_tool_skill::SkillDir {
+            path: folder,
+            scope: becket_tool_skill::Scope::User,
+            trusted: true,
+        }];
+        let json = serde_json::json!({"a": {"prompt": "Strict.", "skills": ["lint", "none"]}});
+        let mut agents = Agents::find(&environment, dir.path(), true, &of_json(&json).unwrap().0);
+        agents.load_skills(&Skills::discover(&dirs));
+        let prompt = &agents.get("a").unwrap().kind.prompt;
+        assert!(
+            prompt.starts_with("Strict.\n\nSkill lint, in ") && prompt.contains("Run the linter."),
+            "{prompt}"
+        );
+        assert_eq!(agents.warnings, ["the agent a works without the skill none: there is no such skill"]);
     }
 }

@@ -3,6 +3,7 @@
 //! The names are those that people know from other agents. Runs and subcommands are parsed by two definitions, so that
 //! a prompt such as `becket -p demo` is a prompt.
 
+mod agents;
 mod changes;
 mod driven;
 mod exec;
@@ -14,6 +15,7 @@ mod stored;
 mod values;
 mod word;
 
+pub(crate) use agents::*;
 pub(crate) use changes::*;
 pub(crate) use driven::{is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecWhat};
@@ -55,6 +57,8 @@ pub(crate) struct Run {
     pub session: SessionArgs,
     #[command(flatten)]
     pub mcp: McpArgs,
+    #[command(flatten)]
+    pub agents: AgentArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
     #[command(flatten)]
@@ -129,7 +133,6 @@ pub(crate) enum InputFormat {
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Limits")]
-#[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]
 pub(crate) struct Limits {
     /// Maximum number of requests to the model in one turn; then the model wraps up, and becket exits with 3.
     #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]

@@ -1,6 +1,6 @@
 //! Wiring: builds an agent from settings, a session, a model, tools and a guard.
 
-use crate::agents;
+use crate::agents::{Definition, SessionAgents};
 use crate::args::InputFormat;
 use crate::chosen::{self, Chosen};
 use crate::cmd::{newest, store_failure};
@@ -21,7 +21,7 @@ use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TaskTool};
 use becket_agent::{
-    Agent, AgentHandle, AgentParts, AgentSettings, FindModel, NewLimits, RunLimits, SecretOutputs,
+    Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, NewLimits, RunLimits, SecretOutputs,
 };
 use becket_config::{Config, SecretsToModel, Settings, Source};
 use becket_model::{Model, ModelRef, Tape};
@@ -88,6 +88,7 @@ pub(crate) struct Opening {
     /// `provider/name`.
     pub model: String,
     pub tools: Vec<ToolSpec>,
+    pub agents: Vec<Definition>,
     prompt: Vec<SystemItem>,
     cwd: PathBuf,
     rules: RulesSettings,
@@ -112,11 +113,18 @@ pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -
     let configured = run.settings.clone();
     let existing = existing(environment, run)?;
     let mut notes = Vec::new();
+    let mut kept = None;
     if let Some(existing) = &existing {
         notes.extend(existing.note.clone());
+        kept.clone_from(&existing.remembered.agent);
         notes.extend(existing.remembered.clone().apply(&mut run.settings));
     }
-    let assembled = assembled(environment, run, existing, notes).await;
+    let (cwd, trusted) = (run.cwd.clone(), run.trusted);
+    let agents = SessionAgents::new(environment, &cwd, trusted, &run.agents, kept, &mut run.settings);
+    let assembled = match agents {
+        Ok(agents) => assembled(environment, run, existing, agents, notes).await,
+        Err(failure) => Err(failure),
+    };
     run.settings = configured;
     assembled
 }
@@ -125,6 +133,7 @@ async fn assembled(
     environment: &Environment,
     run: &RunSettings,
     existing: Option<Existing>,
+    mut own: SessionAgents,
     remembered: Vec<String>,
 ) -> Result<Assembled, Failure> {
     let config = &run.settings.config;
@@ -141,8 +150,12 @@ async fn assembled(
         chosen::open(environment, run, &mut model_settings).await?;
     notes.extend(about_models);
     let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
-    let guard = crate::guard::guard(environment, run)?
+    let mut guard = crate::guard::guard(environment, run)?
         .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
+    for rule in own.main().map(Kind::memory_rules).unwrap_or_default() {
+        // A folder that no rule can name is asked about.
+        let _ = guard.allow_for_session(&rule);
+    }
 
     let mut skills = toolbox::skills(environment, &run.cwd, config, run.trusted);
     if let Some(only) = &run.only_skills {
@@ -150,23 +163,23 @@ async fn assembled(
     }
     let skills = Arc::new(skills);
     notes.extend(skills.warnings().iter().cloned());
+    own.agents.load_skills(&skills);
+    notes.append(&mut own.agents.warnings);
     let spill = run.persist.then(|| environment.data_dir.join("spill"));
     let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
     let shell = toolbox::shell(environment, config, spill, sandbox);
     let integrations = integrations::build(environment, config, &run.roots, programs.clone());
     notes.extend(integrations.notes);
     let trust = ContentTrust::of(environment, &project_root(&run.cwd), run.trust_content);
-    let (groups, odd) = hooks::groups(environment, &run.cwd, &run.settings, &trust);
+    let bearers = hooks::Bearers { agents: &own.agents.all, skills: Some(&skills) };
+    let (groups, odd) = hooks::groups(environment, &run.cwd, &run.settings, &trust, bearers);
     notes.extend(odd);
     let driven = run.input == InputFormat::StreamJson;
     let engine = (driven || !groups.is_empty())
         .then(|| hooks::engine(environment, &run.cwd, &run.roots, groups, programs.clone()));
+    let of_agents = crate::mcp::of_agents(environment, &run.cwd, &own.agents.all, &trust);
     notes.extend(trust.note());
-    let (mut kinds, odd) = agents::kinds(environment, &run.cwd, run.trusted);
-    notes.extend(odd);
-    kinds.retain(|kind| !run.agents.iter().any(|given| given.name == kind.name));
-    kinds.splice(0..0, run.agents.iter().cloned());
-    let subagents: Arc<[Kind]> = kinds.into();
+    let subagents: Arc<[Kind]> = own.agents.kinds().into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
     // The tool would change the tools of the session's first request. So a run that continues a session states the
     // schema after the prompt instead.
@@ -180,6 +193,9 @@ async fn assembled(
     let mut skill = becket_tool_skill::SkillTool::new(Arc::clone(&skills));
     if run.persist {
         skill = skill.recorded_in(toolbox::skill_uses(environment));
+    }
+    if let Some(engine) = engine.clone() {
+        skill = skill.informing(Arc::new(move |name: &str| engine.skill_loaded(name)));
     }
     let (mut tools, unknown) =
         toolbox::registry(config, skill, &shell, &model.info().name, more, run.driven)?;
@@ -200,12 +216,15 @@ async fn assembled(
         toolbox::fit_small_window(&mut tools, config);
     }
     let removed = guard.removed_tools(&tools.all_names());
-    tools.retain(|name| !removed.iter().any(|r| r == name));
+    tools
+        .retain(|name| !removed.iter().any(|r| r == name) && own.main().is_none_or(|kind| kind.offers(name)));
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
     // The session is created last, so a run that is refused leaves none behind.
-    let mcp = crate::mcp::start(environment, run, &programs, model.info().window, &mut notes).await?;
+    let window = model.info().window;
+    let started = crate::mcp::start(environment, run, &programs, window, of_agents, &mut notes).await?;
+    let mcp = started.hub;
     let session = session(environment, run, existing, policy, becket_agent::scope(model.info()));
     if let (Err(_), Some(mcp)) = (&session, &mcp) {
         mcp.stop().await;
@@ -220,6 +239,7 @@ async fn assembled(
     let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
     let past = resumed.then(|| session.dir().to_owned());
     let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
+    let active_skills = active_skills(session.view().state("skills"));
     let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
     let mut settings = AgentSettings {
         resumed,
@@ -229,9 +249,10 @@ async fn assembled(
         skills: skills.iter().map(|s| s.name.clone()).collect(),
         subagents,
         hooks: engine.as_ref().map(hooks::for_agent),
+        hook_agent: own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() }),
         tool_source: mcp
             .clone()
-            .map(|hub| Arc::new(becket_mcp::HubTools(hub)) as Arc<dyn becket_tool::ToolSource>),
+            .map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents)),
         ..agent_settings(environment, run)
     };
     settings.prompt.answer = settings_answer;
@@ -239,6 +260,8 @@ async fn assembled(
     if let Some(date) = date {
         settings.environment.date = date;
     }
+    settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
+    settings.states.extend(own.state().filter(|_| run.command.is_none()));
     let offers = offers(&settings, &skills);
     if tools.names().iter().any(|name| name == "skill") {
         // 2 % of the context window, at about four characters a token.
@@ -252,6 +275,7 @@ async fn assembled(
     let opening = Opening {
         model: info.id.clone(),
         tools: tools.specs(),
+        agents: own.agents.all.clone(),
         prompt: prompt::items(&settings.prompt, &settings.environment, &tools.names()),
         cwd: run.cwd.clone(),
         rules: settings.rules.clone(),
@@ -272,7 +296,21 @@ async fn assembled(
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
     let find_model = finder(Arc::clone(&models), tape);
     if let Some(engine) = &engine {
-        engine.set_ask(hooks::ask(Arc::clone(&model), Arc::clone(&find_model), Arc::clone(&blobs)));
+        for skill in active_skills {
+            engine.skill_loaded(&skill);
+        }
+        if let Some(hub) = mcp.clone() {
+            engine.set_call_tool(hooks::call_tool(hub));
+        }
+        let judge = hooks::Judge {
+            model: Arc::clone(&model),
+            find: Arc::clone(&find_model),
+            blobs: Arc::clone(&blobs),
+            guard: guard.clone(),
+            roots: run.roots.clone(),
+            environment: settings.environment.clone(),
+        };
+        engine.set_ask(judge.asked());
     }
     let (agent, handle) = Agent::new(AgentParts {
         session,
@@ -304,6 +342,12 @@ async fn assembled(
     })
 }
 
+/// Returns the names of the skills that a continued session has loaded.
+fn active_skills(state: Option<&serde_json::Value>) -> Vec<String> {
+    let list = state.and_then(|state| state.as_array()).into_iter().flatten();
+    list.filter_map(|skill| skill.get("name")?.as_str().map(str::to_owned)).collect()
+}
+
 /// Returns a note with the model if the project chose it. In a headless run nobody was asked about the project's
 /// settings.
 fn project_model(run: &RunSettings) -> Option<String> {
@@ -322,7 +366,10 @@ fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offer
         "Compact the session, with an optional focus".to_owned(),
         "[focus]".to_owned(),
     );
-    let of_skills = skills.iter().map(|skill| (skill.name.clone(), skill.description.clone(), String::new()));
+    let of_skills = skills.iter().filter(|skill| skill.user_invocable).map(|skill| {
+        let hint = skill.argument_hint.clone().unwrap_or_default();
+        (skill.name.clone(), skill.description.clone(), hint)
+    });
     Offers {
         agents: settings.subagents.iter().map(|kind| (kind.name.clone(), kind.description.clone())).collect(),
         commands: std::iter::once(compact).chain(of_skills).collect(),
@@ -377,6 +424,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
             brief: false,
             replace: run.system_prompt.clone(),
             append: run.append_system_prompt.clone(),
+            agent: None,
             answer: None,
             skills: None,
         },

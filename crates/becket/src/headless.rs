@@ -62,7 +62,11 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
         refuse(&settings, initialize.as_ref(), failure);
     }
-    let assembled = assembled?;
+    let mut assembled = assembled?;
+    let slash = Slash::new(environment, &settings, &assembled.shell, assembled.hooks.clone());
+    if settings.format == Format::StreamJson {
+        slash.add_to(&mut assembled.offers.commands);
+    }
     let facts = facts(&settings, &assembled, environment);
     let greeting = opening::answer(&assembled);
     let Assembled {
@@ -73,7 +77,6 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
-    let slash = Slash::new(environment, &settings, &shell);
     let options = PrintOptions {
         format: settings.format,
         verbose: settings.verbose,
@@ -96,6 +99,9 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         written(match &request.refused {
             None => {
                 let mut answer = greeting.clone();
+                if request.mcp_servers {
+                    answer["mcp_servers_applied"] = json!(true);
+                }
                 if !request.unused.is_empty() {
                     answer["unused_fields"] = json!(request.unused);
                 }

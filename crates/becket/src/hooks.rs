@@ -1,23 +1,23 @@
-//! The hooks of a run: found in becket's configuration and in `.claude/settings.json`, trusted by content if the
-//! project brings them, and passed to the agent.
+//! The hooks of a run: found in becket's configuration, in `.claude/settings.json`, and in the frontmatter of agents and
+//! skills, trusted by content if the project brings them, and passed to the agent.
 //!
 //! If no hook is configured, no engine is created. `becket_hooks` defines what a hook means.
 
+mod judge;
+
+use crate::agents::{Definition, Place};
 use crate::environment::Environment;
 use crate::settings::project_root;
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
-use becket_agent::FindModel;
 use becket_agent::hooks::Hooks;
 use becket_config::{Settings, Source as ConfigSource};
-use becket_hooks::{Ask, Engine, EngineSettings, Fits, Group, Kind, Origin, Source};
-use becket_model::{Model, ModelEvent, Request, ToolChoice};
+use becket_hooks::{CallTool, Engine, EngineSettings, Fits, Group, Kind, Origin, Parsed, Source, Within};
 use becket_sandbox::Programs;
-use becket_types::{
-    Blobs, Context, ContextMessage, HookCall, HookEvent, HookOutcome, Message, Part, Provenance, Seq, Tokens,
-};
-use futures::StreamExt as _;
+use becket_tool_skill::Skills;
+use becket_types::{HookCall, HookEvent, HookOutcome};
 use futures::future::BoxFuture;
+pub(crate) use judge::Judge;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,25 @@ const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.json";
 pub(crate) struct Found {
     pub source: Source,
     pub value: Value,
+    /// The agent or the skill that they belong to.
+    pub within: Option<Within>,
+}
+
+impl Found {
+    pub(crate) fn parsed(&self) -> Parsed {
+        let parsed = becket_hooks::parse(&self.value, &self.source);
+        match &self.within {
+            Some(within) => parsed.within(within),
+            None => parsed,
+        }
+    }
+}
+
+/// Parts of a session that may have hooks in their frontmatter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bearers<'a> {
+    pub agents: &'a [Definition],
+    pub skills: Option<&'a Skills>,
 }
 
 /// All tables that were found, and what could not be read.
@@ -64,7 +83,12 @@ pub(crate) fn for_agent(engine: &Engine) -> Arc<dyn Hooks> {
 }
 
 /// Looks for hooks in all places that the run reads.
-pub(crate) fn search(environment: &Environment, cwd: &Path, settings: &Settings) -> Search {
+pub(crate) fn search(
+    environment: &Environment,
+    cwd: &Path,
+    settings: &Settings,
+    bearers: Bearers<'_>,
+) -> Search {
     let root = project_root(cwd);
     let mut out = Search::default();
     if settings.config.disable_all_hooks {
@@ -79,7 +103,7 @@ pub(crate) fn search(environment: &Environment, cwd: &Path, settings: &Settings)
             ConfigSource::User(path) => (Origin::User, shown(path, &root)),
             _ => continue,
         };
-        out.found.push(Found { source: made(origin, place), value: value.clone() });
+        out.found.push(Found { source: made(origin, place), value: value.clone(), within: None });
     }
     let sources = settings.sources;
     let home = environment.of_home(".claude/settings.json");
@@ -93,11 +117,40 @@ pub(crate) fn search(environment: &Environment, cwd: &Path, settings: &Settings)
         let Some(path) = path.filter(|_| read) else { continue };
         match of_claude(&path) {
             Ok(None) => {}
-            Ok(Some(value)) => out.found.push(Found { source: made(origin, shown(&path, &root)), value }),
+            Ok(Some(value)) => {
+                let source = made(origin, shown(&path, &root));
+                out.found.push(Found { source, value, within: None });
+            }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
         }
     }
+    out.found.extend(of_frontmatter(&root, bearers));
     out
+}
+
+/// Returns the hooks of agents and skills.
+fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<Found> {
+    let agents = bearers.agents.iter().filter_map(|definition| {
+        let name = definition.kind.name.clone();
+        let place = match &definition.place {
+            Place::User(path) | Place::Project(path) => shown(path, root),
+            Place::Given | Place::BuiltIn => name.clone(),
+        };
+        let confined = definition.is_of_project();
+        let source = Source { origin: Origin::Agent, place, confined };
+        Some(Found { source, value: definition.hooks.clone()?, within: Some(Within::Agent(name)) })
+    });
+    let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
+        let place = skill.file().map_or_else(|| skill.name.clone(), |file| shown(file, root));
+        let source = Source {
+            origin: Origin::Skill,
+            place,
+            confined: skill.scope == becket_tool_skill::Scope::Project,
+        };
+        let within = Some(Within::Skill(skill.name.clone()));
+        Some(Found { source, value: skill.hooks.clone()?, within })
+    });
+    agents.chain(skills).collect()
 }
 
 fn made(origin: Origin, place: String) -> Source {
@@ -126,7 +179,7 @@ fn of_claude(path: &Path) -> Result<Option<Value>, String> {
 
 /// Returns the item to be trusted for a `hooks` table of the project.
 pub(crate) fn item(environment: &Environment, found: &Found, root: &Path, cwd: &Path) -> Item {
-    let parsed = becket_hooks::parse(&found.value, &found.source);
+    let parsed = found.parsed();
     let commands: Vec<ProjectCommand> = parsed
         .groups
         .iter()
@@ -145,9 +198,15 @@ pub(crate) fn item(environment: &Environment, found: &Found, root: &Path, cwd: &
 }
 
 /// Returns the items of the project here that need trust.
-pub(crate) fn items(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<Item> {
+pub(crate) fn items(
+    environment: &Environment,
+    cwd: &Path,
+    settings: &Settings,
+    bearers: Bearers<'_>,
+) -> Vec<Item> {
     let root = project_root(cwd);
-    let found = search(environment, cwd, settings).found.into_iter().filter(|found| found.source.confined);
+    let found = search(environment, cwd, settings, bearers).found;
+    let found = found.into_iter().filter(|found| found.source.confined);
     found.map(|found| item(environment, &found, &root, cwd)).collect()
 }
 
@@ -157,9 +216,10 @@ pub(crate) fn groups(
     cwd: &Path,
     settings: &Settings,
     trust: &ContentTrust,
+    bearers: Bearers<'_>,
 ) -> (Vec<Group>, Vec<String>) {
     let root = project_root(cwd);
-    let Search { found, mut warnings } = search(environment, cwd, settings);
+    let Search { found, mut warnings } = search(environment, cwd, settings, bearers);
     let mut groups = Vec::new();
     for found in found {
         if found.source.confined {
@@ -168,7 +228,7 @@ pub(crate) fn groups(
                 continue;
             }
         }
-        let parsed = becket_hooks::parse(&found.value, &found.source);
+        let parsed = found.parsed();
         groups.extend(parsed.groups);
         warnings.extend(parsed.warnings);
     }
@@ -192,7 +252,6 @@ pub(crate) fn engine(
             variables,
             project: project_root(cwd),
             fits: Some(fits(environment, roots)),
-            ..EngineSettings::default()
         },
     )
 }
@@ -203,52 +262,10 @@ fn fits(environment: &Environment, roots: &[PathBuf]) -> Fits {
     Arc::new(move |rule, tool, input| crate::guard::rule_fits(rule, tool, input, &roots, &home))
 }
 
-/// Most tokens of the answer to a prompt hook.
-const MAX_ANSWER: u64 = 2_000;
-
-/// Answers questions of hooks with the session's model, or with the model that the hook names.
-pub(crate) fn ask(model: Arc<dyn Model>, find: FindModel, blobs: Arc<dyn Blobs>) -> Ask {
-    Arc::new(move |question| {
-        let (model, find, blobs) = (Arc::clone(&model), Arc::clone(&find), Arc::clone(&blobs));
-        Box::pin(async move {
-            if question.agent {
-                return Err("hooks of type agent are not offered; use type prompt".to_owned());
-            }
-            let model = match &question.model {
-                Some(name) => find(name)?,
-                None => model,
-            };
-            answered(&*model, question.prompt, &blobs).await
-        })
+/// Calls tools of MCP servers for hooks.
+pub(crate) fn call_tool(hub: Arc<becket_mcp::Hub>) -> CallTool {
+    Arc::new(move |server, tool, input| {
+        let hub = Arc::clone(&hub);
+        Box::pin(async move { becket_mcp::call_tool(&hub, &server, &tool, input).await })
     })
-}
-
-async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> Result<String, String> {
-    let system = "You judge one moment of a coding session for its user. Follow the question exactly.";
-    let mut context = Context { system: Arc::from([Arc::from(system)]), ..Context::default() };
-    context.messages.push(Arc::new(ContextMessage {
-        message: Arc::new(Message::user(prompt)),
-        provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
-        tokens: Tokens(0),
-    }));
-    let request = Request {
-        context: &context,
-        tools: &[],
-        tool_choice: ToolChoice::None,
-        max_output: MAX_ANSWER.min(model.info().max_output),
-        effort: None,
-        layout: None,
-        blobs,
-    };
-    let prepared = model.prepare(&request).map_err(|error| error.message)?;
-    let mut stream = model.send(prepared);
-    let mut text = String::new();
-    while let Some(event) = stream.next().await {
-        if let ModelEvent::Part { part: Part::Text { text: more, .. }, .. } =
-            event.map_err(|error| error.message)?
-        {
-            text.push_str(&more);
-        }
-    }
-    Ok(text)
 }

@@ -29,6 +29,7 @@ mod programs;
 mod sheets;
 mod signals;
 mod switch;
+mod tasks_page;
 pub(crate) mod user_shell;
 
 use crate::args::Run;
@@ -46,7 +47,7 @@ use becket_tui::input::{Keep, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
-use custom_commands::CustomCommands;
+use custom_commands::{CustomCommands, SessionSkills};
 use files::Files;
 use futures::future::BoxFuture;
 use line_input::LineInput;
@@ -189,6 +190,7 @@ async fn session(
         programs,
         mcp: mcp.clone(),
         opening,
+        hooks: assembled.hooks,
         live: handle.session,
     };
     let mut host = InteractiveHost::new(
@@ -297,6 +299,7 @@ impl InteractiveHost {
         accounts: Accounts,
     ) -> Self {
         let root = crate::settings::project_root(&settings.cwd);
+        let hooks = pages.hooks.clone();
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
         Self {
             history: environment.data_dir.join("history.jsonl"),
@@ -313,11 +316,14 @@ impl InteractiveHost {
                 &root,
                 settings.trusted,
                 settings.trust_content,
-                Box::new({
-                    let (environment, cwd) = (environment.clone(), settings.cwd.clone());
-                    let (config, trusted) = (settings.settings.config.clone(), settings.trusted);
-                    move || crate::toolbox::skills(&environment, &cwd, &config, trusted)
-                }),
+                SessionSkills {
+                    find: Box::new({
+                        let (environment, cwd) = (environment.clone(), settings.cwd.clone());
+                        let (config, trusted) = (settings.settings.config.clone(), settings.trusted);
+                        move || crate::toolbox::skills(&environment, &cwd, &config, trusted)
+                    }),
+                    hooks,
+                },
             )),
             transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
                 &environment.sessions_dir(),
@@ -371,6 +377,10 @@ impl Host for InteractiveHost {
             Request::Command { name, arguments } if name == custom_commands::TRUST => {
                 let (name, arguments) = arguments.split_once(' ').unwrap_or((&arguments, ""));
                 self.custom(name.to_owned(), arguments.to_owned(), true)
+            }
+            Request::Command { name, arguments } if name == "tasks" => {
+                let (pages, user_shell) = (Arc::clone(&self.pages), Arc::clone(&self.user_shell));
+                Box::pin(async move { Some(tasks_page::answer(&pages, &user_shell, &arguments).await) })
             }
             Request::Command { name, arguments } => {
                 let pages = Arc::clone(&self.pages);

@@ -4,10 +4,12 @@
 //! `.mcp.json`, the user's own. A server of `.mcp.json` is used only after the user allowed it. The permission is for
 //! its exact text and that of the project's scripts that it runs, so a changed one is asked about again. If nothing is configured, nothing is read or started.
 
+use crate::agents::Definition;
 use crate::args::ElicitationArg;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
+use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_mcp::elicitation::Elicitation;
 use becket_mcp::oauth::TokenStore;
@@ -246,7 +248,78 @@ pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the servers of a run, and waits for the required ones. Returns `None` if none is configured.
+/// Servers that agents bring in their definitions.
+#[derive(Debug, Default)]
+pub(crate) struct OfAgents {
+    pub servers: Vec<ServerConfig>,
+    pub notes: Vec<String>,
+}
+
+/// Returns the servers that agents bring. Those of the project's agents must be trusted by content.
+pub(crate) fn of_agents(
+    environment: &Environment,
+    cwd: &Path,
+    agents: &[Definition],
+    trust: &ContentTrust,
+) -> OfAgents {
+    let mut out = OfAgents::default();
+    for (definition, name, entry) in entries_of(agents) {
+        let parsed = parsed(environment, name, entry);
+        out.notes
+            .extend(parsed.problems.iter().map(|why| format!("the agent {}: {why}", definition.kind.name)));
+        for server in parsed.servers {
+            let item = agent_item(environment, cwd, definition, entry, &server);
+            if !definition.is_of_project() || trust.is_trusted(&item.kind, &item.name, &item.content) {
+                out.servers.push(server);
+            }
+        }
+    }
+    out
+}
+
+/// Returns the items that need trust: the servers that agents of the project bring.
+pub(crate) fn agent_items(environment: &Environment, cwd: &Path, agents: &[Definition]) -> Vec<Item> {
+    let entries = entries_of(agents).filter(|(definition, ..)| definition.is_of_project());
+    let items = entries.flat_map(|(definition, name, entry)| {
+        let servers = parsed(environment, name, entry).servers.into_iter();
+        servers
+            .map(move |server| agent_item(environment, cwd, definition, entry, &server))
+            .collect::<Vec<_>>()
+    });
+    items.collect()
+}
+
+fn entries_of(agents: &[Definition]) -> impl Iterator<Item = (&Definition, &String, &Value)> {
+    agents.iter().flat_map(|agent| agent.servers.iter().map(move |(name, entry)| (agent, name, entry)))
+}
+
+fn parsed(environment: &Environment, name: &str, entry: &Value) -> config::Parsed {
+    let vars = |name: &str| environment.vars.get(name).cloned();
+    config::parse(&json!({ "mcpServers": { name: entry } }), &vars)
+}
+
+fn agent_item(
+    environment: &Environment,
+    cwd: &Path,
+    agent: &Definition,
+    entry: &Value,
+    server: &ServerConfig,
+) -> Item {
+    Item {
+        kind: "MCP server".to_owned(),
+        name: format!("{} of the agent {}", server.name, agent.kind.name),
+        content: content(environment, cwd, entry, server),
+    }
+}
+
+/// The servers of a run, and the names of those that only agents use.
+#[derive(Default)]
+pub(crate) struct Started {
+    pub hub: Option<Arc<Hub>>,
+    pub of_agents: Vec<String>,
+}
+
+/// Starts the servers of a run, and waits for the required ones. Starts nothing if none is configured.
 ///
 /// # Errors
 ///
@@ -256,12 +329,14 @@ pub(crate) async fn start(
     run: &RunSettings,
     programs: &Programs,
     window: u64,
+    of_agents: OfAgents,
     notes: &mut Vec<String>,
-) -> Result<Option<Arc<Hub>>, Failure> {
+) -> Result<Started, Failure> {
     if run.command.is_some() {
         // The command needs no tool of a server.
-        return Ok(None);
+        return Ok(Started::default());
     }
+    notes.extend(of_agents.notes);
     let found = found(environment, &run.cwd, &run.mcp.mcp_config, run.mcp.strict_mcp_config)?;
     notes.extend(found.problems);
     let mut configs = Vec::new();
@@ -277,8 +352,16 @@ pub(crate) async fn start(
         configs.retain(|config| config.name != *name);
         configs.push(ServerConfig::of_host(name));
     }
+    let mut private = Vec::new();
+    for server in of_agents.servers {
+        // The session's own server of this name serves its agents, too.
+        if !configs.iter().any(|config| config.name == server.name) {
+            private.push(server.name.clone());
+            configs.push(server);
+        }
+    }
     if configs.is_empty() {
-        return Ok(None);
+        return Ok(Started::default());
     }
     let mut settings = hub_settings(environment, &run.cwd, programs.clone());
     if let Some(host) = &run.host_servers {
@@ -305,7 +388,7 @@ pub(crate) async fn start(
         Failure::error(why)
             .hint("start or mend it, or take \"required\" out of its configuration: becket mcp list")
     })?;
-    Ok(Some(hub))
+    Ok(Started { hub: Some(hub), of_agents: private })
 }
 
 pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Programs) -> HubSettings {

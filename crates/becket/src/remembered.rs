@@ -1,4 +1,4 @@
-//! Settings that a continued session keeps from its earlier runs: model, effort, permission mode and limits.
+//! Settings that a continued session keeps from its earlier runs: model, agent, effort, permission mode and limits.
 //!
 //! Owns the list of these settings, how they are recorded, and which layers override them. A value set for a run by a
 //! flag, the environment or `--settings` is recorded in the session's ledger. It applies to later runs until it is set
@@ -18,6 +18,8 @@ use std::path::Path;
 const OPTIONS: &str = "run_options";
 /// Name of the state that holds the permission mode. The agent writes it as well, when the user changes the mode.
 const MODE: &str = "mode";
+/// Name of the state that holds the name of the session's agent (`--agent`).
+pub(crate) const AGENT: &str = "agent";
 const MODE_KEY: &str = "permission_mode";
 /// Settings of a run that a session keeps, by their configuration keys.
 const KEYS: [&str; 7] = [
@@ -35,6 +37,8 @@ const KEYS: [&str; 7] = [
 pub(crate) struct Remembered {
     /// `provider/name`.
     pub model: Option<String>,
+    /// Name of the kind that the session's agent is.
+    pub agent: Option<String>,
     mode: Option<String>,
     options: Map<String, Value>,
 }
@@ -44,6 +48,7 @@ impl Remembered {
         let options = view.state(OPTIONS).and_then(Value::as_object).cloned().unwrap_or_default();
         Self {
             model: view.model().map(str::to_owned),
+            agent: view.state(AGENT).and_then(Value::as_str).map(str::to_owned),
             mode: view.state(MODE).and_then(Value::as_str).map(str::to_owned),
             options,
         }
@@ -58,6 +63,9 @@ impl Remembered {
             match entry.kind {
                 EntryKind::ModelSwitch { model } => out.model = Some(model),
                 EntryKind::State { key, value: Value::String(mode) } if key == MODE => out.mode = Some(mode),
+                EntryKind::State { key, value: Value::String(name) } if key == AGENT => {
+                    out.agent = Some(name);
+                }
                 EntryKind::State { key, value: Value::Object(options) } if key == OPTIONS => {
                     out.options = options;
                 }
@@ -121,7 +129,7 @@ pub(crate) fn is_new(settings: &Settings, key: &str) -> bool {
 }
 
 /// True if the value was set for this run or by the managed settings of this machine.
-fn is_given(settings: &Settings, key: &str) -> bool {
+pub(crate) fn is_given(settings: &Settings, key: &str) -> bool {
     matches!(
         settings.source(key),
         Source::Flag(_) | Source::Environment(_) | Source::Settings(_) | Source::Managed(_)

@@ -3,6 +3,7 @@
 //!
 //! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
+use crate::agents::GivenAgents;
 use crate::args::{ConfigArgs, InputFormat, Output, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -55,8 +56,8 @@ pub(crate) struct RunSettings {
     pub driven: bool,
     /// Permission questions are sent to that program.
     pub asks_host: bool,
-    /// Subagents that the program describes. They override those of files.
-    pub agents: Vec<becket_agent::subagent::Kind>,
+    /// Agents that the run names. They override those of files.
+    pub agents: GivenAgents,
     /// MCP servers in the process of that program.
     pub host_servers: Option<becket_mcp::HostServers>,
     /// Images that are sent with the prompt.
@@ -260,6 +261,7 @@ impl RunSettings {
             "--append-system-prompt-file",
         )?;
         let session = session_choice(&args.session)?;
+        let agents = agents(&args.agents)?;
         Ok(Self {
             cwd,
             roots,
@@ -298,7 +300,7 @@ impl RunSettings {
             title: args.session.name,
             driven: false,
             asks_host,
-            agents: Vec::new(),
+            agents,
             host_servers: None,
             images: Vec::new(),
             only_skills: None,
@@ -306,6 +308,25 @@ impl RunSettings {
             mcp: args.mcp,
         })
     }
+}
+
+/// Returns the agents that flags name. `--agents` takes JSON or a file.
+fn agents(args: &crate::args::AgentArgs) -> Result<GivenAgents, Failure> {
+    let mut out = GivenAgents { main: args.agent.clone(), ..GivenAgents::default() };
+    if let Some(given) = &args.agents {
+        let text = if given.trim_start().starts_with('{') {
+            given.clone()
+        } else {
+            read(Path::new(given.strip_prefix('@').unwrap_or(given)), "--agents")?
+        };
+        let wrong = |why: String| {
+            Failure::usage(format!("--agents: {why}"))
+                .hint(r#"give JSON, or a file of it: {"reviewer": {"description": "…", "prompt": "…"}}"#)
+        };
+        let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        (out.definitions, out.warnings) = crate::agents::of_json(&value).map_err(wrong)?;
+    }
+    Ok(out)
 }
 
 /// Returns advice for a run without a prompt, which a flag that takes a list may have consumed.

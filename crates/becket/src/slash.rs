@@ -5,10 +5,11 @@
 //! has agreed to it.
 
 use crate::environment::Environment;
-use crate::interactive::custom_commands::{Called, CustomCommands};
+use crate::interactive::custom_commands::{Called, CustomCommands, SessionSkills};
 use crate::interactive::user_shell::UserShell;
 use crate::settings::{RunSettings, project_root};
 use crate::toolbox;
+use becket_hooks::Engine;
 use becket_tool_shell::Shell;
 use std::sync::Arc;
 
@@ -18,23 +19,41 @@ pub(crate) struct Slash {
 }
 
 impl Slash {
-    pub(crate) fn new(environment: &Environment, run: &RunSettings, shell: &Arc<Shell>) -> Self {
+    pub(crate) fn new(
+        environment: &Environment,
+        run: &RunSettings,
+        shell: &Arc<Shell>,
+        hooks: Option<Engine>,
+    ) -> Self {
         let (environment, shell) = (environment.clone(), Arc::clone(shell));
         let (cwd, roots, config) = (run.cwd.clone(), run.roots.clone(), run.settings.config.clone());
         let (trusted, everything) = (run.trusted, run.trust_content);
+        let only = run.only_skills.clone();
         let make = move || {
-            let skills = toolbox::skills(&environment, &cwd, &config, trusted);
+            let mut skills = toolbox::skills(&environment, &cwd, &config, trusted);
+            if let Some(only) = &only {
+                skills.retain(|skill| only.contains(&skill.name));
+            }
             let custom_commands = CustomCommands::new(
                 &environment,
                 &cwd,
                 &project_root(&cwd),
                 trusted,
                 everything,
-                Box::new(move || skills.clone()),
+                SessionSkills { find: Box::new(move || skills.clone()), hooks: hooks.clone() },
             );
             (custom_commands, UserShell::new(Arc::clone(&shell), cwd.clone(), &roots))
         };
         Self { make: Box::new(make) }
+    }
+
+    /// Adds the commands and skills that a prompt may call: name, description, and hint for arguments.
+    pub(crate) fn add_to(&self, offers: &mut Vec<(String, String, String)>) {
+        let (custom_commands, _) = (self.make)();
+        for command in custom_commands.list() {
+            offers.retain(|(name, ..)| *name != command.name);
+            offers.push((command.name, command.description, command.arguments));
+        }
     }
 
     /// Returns the prompt that a text expands to.

@@ -59,6 +59,15 @@ impl Source {
     }
 }
 
+/// The time within which the hooks of an agent or a skill run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// While an agent of this kind works.
+    Agent(String),
+    /// From the moment at which the session loads this skill.
+    Skill(String),
+}
+
 /// Hooks of one event with one matcher.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -68,6 +77,8 @@ pub struct Group {
     pub matcher_text: String,
     pub handlers: Vec<Handler>,
     pub source: Source,
+    /// `None`: always.
+    pub within: Option<Within>,
 }
 
 /// One hook.
@@ -200,6 +211,22 @@ pub fn parse(value: &Value, source: &Source) -> Parsed {
 }
 
 impl Parsed {
+    /// Limits the hooks to the work of an agent or a skill. The end of an agent's answer is `SubagentStop` if it works for
+    /// another agent, so its `Stop` hooks run then, too.
+    #[must_use]
+    pub fn within(mut self, within: &Within) -> Self {
+        if let Within::Agent(_) = within {
+            let stops = self.groups.iter().filter(|group| group.event == HookEvent::Stop);
+            let ends: Vec<Group> =
+                stops.map(|group| Group { event: HookEvent::SubagentStop, ..group.clone() }).collect();
+            self.groups.extend(ends);
+        }
+        for group in &mut self.groups {
+            group.within = Some(within.clone());
+        }
+        self
+    }
+
     fn warn(&mut self, source: &Source, what: &str) {
         self.warnings.push(format!("{}: {what}", source.label()));
     }
@@ -233,7 +260,8 @@ impl Parsed {
         }
         if !handlers.is_empty() {
             let matcher_text = matcher_text.to_owned();
-            self.groups.push(Group { event, matcher, matcher_text, handlers, source: source.clone() });
+            let source = source.clone();
+            self.groups.push(Group { event, matcher, matcher_text, handlers, source, within: None });
         }
     }
 }

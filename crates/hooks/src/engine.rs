@@ -6,7 +6,7 @@
 
 use crate::answer;
 use crate::command::{self, Program, Ran};
-use crate::config::{Group, Handler, Kind, Origin, Source};
+use crate::config::{Group, Handler, Kind, Origin, Source, Within};
 use crate::http;
 use becket_sandbox::Programs;
 use becket_types::{HookCall, HookEvent, HookMessage, HookOutcome, HookResult, HookRun, Millis, cut_end};
@@ -53,7 +53,6 @@ pub struct EngineSettings {
     /// All variables of command hooks.
     pub variables: Vec<(OsString, OsString)>,
     pub project: PathBuf,
-    pub call_tool: Option<CallTool>,
     pub fits: Option<Fits>,
 }
 
@@ -66,6 +65,9 @@ struct Inner {
     settings: EngineSettings,
     callback: RwLock<Option<Callback>>,
     ask: RwLock<Option<Ask>>,
+    call_tool: RwLock<Option<CallTool>>,
+    /// Skills that the session has loaded.
+    skills: Mutex<HashSet<String>>,
     /// Hooks that run once in a session and have run.
     done: Mutex<HashSet<String>>,
     /// Answers of hooks for which nobody waited.
@@ -96,6 +98,8 @@ impl Engine {
             settings,
             callback: RwLock::default(),
             ask: RwLock::default(),
+            call_tool: RwLock::default(),
+            skills: Mutex::default(),
             done: Mutex::default(),
             late: Mutex::default(),
         }))
@@ -121,6 +125,16 @@ impl Engine {
     /// Sets the function that answers questions to a model.
     pub fn set_ask(&self, ask: Ask) {
         *self.0.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
+    }
+
+    /// Sets the function that calls tools of MCP servers.
+    pub fn set_call_tool(&self, call_tool: CallTool) {
+        *self.0.call_tool.write().unwrap_or_else(PoisonError::into_inner) = Some(call_tool);
+    }
+
+    /// The session has loaded this skill: its hooks run from now on.
+    pub fn skill_loaded(&self, name: &str) {
+        lock(&self.0.skills).insert(name.to_owned());
     }
 
     pub fn groups(&self) -> Vec<Arc<Group>> {
@@ -152,7 +166,8 @@ impl Inner {
         let mut messages = Vec::new();
         let fitting = groups
             .iter()
-            .filter(|group| group.event == call.event && group.matcher.fits(call.subject.as_deref()));
+            .filter(|group| group.event == call.event && group.matcher.fits(call.subject.as_deref()))
+            .filter(|group| self.is_within(group.within.as_ref(), call));
         for group in fitting {
             for handler in &group.handlers {
                 if jobs.iter().any(|job| job.handler.kind == handler.kind) {
@@ -179,6 +194,14 @@ impl Inner {
             }
         }
         (jobs, messages)
+    }
+
+    fn is_within(&self, within: Option<&Within>, call: &HookCall) -> bool {
+        match within {
+            None => true,
+            Some(Within::Agent(kind)) => call.input.get("agent_type").and_then(Value::as_str) == Some(kind),
+            Some(Within::Skill(name)) => lock(&self.skills).contains(name),
+        }
     }
 
     fn fits(&self, rule: &str, call: &HookCall) -> Result<bool, String> {
@@ -322,7 +345,8 @@ impl Inner {
                 }
             }
             Kind::McpTool { server, tool, input: arguments } => {
-                let Some(call_tool) = self.settings.call_tool.clone() else {
+                let call_tool = self.call_tool.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let Some(call_tool) = call_tool else {
                     return Ran::NotStarted("there are no MCP servers here".to_owned());
                 };
                 let arguments = substituted(arguments, &input);

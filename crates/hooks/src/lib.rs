@@ -26,5 +26,5 @@ pub mod engine;
 pub mod http;
 pub mod matcher;
 
-pub use config::{Group, Handler, Kind, Origin, Parsed, Source, parse};
-pub use engine::{Ask, Callback, Engine, EngineSettings, Fits, Question};
+pub use config::{Group, Handler, Kind, Origin, Parsed, Source, Within, parse};
+pub use engine::{Ask, CallTool, Callback, Engine, EngineSettings, Fits, Question};

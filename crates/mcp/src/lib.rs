@@ -14,6 +14,7 @@
 //! | `handler` | requests and notifications from a server |
 //! | `call`, `output` | one call: time limits, progress, cancellation; its result as text and images |
 //! | `tool`, `deferred` | tools as the model sees them; a search for those that are not in every request |
+//! | `direct` | calls that becket itself makes, for hooks |
 //! | [`naming`], [`schema`] | names and input schemas that every provider takes |
 //! | [`elicitation`] | questions of a server |
 //! | [`oauth`] | authorization of HTTP servers |
@@ -26,6 +27,7 @@
 mod call;
 pub mod config;
 mod deferred;
+mod direct;
 pub mod elicitation;
 mod handler;
 mod hub;
@@ -43,6 +45,7 @@ mod tool;
 mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
+pub use direct::call_tool;
 pub use hub::{Hub, HubSettings, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};

@@ -325,7 +325,7 @@ pub fn describe(reference: &ModelRef, settings: &Settings) -> ModelInfo {
     match (open(reference, &settings), reference) {
         (Ok(model), _) => model.info().clone(),
         (Err(_), ModelRef::Named { provider, name }) => catalog::lookup(provider, name),
-        (Err(_), ModelRef::Script(_)) => catalog::lookup("unknown", "unknown"),
+        (Err(_), ModelRef::Script(_) | ModelRef::Replay(_)) => catalog::lookup("unknown", "unknown"),
     }
 }
 

@@ -294,7 +294,10 @@ impl Printer {
         };
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
-        self.calls.clear();
+        // Subagents in the background still wait for results.
+        if self.tasks.is_empty() {
+            self.calls.clear();
+        }
         self.state("idle")?;
         Ok(Reaction::TurnOver)
     }
@@ -430,7 +433,11 @@ impl Printer {
                 self.emit(line)
             }
             // Such messages occur in ledgers that were imported or written by hand.
-            Event::UserMessage { message, .. } if !message.visibility().user => {
+            Event::UserMessage { message, client_id, steered } if !message.visibility().user => {
+                // A message about a task of the background can begin a turn.
+                if !steered && client_id.is_some() && self.parent.is_none() {
+                    self.turn_began()?;
+                }
                 let line = self.synthetic(message);
                 self.emit(line)
             }

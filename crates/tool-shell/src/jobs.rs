@@ -331,6 +331,22 @@ impl Jobs {
         news
     }
 
+    /// Number, description and liveness of each job.
+    pub(crate) fn lines(&self) -> Vec<(u64, String, bool)> {
+        let table = self.table();
+        let line = |job: &Arc<Job>| {
+            (job.id, format!("{}: {}", job.status(), job.command), job.state() == State::Running)
+        };
+        table.jobs.values().map(line).collect()
+    }
+
+    /// Ends one job and describes its state.
+    pub(crate) async fn end(&self, id: u64) -> Option<String> {
+        let job = self.table().jobs.get(&id).cloned()?;
+        let _ = job.kill().await;
+        Some(format!("{}: {}", job.status(), job.command))
+    }
+
     pub(crate) async fn end_all(&self) -> Vec<String> {
         let jobs: Vec<Arc<Job>> = self.table().jobs.values().cloned().collect();
         let ends = jobs.iter().map(|job| async move {

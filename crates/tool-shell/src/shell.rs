@@ -1,13 +1,15 @@
 //! The shell of a session: settings and state that all its commands share.
 
 use crate::environment;
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, MAX_RUNNING};
 use crate::launch::{self, Launcher};
 use crate::selfkill::Ourselves;
 use crate::spill::{self, Place};
 use crate::watcher::Watcher;
 use crate::{ShellSettings, sys};
+use becket_types::CallId;
 use rustix::process::Pid;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io;
@@ -17,6 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 /// State that the commands of one session share. Dropping it kills every job.
 pub struct Shell {
@@ -29,9 +32,24 @@ pub struct Shell {
     pub(crate) calls: AtomicU64,
     pub(crate) place: Arc<Place>,
     pub(crate) jobs: Jobs,
+    /// Commands that a call waits for, and the signals that move them to the background.
+    waited: Mutex<HashMap<CallId, Arc<Notify>>>,
     /// A temporary folder, used if the configured one cannot be created.
     elsewhere: OnceLock<Option<TempDir>>,
     watcher: Mutex<Watcher>,
+}
+
+/// A command that a call waits for.
+pub(crate) struct Waited<'a> {
+    shell: &'a Shell,
+    call: CallId,
+    pub signal: Arc<Notify>,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        self.shell.waited.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
+    }
 }
 
 impl Shell {
@@ -62,6 +80,7 @@ impl Shell {
             watcher: Mutex::new(Watcher::new(mark.clone(), search)),
             mark,
             calls: AtomicU64::new(0),
+            waited: Mutex::default(),
             place: Arc::new(Place::new(places, settings.store.clone())),
             jobs: Jobs::new(run),
             elsewhere: OnceLock::new(),
@@ -69,9 +88,36 @@ impl Shell {
         })
     }
 
+    /// Returns the signal that moves the command of this call to the background. It is forgotten when it is dropped.
+    pub(crate) fn waits(&self, call: &CallId) -> Waited<'_> {
+        let signal = Arc::new(Notify::new());
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), Arc::clone(&signal));
+        Waited { shell: self, call: call.clone(), signal }
+    }
+
+    /// Moves the command of a running call to the background. Returns false if there is none, or no room for a job.
+    pub(crate) fn detach(&self, call: &CallId) -> bool {
+        let waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(signal) = waited.get(call).filter(|_| self.jobs.running() < MAX_RUNNING) else {
+            return false;
+        };
+        signal.notify_one();
+        true
+    }
+
     /// Number of jobs that are running.
     pub fn running_jobs(&self) -> usize {
         self.jobs.running()
+    }
+
+    /// Describes the jobs of this process, one line each, in the order of their start. True: it runs.
+    pub fn job_lines(&self) -> Vec<(u64, String, bool)> {
+        self.jobs.lines()
+    }
+
+    /// Ends a job. Returns its state; `None` if there is no such job.
+    pub async fn end_job(&self, id: u64) -> Option<String> {
+        self.jobs.end(id).await
     }
 
     /// Ends every running job with TERM, and with KILL after two seconds. Returns one line for each, in the order of their start.

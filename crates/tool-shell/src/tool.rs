@@ -12,7 +12,7 @@ use crate::withheld;
 use becket_sandbox::Obeyed;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, ToolOutput, ToolSpec};
+use becket_types::{Access, CallId, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -134,6 +134,10 @@ impl Tool for BashTool {
             access.paths.push(current.to_path_buf());
         }
         Ok(access)
+    }
+
+    fn detach(&self, call: &CallId) -> bool {
+        self.shell.detach(call)
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
@@ -268,17 +272,26 @@ impl BashTool {
         let shell = &*self.shell;
         let timeout = self.timeout(input);
         let deadline = process.started + timeout;
-        let mut end = tokio::select! {
+        let waited = shell.waits(&env.call_id);
+        let end = tokio::select! {
             biased;
-            () = env.cancel.cancelled() => End::Interrupted,
-            end = process.wait() => end?,
-            () = tokio::time::sleep_until(deadline) => End::TimedOut(timeout),
+            () = env.cancel.cancelled() => Some(End::Interrupted),
+            end = process.wait() => Some(end?),
+            () = waited.signal.notified() => None,
+            () = tokio::time::sleep_until(deadline) => Some(End::TimedOut(timeout)),
+        };
+        drop(waited);
+        let Some(mut end) = end else {
+            let took = process.started.elapsed();
+            let how = format!("the user moved it to the background after {}", report::seconds(took));
+            return self.moved(process, input, &how, env).await;
         };
         let mut full = None;
         if matches!(end, End::TimedOut(_)) && input.background == Some(Background::OnTimeout) {
             full = shell.jobs.full(&*env.host);
             if full.is_none() {
-                return self.moved(process, input, timeout, env).await;
+                let how = format!("still running after {}", report::seconds(timeout));
+                return self.moved(process, input, &how, env).await;
             }
         }
         let (mut survivors, mut left) = (0, false);
@@ -313,22 +326,19 @@ impl BashTool {
         Ok(report)
     }
 
-    /// Reports that the command ran into its timeout and continues as a job.
+    /// Reports that the command continues as a job. `how`: the reason.
     async fn moved(
         &self,
         process: Process,
         input: &Arguments,
-        timeout: Duration,
+        how: &str,
         env: &ToolEnv,
     ) -> Result<ToolOutput, String> {
         let job = self.shell.jobs.adopt(process, &input.command, None, &*env.host);
         let job = job.ok_or("The command was lost.")?;
         let output = job.drain.look(&env.host).await;
         let (mut content, spill) = report::body(output, "(no output yet)");
-        report::note(
-            &mut content,
-            format!("still running after {}; now job {}", report::seconds(timeout), job.id),
-        );
+        report::note(&mut content, format!("{how}; now job {}", job.id));
         Ok(ToolOutput {
             content,
             spill,

@@ -65,6 +65,7 @@ fn skill(head: Frontmatter, scope: Scope, source: Source) -> Skill {
         arguments: head.arguments,
         model_invocable: head.model_invocable,
         user_invocable: head.user_invocable,
+        hooks: head.hooks,
         scope,
         uses: 0,
         source,

@@ -24,6 +24,7 @@ pub(crate) struct Frontmatter {
     pub(crate) arguments: Vec<String>,
     pub(crate) model_invocable: bool,
     pub(crate) user_invocable: bool,
+    pub(crate) hooks: Option<Value>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -62,6 +63,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
         model_invocable: !flag(&map, &["disable-model-invocation", "disable_model_invocation"])
             .unwrap_or(false),
         user_invocable: flag(&map, &["user-invocable", "user_invocable"]).unwrap_or(true),
+        hooks: map.get("hooks").filter(|hooks| hooks.is_object()).cloned(),
         warnings: odd,
         ..Frontmatter::default()
     };
@@ -110,6 +112,16 @@ fn is_plain_name(name: &str) -> bool {
 pub struct Head(Map<String, Value>);
 
 impl Head {
+    /// Makes a head of values that were given in another form.
+    pub fn new(keys: Map<String, Value>) -> Self {
+        Self(keys)
+    }
+
+    /// Returns the value of a key as it was written.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
     /// Splits a text into frontmatter and body; `None` if it does not begin with frontmatter.
     ///
     /// # Errors

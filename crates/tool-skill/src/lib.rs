@@ -26,7 +26,7 @@ mod yaml;
 
 pub use discover::{Scope, SkillDir};
 pub use frontmatter::Head;
-pub use tool::SkillTool;
+pub use tool::{OnLoad, SkillTool};
 
 use std::path::PathBuf;
 
@@ -46,6 +46,8 @@ pub struct Skill {
     pub model_invocable: bool,
     /// True if people may call the skill as `/name`.
     pub user_invocable: bool,
+    /// The table of its hooks, which are active from the moment it is loaded.
+    pub hooks: Option<serde_json::Value>,
     pub scope: Scope,
     /// Number of times the skill was loaded in earlier sessions, as far as recorded.
     pub uses: usize,
@@ -68,6 +70,14 @@ impl Skill {
     /// A message if the skill's file cannot be read.
     pub fn prompt(&self, arguments: &str) -> Result<String, String> {
         tool::text(self, arguments)
+    }
+
+    /// Returns the skill's `SKILL.md`; `None` for bundled skills.
+    pub fn file(&self) -> Option<&std::path::Path> {
+        match &self.source {
+            Source::Bundled(_) => None,
+            Source::Folder(_, file) => Some(file),
+        }
     }
 
     /// Returns the skill's directory; `None` for bundled skills.

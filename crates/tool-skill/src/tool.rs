@@ -43,7 +43,11 @@ pub struct SkillTool {
     spec: ToolSpec,
     skills: Arc<Skills>,
     record: Option<PathBuf>,
+    on_load: Option<OnLoad>,
 }
+
+/// Is called with the name of each skill that was loaded.
+pub type OnLoad = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl SkillTool {
     pub fn new(skills: Arc<Skills>) -> Self {
@@ -62,7 +66,15 @@ impl SkillTool {
             spec: ToolSpec { name: "skill".to_owned(), description, input_schema: input_schema.into() },
             skills,
             record: None,
+            on_load: None,
         }
+    }
+
+    /// Calls this function for each loaded skill, before its text is given to the model.
+    #[must_use]
+    pub fn informing(mut self, on_load: OnLoad) -> Self {
+        self.on_load = Some(on_load);
+        self
     }
 
     /// Appends a line to this file for each loaded skill; see [`Skills::count_uses`].
@@ -170,6 +182,9 @@ impl Tool for SkillTool {
             match self.parse(&input) {
                 Ok(Call::Load(skill, arguments)) => {
                     let output = Self::activate(skill, &arguments, env);
+                    if let Some(on_load) = self.on_load.as_ref().filter(|_| !output.is_error) {
+                        on_load(&skill.name);
+                    }
                     if let Some(file) = self.record.as_ref().filter(|_| !output.is_error) {
                         usage::add(file, &skill.name);
                     }

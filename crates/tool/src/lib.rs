@@ -96,6 +96,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Continues a running call in the background, so that it returns soon. Returns false if this is not possible.
+    fn detach(&self, _call: &CallId) -> bool {
+        false
+    }
+
     /// True if outputs of this tool are never pruned.
     fn protected(&self) -> bool {
         false

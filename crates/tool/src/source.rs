@@ -29,4 +29,9 @@ pub trait ToolSource: std::fmt::Debug + Send + Sync {
 
     /// Returns a tool of this name that may still be added. Its call waits for it.
     fn late(&self, name: &str) -> Option<Arc<dyn Tool>>;
+
+    /// Returns the source with all tools, if this one offers a part of them.
+    fn whole(&self) -> Option<Arc<dyn ToolSource>> {
+        None
+    }
 }

@@ -188,7 +188,7 @@ impl Speaker {
             Event::ContextChanged { text } => out.push(text.clone()),
             Event::TurnFinished(result) => {
                 self.working = false;
-                self.questions.clear();
+                self.questions.retain(|(subagent, _)| subagent.is_some());
                 out.push(match &result.end {
                     TurnEnd::Completed => "Done. Your turn.".to_owned(),
                     TurnEnd::Interrupted => "Interrupted. Your turn.".to_owned(),

@@ -5,7 +5,7 @@
 use crate::composer::Prompt;
 use crate::input::{Custom, To};
 use crate::text;
-use becket_types::{Command, Limit, Millis, PermissionMode};
+use becket_types::{Command, DeliveryMode, Limit, Millis, Part, PermissionMode, PromptInput};
 use std::fmt::Write as _;
 
 /// Effect of a slash command.
@@ -62,6 +62,9 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("folded", "", "list messages that compactions removed, and bring some back"),
     ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
+    ("config", "", "every setting with its value and its source"),
+    ("effort", "LEVEL", "how hard the model thinks: low, medium, high, xhigh, max, or default"),
+    ("plan", "", "the permission mode plan: the model only reads, and presents a plan"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
     (
         "limits",
@@ -69,13 +72,18 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
         "what is used of the limits; changes one, or removes it with off",
     ),
     ("model", "NAME", "go on with another model"),
-    ("effort", "LEVEL", "how much the model thinks: low, medium, high, xhigh, max, or default"),
     ("key", "", "give another key for a provider; it is hidden while you type"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
     ("status", "", "this session: folders, model, permission mode, and what the sandbox lets commands reach"),
     ("tools", "", "the tools that the model has"),
     ("skills", "", "the skills that were found"),
+    ("agents", "", "the agents: those built in, and your own with their tools, models and files"),
+    ("tasks", "", "subagents and commands in the background; Ctrl-B moves there what runs now"),
+    ("tasks stop", "N", "stop a background task; /tasks stop job N stops a command"),
+    ("tasks tell", "N TEXT", "send a message to a subagent in the background"),
+    ("todos", "", "the todo list of this session"),
+    ("hooks", "", "the hooks, where they are from, and if they run"),
     ("mcp", "", "the MCP servers of this session"),
     ("memory", "[line]", "the rules files that the model reads; with a line: adds it to AGENTS.md"),
     ("init", "", "have an AGENTS.md written for this project"),
@@ -92,7 +100,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Commands that the host carries out.
-const HOST: [&str; 13] = [
+const HOST: [&str; 18] = [
     "resume",
     "context",
     "cost",
@@ -106,6 +114,11 @@ const HOST: [&str; 13] = [
     "mcp",
     "memory",
     "bug",
+    "agents",
+    "hooks",
+    "tasks",
+    "todos",
+    "config",
 ];
 
 /// The task that `/init` sends.
@@ -188,6 +201,15 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "model" => Ok(Action::Model(words())),
         "mode" if arguments.is_empty() => needs("a name"),
         "mode" => Ok(Action::Mode(arguments.parse()?)),
+        "plan" => Ok(Action::Mode(PermissionMode::Plan)),
+        "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max, or default"),
+        "effort" => effort(arguments),
+        "usage" => Ok(Action::Host { name: "cost".to_owned(), arguments: words() }),
+        "login" => Ok(Action::Key),
+        "logout" => {
+            Err("becket logout PROVIDER removes a key that becket keeps; run it in a shell".to_owned())
+        }
+        "import" => Err("becket import FILE reads a session of another agent; run it in a shell".to_owned()),
         "theme" if arguments.is_empty() => needs("a name"),
         "theme" => Ok(Action::Theme(words())),
         "copy" => Ok(Action::CopyAnswer),
@@ -195,8 +217,6 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "fork" => Ok(Action::Switch(To::Fork)),
         "sessions" => Ok(Action::Sessions(words())),
         "resume" if arguments.is_empty() => Ok(Action::Sessions(String::new())),
-        "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max or default"),
-        "effort" => Ok(Action::Send(Command::SetEffort { effort: effort(arguments)? })),
         "limits" => Ok(Action::Send(Command::Limits { change: limit(arguments)? })),
         "rename" if arguments.is_empty() => needs("a title"),
         "rename" => Ok(Action::Send(Command::Rename { title: words() })),
@@ -207,6 +227,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
             Err(_) => needs("no argument, `now`, or the number of a request: /inspect 12"),
         },
         "rewind" => Ok(Action::Rewind),
+        "tasks" => tasks(arguments),
         "undo" => Ok(Action::Send(Command::Undo)),
         "redo" => Ok(Action::Send(Command::Redo)),
         "init" => Ok(Action::Task(INIT)),
@@ -214,15 +235,6 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
         name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
         name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
-    }
-}
-
-/// Parses the level of `/effort`; `None` is the model's default.
-fn effort(level: &str) -> Result<Option<String>, String> {
-    match level {
-        "default" => Ok(None),
-        "low" | "medium" | "high" | "xhigh" | "max" => Ok(Some(level.to_owned())),
-        _ => Err(format!("/effort takes low, medium, high, xhigh, max or default, not {level:?}")),
     }
 }
 
@@ -256,6 +268,42 @@ fn limit(arguments: &str) -> Result<Option<Limit>, String> {
         "turns" => Limit::Turns(whole),
         _ => Limit::Wall(value.map(|seconds| Millis((seconds * 1_000.0).round() as u64))),
     }))
+}
+
+/// Parses `/effort`.
+fn effort(level: &str) -> Result<Action, String> {
+    const LEVELS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+    let level = level.to_lowercase();
+    let effort = match level.as_str() {
+        "default" | "auto" => None,
+        known if LEVELS.contains(&known) => Some(level),
+        _ => return Err(format!("there is no effort {level}: {}, or default", LEVELS.join(", "))),
+    };
+    Ok(Action::Send(Command::SetEffort { effort }))
+}
+
+/// Parses `/tasks`: the list, or a command to one task.
+fn tasks(arguments: &str) -> Result<Action, String> {
+    let mut words = arguments.splitn(3, char::is_whitespace);
+    let (verb, task, rest) = (words.next(), words.next(), words.next().map(str::trim));
+    let list = || Ok(Action::Host { name: "tasks".to_owned(), arguments: arguments.to_owned() });
+    let to = |task: &str, what: Command| match task.parse() {
+        Ok(task) => Ok(Action::Send(Command::ToTask { task, what: Box::new(what) })),
+        Err(_) => Err("/tasks needs the number of a task: /tasks lists them".to_owned()),
+    };
+    match (verb, task, rest.filter(|rest| !rest.is_empty())) {
+        (Some(""), None, None) | (Some("stop"), Some("job"), Some(_)) => list(),
+        (Some("stop"), Some(task), None) => to(task, Command::Interrupt),
+        (Some("tell"), Some(task), Some(text)) => to(
+            task,
+            Command::Prompt(PromptInput {
+                parts: vec![Part::text(text)],
+                mode: DeliveryMode::Steer,
+                client_id: None,
+            }),
+        ),
+        _ => Err("write /tasks, /tasks stop N, /tasks stop job N, or /tasks tell N TEXT".to_owned()),
+    }
 }
 
 /// Parses `/compact`: a compaction, its preview, or its undoing.
@@ -352,13 +400,19 @@ mod tests {
     }
 
     #[test]
-    fn efforts() {
-        let set = |effort: Option<&str>| {
-            Some(Ok(Action::Send(Command::SetEffort { effort: effort.map(str::to_owned) })))
+    fn tasks_are_listed_stopped_and_told() {
+        let prompt = |text: &str| {
+            let parts = vec![Part::text(text)];
+            Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })
         };
-        assert_eq!(parse("/effort high"), set(Some("high")));
-        assert_eq!(parse("/effort default"), set(None));
-        for bad in ["/effort", "/effort maximal"] {
+        let to = |task, what| Some(Ok(Action::Send(Command::ToTask { task, what: Box::new(what) })));
+        let host =
+            |arguments: &str| Some(Ok(Action::Host { name: "tasks".into(), arguments: arguments.into() }));
+        assert_eq!(parse("/tasks"), host(""));
+        assert_eq!(parse("/tasks stop job 3"), host("stop job 3"));
+        assert_eq!(parse("/tasks stop 2"), to(2, Command::Interrupt));
+        assert_eq!(parse("/tasks tell 2 also the tests"), to(2, prompt("also the tests")));
+        for bad in ["/tasks stop", "/tasks stop x", "/tasks tell 2", "/tasks nope"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }
     }
@@ -389,6 +443,20 @@ mod tests {
     }
 
     #[test]
+    fn names_that_other_agents_use_do_the_same_here() {
+        assert_eq!(parse("/plan"), Some(Ok(Action::Mode(PermissionMode::Plan))));
+        let effort = |effort: Option<&str>| {
+            Some(Ok(Action::Send(Command::SetEffort { effort: effort.map(str::to_owned) })))
+        };
+        assert_eq!((parse("/effort High"), parse("/effort default")), (effort(Some("high")), effort(None)));
+        assert_eq!(parse("/login"), Some(Ok(Action::Key)));
+        assert!(matches!(parse("/usage"), Some(Ok(Action::Host { name, .. })) if name == "cost"));
+        for bad in ["/effort", "/effort huge", "/logout", "/import"] {
+            assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
+        }
+    }
+
+    #[test]
     fn what_is_said() {
         let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), ..Prompt::default() });
         assert_eq!(said("!ls -l"), Said::Shell("ls -l".into()));
@@ -405,11 +473,14 @@ mod tests {
             let argument = match *name {
                 "mode" => "plan",
                 "limits" => "usd 5",
-                "effort" => "high",
                 "inspect" => "3",
+                "effort" => "high",
+                "tasks" => "",
+                "tasks tell" => "1 x",
                 "key" => "",
                 _ => "x",
             };
+            let argument = if *name == "tasks stop" { "1" } else { argument };
             let parsed = parse(&format!("/{name} {argument}")).unwrap().unwrap();
             assert!(!matches!(parsed, Action::Custom { .. }), "{name}");
         }

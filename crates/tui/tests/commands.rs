@@ -447,3 +447,41 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
     assert!(stage.screen().contains(chip), "{}", stage.screen());
     assert_eq!(sent(stage.key(KeyCode::Enter)), Some(whole));
 }
+
+#[test]
+fn ctrl_b_moves_what_runs_to_the_background_and_is_a_key_of_the_composer_otherwise() {
+    let mut stage = stage();
+    let background = Effect::Send(Command::Background { call_id: None });
+    assert_eq!(asked(stage.ctrl('b')), [], "nothing runs");
+    stage.event(Event::StepStarted { step: 1 });
+    assert_eq!(asked(stage.ctrl('b')), [background]);
+    stage.type_text("ab");
+    assert_eq!(asked(stage.ctrl('b')), [], "the cursor moves");
+    stage.type_text("x");
+    assert!(stage.screen().contains("axb"), "{}", stage.screen());
+}
+
+#[test]
+fn a_question_of_a_subagent_in_the_background_outlives_the_turn() {
+    let mut stage = stage();
+    stage.event(Event::StepStarted { step: 1 });
+    let request = PermissionRequest {
+        call_id: CallId("c".into()),
+        tool: "bash".into(),
+        input: json!({"command": "make"}),
+        access: Access::execute("make"),
+        reason: "no rule allows it".into(),
+        offer: None,
+        nearest: None,
+        secrets: None,
+        preview: Vec::new(),
+    };
+    let what = Box::new(Event::PermissionAsked(Box::new(request)));
+    stage.event(Event::Subagent { call_id: CallId("t".into()), what });
+    stage.event(support::turn_end(becket_types::TurnEnd::Completed));
+    assert!(stage.screen().contains("make"), "{}", stage.screen());
+    // Its work is not a turn of the session.
+    let started = Event::ToolStarted { call_id: CallId("c".into()), name: "bash".into(), input: json!({}) };
+    stage.event(Event::Subagent { call_id: CallId("t".into()), what: Box::new(started) });
+    assert!(!stage.screen().contains("Ctrl-C interrupts"), "{}", stage.screen());
+}

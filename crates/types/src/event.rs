@@ -108,8 +108,18 @@ pub enum Command {
         #[serde(default)]
         force: bool,
     },
-    /// Forwards a command to the subagent that works for this call: [`Command::Decide`] or
-    /// [`Command::Interrupt`].
+    /// Moves running commands and subagents to the background: those of this call, or of all calls. The calls get a result
+    /// at once. [`Event::Notice`] answers.
+    Background {
+        call_id: Option<CallId>,
+    },
+    /// Forwards a command to the background task with this number: [`Command::Interrupt`] or [`Command::Prompt`].
+    ToTask {
+        task: u64,
+        what: Box<Command>,
+    },
+    /// Forwards a command to the subagent that works for this call: [`Command::Decide`],
+    /// [`Command::Interrupt`], or a [`Command::Prompt`] that it gets at its next step.
     ToSubagent {
         call_id: CallId,
         what: Box<Command>,

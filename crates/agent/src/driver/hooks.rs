@@ -15,8 +15,8 @@ use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, PromptId};
 use crate::settings::AgentSettings;
 use becket_session::store::ledger_path;
 use becket_types::{
-    CallId, CompactionTrigger, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText, NoticeLevel,
-    Synthetic, TurnEnd, TurnState,
+    CallId, CompactionTrigger, DeliveryMode, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
+    NoticeLevel, Synthetic, TurnEnd, TurnState,
 };
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -75,7 +75,7 @@ impl HookState {
 /// Returns the event at the end of a turn.
 pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
     settings.hooks.as_ref()?;
-    Some(if settings.hook_agent.is_some() { HookEvent::SubagentStop } else { HookEvent::Stop })
+    Some(if settings.is_subagent() { HookEvent::SubagentStop } else { HookEvent::Stop })
 }
 
 impl Agent {
@@ -111,9 +111,11 @@ impl Agent {
         if let Some(effort) = &self.settings.effort {
             put("effort", json!({ "level": effort }));
         }
-        if let Some((id, kind)) = &self.settings.hook_agent {
-            put("agent_id", json!(id));
-            put("agent_type", json!(kind));
+        if let Some(agent) = &self.settings.hook_agent {
+            if let Some(id) = &agent.id {
+                put("agent_id", json!(id));
+            }
+            put("agent_type", json!(agent.kind));
         }
         if let Value::Object(keys) = keys {
             input.extend(keys);
@@ -198,9 +200,10 @@ impl Agent {
         if self.settings.hooks.is_none() {
             return;
         }
-        if let Some((_, kind)) = self.settings.hook_agent.clone() {
+        if self.settings.is_subagent() {
+            let kind = self.settings.hook_agent.as_ref().map(|agent| agent.kind.clone());
             let calls =
-                self.hook_call(HookEvent::SubagentStart, Some(&kind), json!({})).into_iter().collect();
+                self.hook_call(HookEvent::SubagentStart, kind.as_deref(), json!({})).into_iter().collect();
             self.wait_for_hooks(calls, Then::Nothing);
             return;
         }
@@ -211,7 +214,7 @@ impl Agent {
     }
 
     pub(super) async fn session_end_hooks(&mut self) {
-        if self.settings.hooks.is_none() || self.settings.hook_agent.is_some() {
+        if self.settings.hooks.is_none() || self.settings.is_subagent() {
             return;
         }
         let reason = if self.commands_open { "other" } else { "prompt_input_exit" };
@@ -239,7 +242,7 @@ impl Agent {
 
     /// Runs hooks for prompts before they are delivered. Returns false if there are none.
     pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
-        if self.settings.hooks.is_none() || self.settings.hook_agent.is_some() {
+        if self.settings.hooks.is_none() || self.settings.is_subagent() {
             return false;
         }
         let texts: Vec<String> = prompts.iter().filter_map(|id| self.inbox.text(*id)).collect();
@@ -254,7 +257,8 @@ impl Agent {
     pub(super) fn stop_hooks(&mut self, sent_back: u32) {
         let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
         let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.turn.text });
-        let kind = self.settings.hook_agent.as_ref().map(|(_, kind)| kind.clone());
+        let agent = self.settings.hook_agent.as_ref().filter(|agent| agent.id.is_some());
+        let kind = agent.map(|agent| agent.kind.clone());
         let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();
         if !self.wait_for_hooks(calls, Then::Stop { sent_back }) {
             self.feed(Input::StopAsked { go_on: false });
@@ -322,7 +326,7 @@ impl Agent {
             Some(name),
             json!({ "trigger": name, "compact_summary": summary }),
         );
-        if self.settings.hook_agent.is_none() {
+        if !self.settings.is_subagent() {
             let keys = json!({ "source": "compact", "model": self.wire.model.info().id });
             self.hooks_beside(HookEvent::SessionStart, Some("compact"), keys);
         }
@@ -354,6 +358,10 @@ impl Agent {
         let mut refused = None;
         let mut outcomes = outcomes.into_iter();
         for id in prompts {
+            if self.inbox.is_note(*id) {
+                delivered.push(*id);
+                continue;
+            }
             let Some(outcome) = outcomes.next() else {
                 delivered.push(*id);
                 continue;
@@ -446,6 +454,10 @@ impl Agent {
             Then::Nothing | Then::Compact { .. } => {}
             Then::Deliver { prompts, .. } => {
                 for id in prompts {
+                    if self.inbox.is_note(id) {
+                        self.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
+                        continue;
+                    }
                     self.take_back(
                         id,
                         "Interrupted before the hooks had judged this prompt; it was not sent.",

@@ -26,6 +26,8 @@ pub(super) const INBOX: &str = "inbox";
 #[derive(Default)]
 pub(crate) struct Inbox {
     prompts: BTreeMap<PromptId, PromptInput>,
+    /// Messages of becket's own that wait like prompts, with their ids for front ends. They are lost with the process.
+    notes: BTreeMap<PromptId, (Message, String)>,
     next: PromptId,
     /// True if the ledger's `inbox` state is not empty.
     saved: bool,
@@ -48,6 +50,17 @@ impl Inbox {
     /// The text of a waiting prompt.
     pub(super) fn text(&self, id: PromptId) -> Option<String> {
         self.prompts.get(&id).map(|input| text_of(&input.parts))
+    }
+
+    pub(super) fn put_note(&mut self, message: Message, client_id: String) -> PromptId {
+        let id = self.next;
+        self.next += 1;
+        self.notes.insert(id, (message, client_id));
+        id
+    }
+
+    pub(super) fn is_note(&self, id: PromptId) -> bool {
+        self.notes.contains_key(&id)
     }
 
     fn put(&mut self, input: PromptInput) -> PromptId {
@@ -173,6 +186,11 @@ impl Agent {
         let mut delivered = Vec::new();
         let mut titled = None;
         for id in prompts {
+            if let Some((message, client_id)) = self.inbox.notes.remove(id) {
+                delivered.push((entries.len(), message.clone(), Some(client_id)));
+                entries.push(EntryKind::Message { message });
+                continue;
+            }
             let Some(PromptInput { parts, client_id, mode: DeliveryMode::Steer | DeliveryMode::Queue }) =
                 self.inbox.prompts.remove(id)
             else {

@@ -22,7 +22,7 @@
 //! | `reply` | the streamed answer and its outcome |
 //! | `source` | tools that appear while the session runs |
 //! | `tools` | tool calls |
-//! | `subagent` | calls that are agents of their own |
+//! | `subagent` | calls that are agents of their own; `background`: their runs |
 //! | `files` | files before and after a call, for undo |
 //! | `hooks` | moments at which hooks are asked, and what their answers do |
 //! | `ids` | call ids: none runs twice |
@@ -33,6 +33,7 @@
 //! | `prepare` | a summary that is made ahead of time |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
+mod background;
 mod compact;
 mod count;
 mod files;
@@ -59,6 +60,7 @@ use crate::machine::{self, Action, CompactionEnd, Input, Note, Phase, Rules, Sta
 use crate::repetition::RepetitionGuard;
 use crate::settings::{AgentParts, AgentSettings, FindModel};
 use crate::spend::{Limits, TurnSum, millis, over_time};
+use background::{Ended, Subagents};
 use becket_guard::Guard;
 use becket_model::Model;
 use becket_session::context::Policy;
@@ -82,7 +84,6 @@ use serde_json::Map;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
-use subagent::Subagents;
 use summary::{Asked, CompactionRun};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -202,6 +203,7 @@ enum Wake {
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
     Titled(Option<String>),
+    Subagent(Ended),
 }
 
 impl Agent {
@@ -319,7 +321,7 @@ impl Agent {
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
         let deadline = self.limits.max_wall().filter(|_| limited).map(|max| self.turn.started + max);
-        let Self { commands, commands_open, op, preparing, hooking, inbox, .. } = self;
+        let Self { commands, commands_open, op, preparing, hooking, inbox, subagents, .. } = self;
         tokio::select! {
             biased;
             command = commands.recv(), if *commands_open => Wake::Command(command),
@@ -328,6 +330,7 @@ impl Agent {
             asked = prepare::next(preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
             title = title::next(&mut inbox.titling) => Wake::Titled(title),
+            ended = subagents.next() => Wake::Subagent(ended),
         }
     }
 
@@ -340,12 +343,14 @@ impl Agent {
                 self.settings.headless = true;
                 self.settings.asks_host = false;
                 self.nobody_decides();
+                self.drop_background();
                 self.feed(Input::EndInput);
             }
             Wake::Deadline => {
                 self.turn.out_of_time = true;
                 self.cancel_hooks();
                 self.give_up_preparation("the time limit");
+                self.interrupt_background();
                 self.feed(Input::Interrupt);
             }
             Wake::Reply(pieces) => self.reply_came(pieces),
@@ -358,6 +363,7 @@ impl Agent {
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.record_hooks(outcome),
             Wake::Titled(title) => self.title_came(title),
+            Wake::Subagent(ended) => self.subagent_ended(ended),
         }
     }
 
@@ -367,8 +373,11 @@ impl Agent {
             Command::Interrupt => {
                 self.cancel_hooks();
                 self.give_up_preparation("an interrupt");
+                self.interrupt_background();
                 self.feed(Input::Interrupt);
             }
+            Command::Background { call_id } => self.move_to_background(call_id.as_ref()),
+            Command::ToTask { task, what } => self.pass_to_task(task, *what),
             Command::Continue => self.continue_turn(),
             Command::Compact { focus } => {
                 self.focus = focus;
@@ -417,7 +426,13 @@ impl Agent {
             Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
             Command::ToSubagent { call_id, what } => self.pass_to_subagent(&call_id, *what),
             Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
-            Command::EndInput => self.feed(Input::EndInput),
+            Command::EndInput => {
+                // The person leaves the session, and its work ends with it.
+                if !self.settings.headless {
+                    self.drop_background();
+                }
+                self.feed(Input::EndInput);
+            }
         }
     }
 

@@ -141,6 +141,7 @@ impl Agent {
         self.rules.resumed = true;
         if self.begun {
             self.close_left_open();
+            self.tell_lost_tasks();
             self.renew_rules();
         } else {
             self.begun = true;

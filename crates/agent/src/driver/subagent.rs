@@ -1,80 +1,47 @@
-//! Runs subagents: a call of `task` is an agent of its own, which runs inside the call's future.
+//! Runs subagents: a call of `task` is an agent of its own, which runs beside the loop.
 //!
 //! Model: the subagent gets a session of its own that is linked to this one, all tools except `task`, a copy of the present
 //! guard, and the remaining limits of this agent, which both share. Its events go to the front ends inside
 //! [`Event::Subagent`], except streamed deltas and minor notes. A person's decisions for it arrive by
-//! [`Command::ToSubagent`].
+//! [`Command::ToSubagent`]. A call in the foreground waits for its subagent. A call in the background has its result at
+//! once; when its subagent ends, the model gets a message, which begins a turn if none runs. A call can be moved to the
+//! background while it runs.
 //!
 //! Invariants:
-//! - A subagent may do nothing that this agent may not. Its guard is a copy. A mode that is set here is set there too (a
-//!   kind that only reads stays in `plan`). A rule that is allowed there for the session is allowed here too.
-//! - It ends before its call does: it is interrupted with the call, and dropped when the call is given up.
+//! - A subagent may do nothing that this agent may not, except what the mode in the user's own definition of its kind allows.
+//!   Its guard is a copy. A mode that is set here is set there too (a kind that only reads stays in `plan`). A rule that is allowed there for the session is allowed here too.
+//! - In the foreground it ends before its call does: it is interrupted with the call, and dropped when the call is given up.
+//! - The end of each task of the background is reported to the model once, unless the session ends first. A resumed session
+//!   tells the model which tasks were lost.
 //! - Its changes to files are recorded in this session, so that an undo of the turn reverts them.
 //! - The result says how it ended. Every end except completion is an error.
 
+use super::background::{self, About, Ended, MOST, Place, Running, STATE, in_words};
 use super::{Agent, Parentage};
 use crate::host::lock;
-use crate::settings::{AgentParts, AgentSettings, scope};
-use crate::subagent::{TASK, Task, TaskTool};
+use crate::machine::Input;
+use crate::settings::{AgentParts, AgentSettings, HookAgent, RunLimits, scope};
+use crate::subagent::{KindTools, TASK, Task, TaskTool};
 use becket_guard::Guard;
 use becket_model::Model;
-use becket_tool::{Keep, ToolEnv, finish};
+use becket_session::Durability;
+use becket_tool::{Keep, ToolEnv, ToolSource, finish};
 use becket_types::{
-    CallId, Command, Decision, DeliveryMode, Event, FileChange, NoticeLevel, Part, PermissionMode,
-    PromptInput, SessionId, SubagentCall, SubagentReport, ToolOutput, TurnEnd, TurnResult, cut_end, is_blank,
-    subject,
+    CallId, Command, Decision, DeliveryMode, EntryKind, Event, FileChange, NoticeLevel, Part, PermissionMode,
+    PromptInput, SessionId, SubagentCall, SubagentReport, Synthetic, ToolOutput, TurnEnd, TurnResult,
+    cut_end, is_blank, subject,
 };
-use futures::future::{BoxFuture, FutureExt as _};
-use serde_json::json;
+use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 /// Limit on the calls that a report lists.
 const MAX_CALLS: usize = 200;
 /// Limit on a call's subject in the report, in bytes.
 const MAX_SUBJECT: usize = 200;
-
-/// The agent's handle on a running subagent.
-struct Running {
-    commands: mpsc::Sender<Command>,
-    follows_mode: bool,
-    /// The rule that each of its open questions offers.
-    offers: Arc<Mutex<HashMap<CallId, String>>>,
-}
-
-/// The running subagents, by the call that they work for.
-#[derive(Default)]
-pub(crate) struct Subagents(HashMap<CallId, Running>);
-
-impl Subagents {
-    pub(super) fn over(&mut self, call: &CallId) {
-        self.0.remove(call);
-    }
-
-    pub(super) fn any(&self) -> bool {
-        !self.0.is_empty()
-    }
-
-    /// Called when no person is left to ask. Closes the subagents' commands, from which they learn it.
-    pub(super) fn nobody_decides(&mut self) {
-        self.0.clear();
-    }
-
-    pub(super) fn set_mode(&self, mode: PermissionMode) {
-        for running in self.0.values().filter(|running| running.follows_mode) {
-            // This fails for a subagent that has ended or whose queue is full; the latter keeps its present mode.
-            let _ = running.commands.try_send(Command::SetMode { mode: mode.to_string() });
-        }
-    }
-
-    /// Withdraws a rule from running subagents' copies of the guard. A subagent whose queue is full keeps the rule.
-    pub(super) fn revoke(&self, rule: &str) {
-        for running in self.0.values() {
-            let _ = running.commands.try_send(Command::Revoke { rule: rule.to_owned() });
-        }
-    }
-}
 
 impl Agent {
     /// The subagent that this call asks for; `None` for every other call. `Err` is a message for the model.
@@ -102,7 +69,7 @@ impl Agent {
         }
         let mut tools = self.tools.clone();
         tools.retain(|name| task.kind.has(name));
-        if tools.is_empty() {
+        if tools.is_empty() && self.settings.tool_source.is_none() {
             return Err(format!("Not run: the agent {} has no tool that is here.", task.kind.name));
         }
         let model = self.subagent_model(&task);
@@ -119,7 +86,7 @@ impl Agent {
             tools,
             guard: self.subagent_guard(&task),
             settings: AgentSettings {
-                hook_agent: Some((id.to_string(), task.kind.name.clone())),
+                hook_agent: Some(HookAgent { id: Some(id.to_string()), kind: task.kind.name.clone() }),
                 ..self.subagent_settings(&task)
             },
         };
@@ -137,21 +104,35 @@ impl Agent {
         for command in [Command::Prompt(prompt), Command::EndInput] {
             let _ = handle.commands.try_send(command);
         }
+        // In the background, it goes on when the call has ended.
+        let cancel = CancellationToken::new();
+        let in_background = task.background;
         let watched = Watched {
             task,
             session: id,
-            env: env.clone(),
+            env: ToolEnv { cancel: cancel.clone(), ..env.clone() },
             commands: handle.commands.downgrade(),
             events: self.core.events.clone(),
             offers: Arc::default(),
         };
+        let (abort, registration) = AbortHandle::new_pair();
+        let (sender, receiver) = oneshot::channel();
         let running = Running {
-            commands: handle.commands,
-            follows_mode: !watched.task.kind.read_only,
+            commands: Some(handle.commands),
+            kind: watched.task.kind.clone(),
             offers: Arc::clone(&watched.offers),
+            cancel: cancel.clone(),
+            about: About { description: watched.task.description.clone(), session: id },
+            abort,
+            place: Place::Foreground(sender),
         };
-        self.subagents.0.insert(env.call_id.clone(), running);
-        Ok((id, watched.run(agent, handle.events).boxed()))
+        let run = Abortable::new(watched.run(agent, handle.events).boxed(), registration);
+        self.subagents.add(env.call_id.clone(), running, run);
+        if in_background && self.background_is_full().is_none() {
+            self.detach(&env.call_id);
+        }
+        let call = waited(receiver, cancel, env.cancel.clone());
+        Ok((id, call.boxed()))
     }
 
     /// The model that the subagent's kind names, or the one for subagents, or this agent's. If the named one is not available,
@@ -173,14 +154,22 @@ impl Agent {
 
     fn subagent_guard(&self, task: &Task) -> Guard {
         let mut guard = self.guard.clone();
-        if task.kind.read_only {
-            guard.set_mode(PermissionMode::Plan);
+        guard.set_mode(task.kind.mode(self.guard.mode()));
+        for rule in task.kind.memory_rules() {
+            // A folder that no rule can name is asked about.
+            let _ = guard.allow_for_session(&rule);
         }
         guard
     }
 
     fn subagent_settings(&self, task: &Task) -> AgentSettings {
-        let silent = task.kind.read_only && self.guard.mode() == PermissionMode::DontAsk;
+        let kind = &task.kind;
+        let own_mode = kind.mode(self.guard.mode());
+        let silent = own_mode == PermissionMode::Plan && self.guard.mode() == PermissionMode::DontAsk;
+        let source = self.settings.tool_source.as_ref().map(|source| {
+            let source = source.whole().unwrap_or_else(|| Arc::clone(source));
+            Arc::new(KindTools { source, kind: kind.clone() }) as Arc<dyn ToolSource>
+        });
         let mut settings = AgentSettings {
             // Its mode is `plan`, which asks in cases where this agent's mode denies.
             headless: self.settings.headless || silent,
@@ -190,9 +179,15 @@ impl Agent {
             subagents: Arc::default(),
             states: Vec::new(),
             title: Some(task.description.clone()),
+            effort: kind.run.effort.clone().or_else(|| self.settings.effort.clone()),
+            limits: RunLimits {
+                max_turns: kind.run.max_turns.into_iter().chain(self.settings.limits.max_turns).min(),
+                ..self.settings.limits
+            },
+            tool_source: source,
             ..self.settings.clone()
         };
-        settings.prompt.answer = None;
+        (settings.prompt.answer, settings.prompt.agent) = (None, None);
         settings.prompt.append = Some(match settings.prompt.append.take() {
             Some(appended) => format!("{appended}\n\n{}", task.kind.instruction()),
             None => task.kind.instruction(),
@@ -202,24 +197,234 @@ impl Agent {
 
     /// Passes a front end's command on to a subagent.
     pub(super) fn pass_to_subagent(&mut self, call: &CallId, command: Command) {
-        let Some(running) = self.subagents.0.get(call) else { return };
+        let Some(running) = self.subagents.get(call) else {
+            return self.core.say(NoticeLevel::Warning, "This subagent does not run any more.".to_owned());
+        };
         let mut granted = None;
         match &command {
             Command::Decide { call_id, decision } => {
                 granted =
                     lock(&running.offers).remove(call_id).filter(|_| *decision == Decision::AllowSession);
             }
-            Command::Interrupt | Command::Grant { .. } | Command::Forbid { .. } => {}
+            Command::Interrupt | Command::Prompt(_) | Command::Grant { .. } | Command::Forbid { .. } => {}
             _ => {
-                let text = "A subagent takes decisions, rules and interrupts, nothing else.".to_owned();
+                let text =
+                    "A subagent takes messages, decisions, rules and interrupts, nothing else.".to_owned();
                 return self.core.say(NoticeLevel::Warning, text);
             }
         }
-        let _ = running.commands.try_send(command);
+        if let Some(commands) = &running.commands {
+            let _ = commands.try_send(command);
+        }
         if let Some(rule) = granted {
             self.grant(&rule);
         }
     }
+
+    /// Passes a front end's command on to a task of the background.
+    pub(super) fn pass_to_task(&mut self, task: u64, command: Command) {
+        let found = self.subagents.in_background().find_map(|(call, running)| match running.place {
+            Place::Background(number) if number == task => Some(call.clone()),
+            _ => None,
+        });
+        let Some(call) = found else {
+            return self.core.say(NoticeLevel::Warning, format!("No background task {task} is running."));
+        };
+        let done = if command == Command::Interrupt { "Stopping" } else { "Message sent to" };
+        self.core.say(NoticeLevel::Info, format!("{done} background task {task}."));
+        self.pass_to_subagent(&call, command);
+    }
+
+    /// Returns the reason if no further task can run in the background.
+    pub(super) fn background_is_full(&self) -> Option<String> {
+        if self.settings.prompt.answer.is_some() {
+            return Some(
+                "the answer of this run has a fixed form, so it waits for all of its work".to_owned(),
+            );
+        }
+        let running = self.subagents.in_background().count();
+        (running >= MOST).then(|| format!("{running} subagents run there, the most there can be"))
+    }
+
+    /// Moves running commands and subagents to the background: those of one call, or of all.
+    pub(super) fn move_to_background(&mut self, only: Option<&CallId>) {
+        let calls: Vec<(CallId, String)> = match &self.op {
+            super::Op::Tools(batch) => batch.running_calls(),
+            _ => Vec::new(),
+        };
+        let mut moved = 0;
+        let mut why = None;
+        for (call, name) in calls.into_iter().filter(|(call, _)| only.is_none_or(|only| only == call)) {
+            let done = if self.subagents.get(&call).is_some() {
+                match self.background_is_full() {
+                    Some(full) => {
+                        why = Some(full);
+                        false
+                    }
+                    None => self.detach(&call),
+                }
+            } else {
+                self.tools.get(&name).is_some_and(|tool| tool.detach(&call))
+            };
+            moved += u32::from(done);
+        }
+        let text = match (moved, why) {
+            (0, Some(why)) => format!("Nothing was moved to the background: {why}."),
+            (0, None) => "Nothing that runs now can be moved to the background.".to_owned(),
+            (1, _) => "Moved to the background. /tasks shows it.".to_owned(),
+            (n, _) => format!("Moved {n} calls to the background. /tasks shows them."),
+        };
+        self.core.say(NoticeLevel::Info, text);
+    }
+
+    /// Moves a subagent to the background: its call gets a result now. Returns false if it is there already.
+    pub(super) fn detach(&mut self, call: &CallId) -> bool {
+        let number = self.next_task();
+        let Some(running) = self.subagents.running.get_mut(call) else { return false };
+        if matches!(running.place, Place::Background(_)) {
+            return false;
+        }
+        let place = std::mem::replace(&mut running.place, Place::Background(number));
+        let text = format!(
+            "Started in the background as task {number}. Go on with other work or end your turn; a message brings the result \
+             when it is there. Do not wait for it with commands, and do not do its work yourself."
+        );
+        if let Place::Foreground(sender) = place {
+            let details = json!({ "background": number, "session": running.about.session });
+            // The call may have been given up in the meantime.
+            let _ = sender.send(ToolOutput { details, ..ToolOutput::text(text) });
+        }
+        self.keep_task(call, number, "running");
+        self.feed(Input::Background { running: true });
+        true
+    }
+
+    /// Handles the end of a subagent.
+    pub(super) fn subagent_ended(&mut self, Ended { call, output }: Ended) {
+        let Some(output) = output else { return };
+        let Some(running) = self.subagents.running.get(&call) else { return };
+        let number = match running.place {
+            Place::Background(number) => number,
+            Place::Foreground(_) => {
+                if let Some(Running { place: Place::Foreground(sender), .. }) =
+                    self.subagents.running.remove(&call)
+                {
+                    let _ = sender.send(output);
+                }
+                return;
+            }
+        };
+        let state = match (output.interrupted, output.is_error) {
+            (true, _) => "stopped",
+            (false, true) => "failed",
+            (false, false) => "completed",
+        };
+        self.keep_task(&call, number, state);
+        let Some(running) = self.subagents.running.remove(&call) else { return };
+        let (name, about) = (&running.kind.name, &running.about);
+        let text = format!(
+            "<task-notification>\nThe background task {number} ({name}: {}) {}.\n\n{}\n</task-notification>",
+            about.description,
+            in_words(state),
+            output.content.trim()
+        );
+        self.core.notice(
+            NoticeLevel::Info,
+            format!("Background task {number} ({name}: {}) {}.", about.description, in_words(state)),
+        );
+        self.core.flush(Durability::Buffered);
+        self.tell_of_task(&call, text);
+        if self.subagents.in_background().next().is_none() {
+            self.feed(Input::Background { running: false });
+        }
+    }
+
+    /// Queues a message for the model about a task. It is delivered like a prompt.
+    fn tell_of_task(&mut self, call: &CallId, text: String) {
+        let mut message = becket_types::Message::synthetic(Synthetic::Reminder, text);
+        message.metadata.extra = Map::from_iter([("task".to_owned(), json!(call))]);
+        let id = self.inbox.put_note(message, format!("task-{call}"));
+        self.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
+    }
+
+    /// Ends all tasks of the background without a message to the model.
+    pub(super) fn drop_background(&mut self) {
+        let calls: Vec<CallId> = self.subagents.in_background().map(|(call, _)| call.clone()).collect();
+        for call in &calls {
+            let Some(running) = self.subagents.running.get(call) else { continue };
+            let Place::Background(number) = running.place else { continue };
+            self.keep_task(call, number, "stopped");
+            if let Some(running) = self.subagents.running.remove(call) {
+                running.cancel.cancel();
+                running.abort.abort();
+            }
+        }
+        if !calls.is_empty() {
+            self.feed(Input::Background { running: false });
+        }
+    }
+
+    /// Ends the tasks of the background with an interrupt after the end of the input: nobody could stop them later.
+    pub(super) fn interrupt_background(&mut self) {
+        if self.machine.as_ref().is_some_and(crate::machine::State::input_ended) {
+            self.drop_background();
+        }
+    }
+
+    fn tasks(&self) -> Vec<Value> {
+        let state = lock(&self.core.session).view().state(STATE).cloned();
+        let pending = self.core.pending.iter().rev().find_map(|entry| match entry {
+            EntryKind::State { key, value } if key == STATE => Some(value.clone()),
+            _ => None,
+        });
+        pending.or(state).and_then(|value| value.as_array().cloned()).unwrap_or_default()
+    }
+
+    fn next_task(&self) -> u64 {
+        self.tasks().iter().filter_map(|task| task["id"].as_u64()).max().unwrap_or_default() + 1
+    }
+
+    /// Records the state of a task in the ledger.
+    fn keep_task(&mut self, call: &CallId, number: u64, state: &str) {
+        let Some(running) = self.subagents.running.get(call) else { return };
+        let task = background::task(call, running, number, state, super::wall_clock().0);
+        let tasks = background::listed(self.tasks(), task);
+        self.core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
+    }
+
+    /// Tells the model of a resumed session which tasks ended with the earlier process.
+    pub(super) fn tell_lost_tasks(&mut self) {
+        let mut tasks = self.tasks();
+        let lost = background::lost(&mut tasks);
+        if lost.is_empty() {
+            return;
+        }
+        self.core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
+        let text = format!(
+            "These background tasks ended with the earlier process of this session, and their results are lost: {}. Look at \
+             what they changed before you start them again.",
+            lost.join(", ")
+        );
+        self.core.notice(NoticeLevel::Warning, text.clone());
+        self.core.synthetic(Synthetic::Reminder, text, Map::new());
+    }
+}
+
+/// Waits for a subagent in the foreground. An interrupt of the call interrupts it.
+async fn waited(
+    mut receiver: oneshot::Receiver<ToolOutput>,
+    subagent: CancellationToken,
+    call: CancellationToken,
+) -> ToolOutput {
+    let output = tokio::select! {
+        biased;
+        output = &mut receiver => output,
+        () = call.cancelled() => {
+            subagent.cancel();
+            receiver.await
+        }
+    };
+    output.unwrap_or_else(|_| ToolOutput::error("The subagent was given up."))
 }
 
 /// A subagent's run, from the view of its call.

@@ -204,7 +204,7 @@ impl Agent {
         let text = (request.system.len() + request.prompt.len()) as u64 / 3;
         let (read, cached) = match request.input {
             InputKind::CachedPrefix => (self.used().0 + text, self.cached_tokens()),
-            _ => (text, 0),
+            InputKind::PrunedHead => (text, 0),
         };
         let cost = RequestCost::of(model.info(), read, cached);
         match self.limits.room(cost.input, cost.output_price, request.max_output) {

@@ -459,7 +459,6 @@ impl Agent {
         let mut said = Vec::new();
         for Done { index, output, time, hooked } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
-                self.subagents.over(&slot.call.id);
                 slot.state = SlotState::Done { output, time };
             }
             said.extend(hooked);
@@ -469,7 +468,7 @@ impl Agent {
             batch.running.clear();
             for slot in &mut batch.slots {
                 if matches!(slot.state, SlotState::Running) {
-                    self.subagents.over(&slot.call.id);
+                    self.subagents.give_up(&slot.call.id);
                     let partial = std::mem::take(&mut *lock(&slot.partial));
                     slot.settle(interrupted(&partial));
                 }
@@ -485,7 +484,7 @@ impl Agent {
     pub(super) fn cancel_tools(&mut self) {
         let Op::Tools(batch) = &mut self.op else { return };
         // A subagent itself waits for its own calls, so it gets twice the time.
-        let calm = if self.subagents.any() { 2 * GRACE } else { GRACE };
+        let calm = if self.subagents.any_in_foreground() { 2 * GRACE } else { GRACE };
         let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
         batch.judging.clear();

@@ -22,6 +22,10 @@ pub enum Input {
     /// Starts an undo, redo or rewind. Ignored unless idle.
     Restore,
     EndInput,
+    /// Work in the background has begun, or the last of it has ended.
+    Background {
+        running: bool,
+    },
     /// Outcome of [`Action::Assess`].
     Assessed(Facts),
     /// Outcome of [`Action::Request`]: the answer is complete.

@@ -86,7 +86,7 @@ fn add(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth > 0 => add(&path, depth - 1, out),
             Ok(kind) if !kind.is_dir() && path.extension().is_some_and(|ending| ending == "md") => {
-                out.push(path)
+                out.push(path);
             }
             _ => {}
         }

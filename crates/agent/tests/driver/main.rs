@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod answers;
+mod background;
 mod changes;
 mod compaction;
 mod failing_summaries;

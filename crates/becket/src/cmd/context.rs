@@ -42,7 +42,7 @@ pub(crate) struct Reading {
     pub bad: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
-    /// What is known of models and their servers, under the configuration of the session's folder and of its earlier runs.
+    /// Facts about models and their servers, under the configuration of the session's folder and of its earlier runs.
     pub models: becket_model::Settings,
     /// Proof of the ledger as it was read, for reading it again.
     proof: Proof,

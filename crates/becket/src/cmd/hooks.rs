@@ -2,15 +2,18 @@
 //!
 //! Listing runs nothing. A trial runs the hooks that would run, with a made-up input.
 
+use crate::agents::Agents;
 use crate::args::{HooksCommandArgs, HooksWhat};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::hooks::{self, Found};
+use crate::hooks::{self, Bearers, Found};
 use crate::settings::{configuration, project_root, roots};
+use crate::toolbox;
 use crate::trust::content::{ContentTrust, State};
 use becket_config::Settings;
 use becket_print::{ExitStatus, clean};
+use becket_tool_skill::Skills;
 use becket_types::{HookCall, HookEvent, HookOutcome, HookPermission, HookResult};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -41,6 +44,8 @@ struct Here {
     roots: Vec<PathBuf>,
     settings: Settings,
     trust: ContentTrust,
+    agents: Agents,
+    skills: Skills,
 }
 
 /// A row of the list.
@@ -64,16 +69,22 @@ impl Here {
         let settings = configuration(environment, &cwd, args, Vec::new(), true)?;
         let roots = roots(&cwd, &settings.config.add_dirs)?;
         let trust = ContentTrust::of(environment, &root, everything);
-        Ok(Self { cwd, roots, settings, trust })
+        let agents = Agents::find(environment, &cwd, true, &[]);
+        let skills = toolbox::skills(environment, &cwd, &settings.config, true);
+        Ok(Self { cwd, roots, settings, trust, agents, skills })
+    }
+
+    fn bearers(&self) -> Bearers<'_> {
+        Bearers { agents: &self.agents.all, skills: Some(&self.skills) }
     }
 
     fn list(&self, environment: &Environment, as_json: bool) -> String {
-        let search = hooks::search(environment, &self.cwd, &self.settings);
+        let search = hooks::search(environment, &self.cwd, &self.settings, self.bearers());
         let mut warnings = search.warnings;
         let mut rows = Vec::new();
         for found in &search.found {
             let state = self.state(environment, found);
-            let parsed = becket_hooks::parse(&found.value, &found.source);
+            let parsed = found.parsed();
             warnings.extend(parsed.warnings);
             for group in parsed.groups {
                 rows.extend(group.handlers.iter().map(|handler| Row {
@@ -158,7 +169,8 @@ impl Here {
         as_json: bool,
         out: &mut dyn Write,
     ) -> Result<ExitStatus, Failure> {
-        let (groups, mut notes) = hooks::groups(environment, &self.cwd, &self.settings, &self.trust);
+        let (groups, mut notes) =
+            hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
         let config = &self.settings.config.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
         let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);

@@ -8,7 +8,7 @@ use super::figures::Rewinding;
 use super::opening::is_empty;
 use crate::failure::Failure;
 use crate::settings::effort_of;
-use becket_types::{Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
+use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
 use serde_json::{Value, json};
 
 fn sets_nothing(body: &Value) -> bool {
@@ -62,6 +62,11 @@ impl Front {
                 Some(None) => Err("no task with this id is running".to_owned()),
                 None => Err("stop_task needs `task_id`".to_owned()),
             },
+            "background_tasks" => {
+                let call_id = text("tool_use_id").map(|id| CallId(id.to_owned()));
+                self.with_receipt(id, Command::Background { call_id }, json!({})).await;
+                return Ok(());
+            }
             "rewind_files" => match self.rewind(&id, body).await {
                 Ok(()) => return Ok(()),
                 Err(why) => Err(why),

@@ -366,7 +366,15 @@ impl Front {
 
     /// Withdraws questions that the end of a turn has made obsolete.
     fn withdraw_questions(&mut self) -> Result<(), Failure> {
-        for id in std::mem::take(&mut self.questions).into_keys() {
+        // A subagent in the background goes on, and waits for its answer.
+        let stays = |question: &Question| {
+            question.subagent.as_ref().is_some_and(|call| self.tasks.values().any(|known| known == call))
+        };
+        let (kept, gone) =
+            std::mem::take(&mut self.questions).into_iter().partition(|(_, question)| stays(question));
+        self.questions = kept;
+        let gone: HashMap<String, Question> = gone;
+        for id in gone.into_keys() {
             written(self.printer.control_cancel(&id))?;
         }
         for id in self.open.dropped() {

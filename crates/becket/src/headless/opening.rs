@@ -12,7 +12,7 @@ use becket_print::Schema;
 use serde_json::{Value, json};
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -21,6 +21,7 @@ const FIELDS: [&str; 11] = [
     "agents",
     "skills",
     "sdkMcpServers",
+    "mcpServers",
     "title",
     "forwardSubagentText",
     "type",
@@ -34,6 +35,8 @@ pub(super) struct Initialize {
     pub(super) hooks: Vec<Group>,
     /// Fields that have no effect.
     pub(super) unused: Vec<String>,
+    /// The request brings MCP servers, and the run uses them.
+    pub(super) mcp_servers: bool,
     /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
 }
@@ -47,11 +50,12 @@ pub(super) fn apply(
 ) -> Initialize {
     let (hooks, wrong) = callbacks(body, notes);
     let refused = wrong.or_else(|| set(body, run, notes).err());
+    let mcp_servers = refused.is_none() && body.get("mcpServers").is_some_and(|servers| !is_empty(servers));
     let unused = unused(body);
     if !unused.is_empty() {
         notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
     }
-    Initialize { request_id, hooks, unused, refused }
+    Initialize { request_id, hooks, unused, mcp_servers, refused }
 }
 
 /// Returns the names of fields that have no effect here. A field without a value asks for nothing.
@@ -127,7 +131,8 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
     if let Some(agents) = body.get("agents").filter(|agents| !agents.is_null()) {
         let (kinds, warnings) =
             agents::of_json(agents).map_err(|why| format!("initialize: agents: {why}"))?;
-        run.agents.splice(0..0, kinds);
+        run.agents.definitions.retain(|known| !kinds.iter().any(|kind| kind.kind.name == known.kind.name));
+        run.agents.definitions.splice(0..0, kinds);
         notes.extend(warnings);
     }
     if let Some(skills) = body.get("skills").and_then(Value::as_array) {
@@ -137,6 +142,17 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
         && let Some(host) = &mut run.host_servers
     {
         host.names = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    if let Some(servers) = body.get("mcpServers").and_then(Value::as_object) {
+        for (name, server) in servers {
+            let config = json!({ "mcpServers": { name: server } });
+            let problems = becket_mcp::config::parse(&config, &|_: &str| None).problems;
+            // One server that cannot be used does not keep the others from being used.
+            match problems.first().filter(|problem| !problem.contains("which does nothing")) {
+                Some(problem) => notes.push(format!("initialize: {problem}")),
+                None => run.mcp.mcp_config.push(config.to_string()),
+            }
+        }
     }
     if let Some(title) = text("title") {
         run.title = Some(title);

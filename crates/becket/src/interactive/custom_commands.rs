@@ -12,6 +12,7 @@ use crate::environment::Environment;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
+use becket_hooks::Engine;
 use becket_tool_skill::Skills;
 use becket_tui::input::{Confirm, Custom, Page, Reply};
 use std::collections::BTreeMap;
@@ -26,15 +27,19 @@ const BYTES: u64 = 64 * 1024;
 /// The command by which the user trusts a file.
 pub(super) const TRUST: &str = "trust-command";
 
-/// Finds the skills of a session.
-pub(crate) type FindSkills = Box<dyn Fn() -> Skills + Send + Sync>;
+/// The skills of a session.
+pub(crate) struct SessionSkills {
+    pub find: Box<dyn Fn() -> Skills + Send + Sync>,
+    /// Has the hooks of skills, which run once their skill is called.
+    pub hooks: Option<Engine>,
+}
 
 pub(crate) struct CustomCommands {
     /// Folders, the strongest first. True: the folder belongs to the project.
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
     /// Looks for skills, not before a list or a name is requested.
-    skills: FindSkills,
+    skills: SessionSkills,
     trust: ContentTrust,
     surroundings: Surroundings,
 }
@@ -71,7 +76,7 @@ impl CustomCommands {
         root: &Path,
         trusted: bool,
         everything: bool,
-        skills: FindSkills,
+        skills: SessionSkills,
     ) -> Self {
         let of_project = if trusted { folders(ContentKind::Commands, root, cwd) } else { Vec::new() };
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
@@ -82,9 +87,9 @@ impl CustomCommands {
         Self { dirs, cwd: cwd.to_owned(), skills, trust, surroundings }
     }
 
-    pub(super) fn list(&self) -> Vec<Custom> {
+    pub(crate) fn list(&self) -> Vec<Custom> {
         let mut all: Vec<Custom> = self.all().into_values().map(|found| found.custom).collect();
-        for skill in (self.skills)().iter().filter(|skill| skill.user_invocable) {
+        for skill in (self.skills.find)().iter().filter(|skill| skill.user_invocable) {
             if !all.iter().any(|custom| custom.name == skill.name) {
                 all.push(Custom {
                     name: skill.name.clone(),
@@ -127,8 +132,11 @@ impl CustomCommands {
         if let Some(found) = self.all().remove(name) {
             return Ok(found);
         }
-        let skills = (self.skills)();
+        let skills = (self.skills.find)();
         let skill = skills.get(name).filter(|skill| skill.user_invocable && skill.name == name);
+        if let (Some(engine), Some(skill)) = (&self.skills.hooks, skill) {
+            engine.skill_loaded(&skill.name);
+        }
         Err(match skill.map(|skill| skill.prompt(arguments)) {
             None => Called::Unknown,
             Some(Ok(text)) => Called::Prompt(text),
@@ -427,7 +435,7 @@ mod tests {
                 (root.join("home"), false),
             ],
             cwd: root.clone(),
-            skills: Box::new(Skills::default),
+            skills: SessionSkills { find: Box::new(Skills::default), hooks: None },
             trust: ContentTrust::of(&Environment::below(&root), &root, false),
             surroundings: Surroundings::new(&Environment::below(&root), &root, &root),
         };

@@ -4,9 +4,11 @@
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
 use super::preferences;
+use crate::agents::Agents;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::hooks::Bearers;
 use crate::settings::{RunSettings, Screen, project_root};
 use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
@@ -107,7 +109,12 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
 /// changed one by its differences. Returns false if the user quits.
 pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Result<bool, Failure> {
     let root = project_root(&settings.cwd);
-    let items = crate::hooks::items(environment, &settings.cwd, &settings.settings);
+    let agents = Agents::find(environment, &settings.cwd, settings.trusted, &settings.agents.definitions);
+    let config = &settings.settings.config;
+    let skills = crate::toolbox::skills(environment, &settings.cwd, config, settings.trusted);
+    let bearers = Bearers { agents: &agents.all, skills: Some(&skills) };
+    let mut items = crate::hooks::items(environment, &settings.cwd, &settings.settings, bearers);
+    items.extend(crate::mcp::agent_items(environment, &settings.cwd, &agents.all));
     if items.is_empty() || settings.trust_content {
         return Ok(true);
     }

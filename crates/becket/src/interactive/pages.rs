@@ -4,7 +4,9 @@
 
 use super::sheets::{self, Shown, Status};
 use super::{figures, preferences};
-use crate::args::{ExportArgs, ExportFormat, SessionsArgs};
+use crate::args::{
+    ConfigArgs, ConfigCommandArgs, ExportArgs, ExportFormat, HooksCommandArgs, HooksWhat, SessionsArgs,
+};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, when};
@@ -41,6 +43,7 @@ pub(super) struct Pages {
     pub programs: Programs,
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
+    pub hooks: Option<becket_hooks::Engine>,
     /// The running session.
     pub live: Weak<Mutex<Session>>,
 }
@@ -91,6 +94,10 @@ impl Pages {
             "skills" => Ok(Body::Sheet(self.skills())),
             "permissions" => Ok(Body::Markdown(self.permissions(arguments))),
             "status" => self.status(arguments).map(Body::Sheet),
+            "agents" => Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.shown()))),
+            "hooks" => self.hooks_page().map(Body::Markdown),
+            "config" => self.config_page().map(Body::Markdown),
+            "todos" => Ok(Body::Markdown(todos(&self.live_list("todo")))),
             "mcp" => Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), arguments))),
             "memory" => self.memory().map(Body::Sheet),
             "bug" => Ok(Body::Markdown(self.bug())),
@@ -291,6 +298,28 @@ impl Pages {
         json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
     }
 
+    /// Returns the subagents in the background, as the session records them.
+    pub(super) fn background_tasks(&self) -> Vec<Value> {
+        self.live_list("background_tasks")
+    }
+
+    /// Returns a list from the state of the running session.
+    fn live_list(&self, key: &str) -> Vec<Value> {
+        let Some(live) = self.live.upgrade() else { return Vec::new() };
+        let session = live.lock().unwrap_or_else(PoisonError::into_inner);
+        session.view().state(key).and_then(|value| value.as_array().cloned()).unwrap_or_default()
+    }
+
+    fn hooks_page(&self) -> Result<String, Failure> {
+        let what = HooksWhat::List { json: false, config: ConfigArgs::default() };
+        printed(|out| cmd::hooks::run(&self.environment, &HooksCommandArgs { what }, out).map(drop))
+    }
+
+    fn config_page(&self) -> Result<String, Failure> {
+        let args = ConfigCommandArgs { json: false, schema: false, config: ConfigArgs::default() };
+        printed(|out| cmd::config::run(&self.environment, &self.cwd, &args, out))
+    }
+
     /// Returns the permissions page. `mode`: the session's current mode.
     fn permissions(&self, mode: &str) -> String {
         let rules = &self.config.permissions;
@@ -346,6 +375,25 @@ impl Pages {
     }
 }
 
+/// Returns the page of the todo list.
+fn todos(list: &[Value]) -> String {
+    let mut text = String::new();
+    for item in list {
+        let mark = match item["status"].as_str() {
+            Some("completed") => "[x]",
+            Some("in_progress") => "[>]",
+            Some("cancelled") => "[-]",
+            _ => "[ ]",
+        };
+        let _ =
+            writeln!(text, "{mark} {}", becket_print::clean(item["content"].as_str().unwrap_or_default()));
+    }
+    match text.as_str() {
+        "" => "There is no todo list yet. The model makes one for work of several steps.".to_owned(),
+        text => fenced(text, "text"),
+    }
+}
+
 fn said(failure: &Failure) -> String {
     match &failure.hint {
         Some(hint) => format!("{}\n{hint}", failure.message),
@@ -394,6 +442,7 @@ mod tests {
             programs,
             mcp: None,
             opening: Opening::default(),
+            hooks: None,
             live: Weak::new(),
         }
     }

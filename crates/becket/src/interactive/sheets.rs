@@ -1,9 +1,10 @@
-//! Pages of the interactive session as data: `/context`, `/cost`, `/tools`, `/skills`, `/memory`, `/status` and
-//! `/doctor`.
+//! Pages of the interactive session as data: `/context`, `/cost`, `/tools`, `/skills`, `/agents`, `/memory`, `/status`
+//! and `/doctor`.
 //!
 //! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
 
 use super::figures::{self, Paths, Usages};
+use crate::agents::{Definition, Place};
 use crate::assemble::Opening;
 use crate::cmd::context::{Filled, Reading, name};
 use crate::cmd::doctor::Check;
@@ -327,6 +328,28 @@ pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> She
     }
     sheet.heading("Add a line", "");
     sheet.note("#text and /memory text add a line to the nearest AGENTS.md.");
+    sheet
+}
+
+/// Returns the page `/agents`.
+pub(super) fn agents(agents: &[Definition], shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    sheet.heading("Agents", count(agents.len(), "agent"));
+    for definition in agents {
+        let kind = &definition.kind;
+        sheet.heading(&kind.name, one_line(&kind.description, TEXT));
+        let from = match &definition.place {
+            Place::BuiltIn => "built in".to_owned(),
+            Place::Given => "given for this run".to_owned(),
+            Place::User(path) | Place::Project(path) => shown.path(path),
+        };
+        sheet.field("from", from);
+        for (label, value) in definition.keys() {
+            sheet.field(label, value);
+        }
+    }
+    sheet
+        .note("docs/subagents.md describes the keys of an agent's file; --agent NAME runs a session as one.");
     sheet
 }
 

@@ -36,6 +36,16 @@ impl UserShell {
         self.shell.running_jobs()
     }
 
+    /// Number, description and liveness of each of the session's commands in the background.
+    pub(super) fn jobs(&self) -> Vec<(u64, String, bool)> {
+        self.shell.job_lines()
+    }
+
+    /// Ends one of them, and describes its state.
+    pub(super) async fn end_job(&self, id: u64) -> Option<String> {
+        self.shell.end_job(id).await
+    }
+
     pub(super) fn run(&self, command: String) -> impl Future<Output = Option<Reply>> + Send + 'static {
         let cancel = CancellationToken::new();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();

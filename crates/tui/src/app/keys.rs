@@ -64,6 +64,9 @@ impl App {
                 self.reading.search();
                 Vec::new()
             }
+            KeyCode::Char('b') if ctrl && self.composer.is_empty() && self.status.is_working() => {
+                vec![Effect::Send(Command::Background { call_id: None })]
+            }
             KeyCode::Up if key.modifiers == KeyModifiers::ALT => {
                 self.transcript.move_focus(true, &self.theme);
                 Vec::new()

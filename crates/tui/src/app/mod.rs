@@ -347,7 +347,7 @@ impl App {
             Event::Grants { rules } => self.grants.clone_from(rules),
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
-                self.approvals.clear();
+                self.approvals.end_turn();
                 if self.on_disk {
                     self.transcript.let_go();
                 }

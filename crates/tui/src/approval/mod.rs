@@ -171,10 +171,13 @@ impl Approvals {
         }
     }
 
-    /// Drops all questions.
-    pub fn clear(&mut self) {
-        self.queue.clear();
-        self.begin();
+    /// Drops the questions of a turn that has ended. Subagents in the background go on and wait for their answers.
+    pub fn end_turn(&mut self) {
+        let first = self.queue.front().is_some_and(|asked| asked.subagent.is_none());
+        self.queue.retain(|asked| asked.subagent.is_some());
+        if first || self.queue.is_empty() {
+            self.begin();
+        }
     }
 
     /// Shows the next question. It has to be read like the first one, so the composer gets the keyboard.

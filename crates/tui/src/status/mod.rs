@@ -195,6 +195,12 @@ impl Status {
             }
             Event::Subagent { what, .. } => {
                 return match &**what {
+                    // A subagent in the background may work while no turn runs.
+                    Event::PermissionAsked(_) | Event::ToolStarted { .. } | Event::StepStarted { .. }
+                        if self.turn.is_none() =>
+                    {
+                        Vec::new()
+                    }
                     Event::PermissionAsked(_) => self.doing(WAITING),
                     Event::ToolStarted { name, .. } => self.doing(&format!("subagent: running {name}")),
                     Event::StepStarted { .. } => self.doing("subagent: waiting for the model"),

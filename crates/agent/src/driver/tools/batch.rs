@@ -4,7 +4,7 @@
 
 use super::super::{Wake, until};
 use crate::answer::Call;
-use becket_types::{Access, HookEvent, HookOutcome, HookPermission, HookText, ToolOutput};
+use becket_types::{Access, CallId, HookEvent, HookOutcome, HookPermission, HookText, ToolOutput};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use std::path::PathBuf;
@@ -144,6 +144,12 @@ impl Batch {
     /// True while a question about the permission of a call is open.
     pub(super) fn asks_permission(&self) -> bool {
         self.slots.get(self.next).is_some_and(|slot| matches!(slot.state, SlotState::Asking { .. }))
+    }
+
+    /// Ids and tools of the calls that run.
+    pub(in crate::driver) fn running_calls(&self) -> Vec<(CallId, String)> {
+        let running = self.slots.iter().filter(|slot| matches!(slot.state, SlotState::Running));
+        running.map(|slot| (slot.call.id.clone(), slot.call.name.clone())).collect()
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -1,0 +1,189 @@
+//! The runs of subagents: in the foreground, where a call waits for the result, or in the background.
+//!
+//! Plain state, and the list of tasks as the session keeps it. The driver's task polls all runs, and [`super::subagent`]
+//! decides what their ends mean. A run is dropped when its call is given up, and all runs are dropped with the agent.
+
+use crate::subagent::Kind;
+use becket_types::{CallId, Command, PermissionMode, SessionId, ToolOutput};
+use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// Name of the session state: `[{id, call, agent, description, session, state}]`.
+pub(super) const STATE: &str = "background_tasks";
+/// Tasks that run in the background at the same time.
+pub(super) const MOST: usize = 8;
+/// Ended tasks that the state keeps.
+const MOST_ENDED: usize = 32;
+
+/// The agent's handle on a running subagent.
+pub(super) struct Running {
+    /// `None`: nobody is left to decide or to steer.
+    pub(super) commands: Option<mpsc::Sender<Command>>,
+    pub(super) kind: Kind,
+    /// The rule that each of its open questions offers.
+    pub(super) offers: Arc<Mutex<HashMap<CallId, String>>>,
+    pub(super) cancel: CancellationToken,
+    pub(super) about: About,
+    pub(super) abort: AbortHandle,
+    pub(super) place: Place,
+}
+
+/// Facts about a subagent for people and for the model.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    pub(super) description: String,
+    pub(super) session: SessionId,
+}
+
+/// The place where a subagent runs.
+pub(super) enum Place {
+    /// A call waits for the output.
+    Foreground(oneshot::Sender<ToolOutput>),
+    /// The number of the task.
+    Background(u64),
+}
+
+/// A run that has ended.
+pub(super) struct Ended {
+    pub(super) call: CallId,
+    /// `None`: it was given up.
+    pub(super) output: Option<ToolOutput>,
+}
+
+/// The running subagents, by the call that they work for.
+#[derive(Default)]
+pub(crate) struct Subagents {
+    pub(super) running: HashMap<CallId, Running>,
+    runs: FuturesUnordered<BoxFuture<'static, Ended>>,
+}
+
+impl Subagents {
+    /// Waits for the end of a run, for ever if there is none.
+    pub(super) async fn next(&mut self) -> Ended {
+        match self.runs.next().await {
+            Some(ended) => ended,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Adds a run.
+    pub(super) fn add(
+        &mut self,
+        call: CallId,
+        running: Running,
+        run: Abortable<BoxFuture<'static, ToolOutput>>,
+    ) {
+        let id = call.clone();
+        let run = AssertUnwindSafe(run).catch_unwind();
+        let ended = async move {
+            let output = match run.await {
+                Ok(output) => output.ok(),
+                Err(_) => Some(ToolOutput::error("The subagent failed inside.")),
+            };
+            Ended { call: id, output }
+        };
+        self.runs.push(ended.boxed());
+        self.running.insert(call, running);
+    }
+
+    pub(super) fn get(&self, call: &CallId) -> Option<&Running> {
+        self.running.get(call)
+    }
+
+    /// Gives up a run in the foreground, because its call was given up.
+    pub(super) fn give_up(&mut self, call: &CallId) {
+        let waits = |running: &Running| matches!(running.place, Place::Foreground(_));
+        if self.running.get(call).is_some_and(waits)
+            && let Some(running) = self.running.remove(call)
+        {
+            running.abort.abort();
+        }
+    }
+
+    /// True if a call waits for a subagent.
+    pub(super) fn any_in_foreground(&self) -> bool {
+        self.running.values().any(|running| matches!(running.place, Place::Foreground(_)))
+    }
+
+    pub(super) fn in_background(&self) -> impl Iterator<Item = (&CallId, &Running)> {
+        self.running.iter().filter(|(_, running)| matches!(running.place, Place::Background(_)))
+    }
+
+    /// Called when no person is left to ask. Closes the subagents' commands, from which they learn it.
+    pub(super) fn nobody_decides(&mut self) {
+        for running in self.running.values_mut() {
+            running.commands = None;
+        }
+    }
+
+    /// Sends a command to all running subagents. A subagent whose queue is full does not get it.
+    fn send(&self, command: impl Fn(&Running) -> Option<Command>) {
+        for running in self.running.values() {
+            if let (Some(commands), Some(command)) = (&running.commands, command(running)) {
+                let _ = commands.try_send(command);
+            }
+        }
+    }
+
+    pub(super) fn set_mode(&self, mode: PermissionMode) {
+        self.send(|running| {
+            (!running.kind.read_only).then(|| Command::SetMode { mode: running.kind.mode(mode).to_string() })
+        });
+    }
+
+    /// Withdraws a rule from running subagents' copies of the guard.
+    pub(super) fn revoke(&self, rule: &str) {
+        self.send(|_| Some(Command::Revoke { rule: rule.to_owned() }));
+    }
+}
+
+/// Returns the list of tasks in which one has another state.
+pub(super) fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
+    if let Some(at) = tasks.iter().position(|known| known["id"] == task["id"]) {
+        task["since"] = tasks.remove(at)["since"].clone();
+    }
+    tasks.push(task);
+    let ended = tasks.iter().filter(|task| task["state"] != "running").count();
+    let mut surplus = ended.saturating_sub(MOST_ENDED);
+    tasks.retain(|task| {
+        let goes = surplus > 0 && task["state"] != "running";
+        surplus -= usize::from(goes);
+        !goes
+    });
+    tasks
+}
+
+/// Returns one task as the session keeps it.
+pub(super) fn task(call: &CallId, running: &Running, number: u64, state: &str, now: u64) -> Value {
+    json!({
+        "id": number, "call": call, "agent": running.kind.name, "description": running.about.description,
+        "session": running.about.session, "state": state, "since": now,
+    })
+}
+
+/// Marks the tasks that a dead process left, and describes them.
+pub(super) fn lost(tasks: &mut [Value]) -> Vec<String> {
+    let text = |task: &Value, key: &str| task[key].as_str().unwrap_or_default().to_owned();
+    let left = tasks.iter_mut().filter(|task| task["state"] == "running");
+    left.map(|task| {
+        task["state"] = json!("lost");
+        let (agent, about, session) = (text(task, "agent"), text(task, "description"), text(task, "session"));
+        format!("{} ({agent}: {about}; its session is {session})", task["id"])
+    })
+    .collect()
+}
+
+/// Describes the end of a task.
+pub(super) fn in_words(state: &str) -> &'static str {
+    match state {
+        "completed" => "is done",
+        "stopped" => "was stopped",
+        _ => "failed",
+    }
+}

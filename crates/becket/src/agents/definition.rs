@@ -1,0 +1,340 @@
+//! The definition of one agent: its keys, from the frontmatter of a file or from JSON, become a [`Kind`] and the parts
+//! that a session needs for it.
+//!
+//! Both forms have the same keys with the same meaning. A key that cannot be used causes a warning, and the agent works
+//! without it. A definition of the project may only narrow the permission mode.
+
+use becket_agent::subagent::{Kind, KindRun};
+use becket_tool_skill::Head;
+use becket_types::PermissionMode;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Names of tools in other agents' files, and the names of the same tools here. Case and `_` are ignored.
+const NAMES: [(&str, &str); 7] = [
+    ("todowrite", "todo"),
+    ("multiedit", "edit"),
+    ("notebookedit", "edit"),
+    ("notebookread", "read"),
+    ("ls", "read"),
+    ("shell", "bash"),
+    ("agent", "task"),
+];
+/// A subagent that has only these tools changes nothing.
+const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
+/// Tools that a memory needs.
+const KEEPING: [&str; 3] = ["read", "write", "edit"];
+/// Values of `effort`.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+/// Keys of other agents that would change the meaning of a definition if they had an effect.
+const UNUSED: [&str; 2] = ["isolation", "initialPrompt"];
+
+/// The place where an agent is defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    #[default]
+    BuiltIn,
+    /// `--agents`, or the program that drives the run.
+    Given,
+    User(PathBuf),
+    Project(PathBuf),
+}
+
+/// The lifetime and the owner of an agent's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryScope {
+    /// The same in all projects.
+    User,
+    /// A folder of the project that is shared with others.
+    Project,
+    /// A folder of the project that stays on this machine.
+    Local,
+}
+
+/// One agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Definition {
+    pub kind: Kind,
+    /// Skills whose texts are a part of its prompt.
+    pub skills: Vec<String>,
+    pub memory: Option<MemoryScope>,
+    /// The table of its hooks.
+    pub hooks: Option<Value>,
+    /// Servers that only this agent uses: names and configurations.
+    pub servers: Vec<(String, Value)>,
+    pub place: Place,
+}
+
+impl Definition {
+    /// Makes a definition of its keys. `name`: the name if the keys have none. Also returns warnings.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there is no agent in the keys.
+    pub(crate) fn of(
+        name: String,
+        head: &Head,
+        prompt: &str,
+        place: Place,
+    ) -> Result<(Self, Vec<String>), String> {
+        let name = head.text("name").unwrap_or(name).to_lowercase();
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
+            return Err(format!("its name {name:?} is not 1 to 64 letters, digits, `-` and `_`"));
+        }
+        let description = head.text("description").ok_or("it has no description")?;
+        let mut wrong = Vec::new();
+        let mut put_wrong = |why: String| wrong.push(format!("the agent {name}: {why}"));
+        let named = head.words("tools").filter(|names| !names.iter().any(|name| name == "*"));
+        let mut tools = named.map(|names| here(&names));
+        let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
+        let mut read_only = tools.as_ref().is_some_and(reads);
+        let memory = memory(head, &mut put_wrong);
+        if let (Some(_), Some(tools)) = (memory, &mut tools) {
+            let missing = KEEPING.iter().filter(|tool| !tools.iter().any(|known| known == **tool));
+            let missing: Vec<String> = missing.map(|tool| (*tool).to_owned()).collect();
+            tools.extend(missing);
+            read_only = false;
+        }
+        let run = KindRun {
+            effort: effort(head, &mut put_wrong),
+            mode: mode(head, &place, &mut put_wrong),
+            max_turns: max_turns(head, &mut put_wrong),
+            background: is_true(head.value("background")),
+            memory: None,
+        };
+        // In `plan` nothing is changed, so such an agent may run beside others.
+        read_only |= run.mode == Some(PermissionMode::Plan);
+        let (names, servers) = servers(head.value("mcpServers"), &mut put_wrong);
+        // Tools of servers can do anything.
+        read_only &= names.as_ref().is_none_or(Vec::is_empty) || run.mode == Some(PermissionMode::Plan);
+        let hooks = head.value("hooks").cloned();
+        if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
+            put_wrong("`hooks` is no table of events".to_owned());
+        }
+        for key in UNUSED.iter().filter(|key| head.value(key).is_some()) {
+            put_wrong(format!("`{key}` has no effect here"));
+        }
+        let kind = Kind {
+            description,
+            prompt: prompt.trim().to_owned(),
+            tools,
+            without: here(
+                &[head.words("disallowedTools").unwrap_or_default(), head.switched_off("tools")].concat(),
+            ),
+            servers: names,
+            model: head.text("model").filter(|model| model != "inherit"),
+            run,
+            read_only,
+            name: name.clone(),
+        };
+        let skills = head.words("skills").unwrap_or_default();
+        let hooks = hooks.filter(Value::is_object);
+        Ok((Self { kind, skills, memory, hooks, servers, place }, wrong))
+    }
+
+    /// Returns the keys that differ from the session's values, for people.
+    pub(crate) fn keys(&self) -> Vec<(&'static str, String)> {
+        let (kind, run) = (&self.kind, &self.kind.run);
+        let list = |names: &[String]| names.join(", ");
+        let tools = match &kind.tools {
+            Some(tools) => list(tools),
+            None if kind.read_only => "all, in permission mode plan".to_owned(),
+            None => "all".to_owned(),
+        };
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let keys = [
+            ("tools", Some(tools)),
+            ("without", some(list(&kind.without))),
+            ("MCP servers", kind.servers.as_deref().map(list)),
+            ("model", kind.model.clone()),
+            ("effort", run.effort.clone()),
+            ("permission mode", run.mode.map(|mode| mode.to_string())),
+            ("at most", run.max_turns.map(|turns| format!("{turns} requests"))),
+            ("skills", some(list(&self.skills))),
+            ("memory", run.memory.as_ref().map(|folder| folder.display().to_string())),
+            (
+                "hooks",
+                self.hooks
+                    .as_ref()
+                    .and_then(Value::as_object)
+                    .map(|hooks| hooks.keys().cloned().collect::<Vec<_>>().join(", ")),
+            ),
+            ("runs", run.background.then(|| "in the background".to_owned())),
+        ];
+        keys.into_iter().filter_map(|(label, value)| Some((label, value?))).collect()
+    }
+
+    /// True if the project defines it.
+    pub(crate) fn is_of_project(&self) -> bool {
+        matches!(self.place, Place::Project(_))
+    }
+}
+
+fn is_true(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Bool(is)) => *is,
+        Some(Value::String(text)) => matches!(text.to_ascii_lowercase().as_str(), "true" | "yes" | "on"),
+        _ => false,
+    }
+}
+
+fn effort(head: &Head, wrong: &mut impl FnMut(String)) -> Option<String> {
+    let effort = head.text("effort")?.to_lowercase();
+    if EFFORTS.contains(&effort.as_str()) {
+        return Some(effort);
+    }
+    wrong(format!("there is no effort {effort:?}; use one of {}", EFFORTS.join(", ")));
+    None
+}
+
+/// Returns the permission mode. `None` if it is not given or cannot be used.
+fn mode(head: &Head, place: &Place, wrong: &mut impl FnMut(String)) -> Option<PermissionMode> {
+    let text = head.text("permissionMode")?;
+    let mode = match text.parse::<PermissionMode>() {
+        Ok(mode) => mode,
+        Err(why) => {
+            wrong(why);
+            return None;
+        }
+    };
+    let narrow = mode.is_within(PermissionMode::Default);
+    match place {
+        Place::Project(_) if !narrow => {
+            wrong(format!("a project cannot set the permission mode {mode}; it has that of the session"));
+            None
+        }
+        _ if mode == PermissionMode::BypassPermissions => {
+            wrong(format!("permission mode {mode} holds only in a session that is in it"));
+            Some(mode)
+        }
+        _ => Some(mode),
+    }
+}
+
+fn max_turns(head: &Head, wrong: &mut impl FnMut(String)) -> Option<u64> {
+    let text = head.text("maxTurns")?;
+    let turns = text.parse::<u64>().ok().filter(|turns| *turns > 0);
+    if turns.is_none() {
+        wrong(format!("`maxTurns` is a number from 1 on, not {text:?}"));
+    }
+    turns
+}
+
+fn memory(head: &Head, wrong: &mut impl FnMut(String)) -> Option<MemoryScope> {
+    match head.text("memory")?.to_lowercase().as_str() {
+        "user" => Some(MemoryScope::User),
+        "project" => Some(MemoryScope::Project),
+        "local" => Some(MemoryScope::Local),
+        other => {
+            wrong(format!("there is no memory {other:?}; use user, project or local"));
+            None
+        }
+    }
+}
+
+/// Returns the names of all servers of the agent, and the configurations of those that are its own.
+fn servers(
+    value: Option<&Value>,
+    wrong: &mut impl FnMut(String),
+) -> (Option<Vec<String>>, Vec<(String, Value)>) {
+    let (mut names, mut own) = (Vec::new(), Vec::new());
+    let mut table = |entry: &Value| match entry {
+        Value::Object(table) => own.extend(table.iter().map(|(name, value)| (name.clone(), value.clone()))),
+        Value::String(text) => {
+            names.extend(text.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+        _ => wrong("an entry of `mcpServers` is neither a name nor a table".to_owned()),
+    };
+    match value {
+        None => return (None, own),
+        Some(Value::Array(list)) => list.iter().for_each(&mut table),
+        Some(value) => table(value),
+    }
+    names.extend(own.iter().map(|(name, _)| name.clone()));
+    (Some(names), own)
+}
+
+/// Translates names of tools to the names here, in lower case.
+fn here(names: &[String]) -> Vec<String> {
+    let own = |name: &String| {
+        // `Bash(git *)` names the whole tool here, since rules decide about calls.
+        let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
+        let plain = name.replace('_', "");
+        NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())
+    };
+    names.iter().map(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Map, json};
+
+    fn of(keys: Value, place: Place) -> (Definition, Vec<String>) {
+        let keys: Map<String, Value> = keys.as_object().unwrap().clone();
+        Definition::of("a".to_owned(), &Head::new(keys), "Be strict.\n", place).unwrap()
+    }
+
+    #[test]
+    fn every_key_has_its_meaning() {
+        let (found, wrong) = of(
+            json!({
+                "description": "d", "tools": ["Read", "Agent", "mcp__x"], "disallowedTools": "Bash, WebFetch",
+                "model": "inherit", "effort": "High", "permissionMode": "acceptEdits", "maxTurns": 3,
+                "background": true, "memory": "user", "skills": ["one", "two"],
+                "mcpServers": ["github", {"own": {"command": "x"}}], "hooks": {"Stop": []}, "color": "red",
+            }),
+            Place::Given,
+        );
+        assert_eq!(wrong, Vec::<String>::new());
+        let text = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            found.kind,
+            Kind {
+                name: "a".into(),
+                description: "d".into(),
+                prompt: "Be strict.".into(),
+                tools: Some(text(&["read", "task", "mcp__x", "write", "edit"])),
+                without: text(&["bash", "webfetch"]),
+                servers: Some(text(&["github", "own"])),
+                model: None,
+                run: KindRun {
+                    effort: Some("high".into()),
+                    mode: Some(PermissionMode::AcceptEdits),
+                    max_turns: Some(3),
+                    background: true,
+                    memory: None,
+                },
+                read_only: false,
+            }
+        );
+        assert_eq!((found.skills, found.memory), (text(&["one", "two"]), Some(MemoryScope::User)));
+        assert_eq!(found.servers, [("own".to_owned(), json!({"command": "x"}))]);
+        assert_eq!(found.hooks, Some(json!({"Stop": []})));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_is_named() {
+        let project = || Place::Project(PathBuf::from("a.md"));
+        for (keys, place, want) in [
+            (json!({"effort": "huge"}), Place::Given, "there is no effort \"huge\""),
+            (json!({"maxTurns": 0}), Place::Given, "`maxTurns` is a number"),
+            (json!({"permissionMode": "yolo"}), Place::Given, "unknown permission mode"),
+            (json!({"permissionMode": "acceptEdits"}), project(), "a project cannot set the permission mode"),
+            (json!({"permissionMode": "bypassPermissions"}), Place::Given, "only in a session that is in it"),
+            (json!({"memory": "cloud"}), Place::Given, "there is no memory \"cloud\""),
+            (json!({"mcpServers": [3]}), Place::Given, "neither a name nor a table"),
+            (json!({"hooks": "x"}), Place::Given, "no table of events"),
+            (json!({"isolation": "worktree"}), Place::Given, "`isolation` has no effect"),
+        ] {
+            let mut keys = keys;
+            keys["description"] = json!("d");
+            let (_, wrong) = of(keys.clone(), place);
+            assert!(wrong.len() == 1 && wrong[0].starts_with("the agent a: "), "{keys}: {wrong:?}");
+            assert!(wrong[0].contains(want), "{keys}: {wrong:?}");
+        }
+        let narrowed = of(json!({"description": "d", "permissionMode": "plan"}), project());
+        assert!(narrowed.1.is_empty() && narrowed.0.kind.read_only);
+    }
+}

@@ -1,0 +1,101 @@
+//! The agents of one session, and the kind that the session's own agent is (`--agent`).
+//!
+//! A session keeps its agent: the name is recorded in the session's state, and later runs use it unless they name another
+//! one. The kind's model, effort, mode and limit hold below values that are set for the run or kept by the session.
+
+use super::{Agents, Definition, GivenAgents};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::remembered::{self, is_given};
+use becket_agent::subagent::{Kind, KindTools};
+use becket_config::{Settings, Source};
+use becket_tool::ToolSource;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+
+/// All agents of a session, and its own.
+#[derive(Debug)]
+pub(crate) struct SessionAgents {
+    pub agents: Agents,
+    main: Option<String>,
+}
+
+impl SessionAgents {
+    /// Finds the agents, and applies the kind of the session's own agent to the settings. `kept`: the name that the session
+    /// has recorded.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure for the user if there is no agent of the name that the run gives.
+    pub(crate) fn new(
+        environment: &Environment,
+        cwd: &Path,
+        trusted: bool,
+        given: &GivenAgents,
+        kept: Option<String>,
+        settings: &mut Settings,
+    ) -> Result<Self, Failure> {
+        let mut agents = Agents::find(environment, cwd, trusted, &given.definitions);
+        agents.warnings.splice(0..0, given.warnings.iter().cloned());
+        let named = given.main.as_ref().or(kept.as_ref());
+        let found = named.and_then(|name| agents.get(name)).cloned();
+        match (&found, &given.main, kept) {
+            (None, Some(name), _) => {
+                let names: Vec<&str> = agents.all.iter().map(|agent| agent.kind.name.as_str()).collect();
+                return Err(Failure::usage(format!("--agent: there is no agent {name:?}"))
+                    .hint(format!("agents: {}", names.join(", "))));
+            }
+            (None, None, Some(name)) => agents.warnings.push(format!(
+                "this session ran as the agent {name}, which is not defined any more; it continues without it"
+            )),
+            _ => {}
+        }
+        if let Some(definition) = &found {
+            apply(definition, settings);
+        }
+        Ok(Self { agents, main: found.map(|definition| definition.kind.name) })
+    }
+
+    /// Returns the kind of the session's own agent.
+    pub(crate) fn main(&self) -> Option<&Kind> {
+        self.main.as_ref().and_then(|name| self.agents.get(name)).map(|definition| &definition.kind)
+    }
+
+    /// Returns the state that records the session's agent.
+    pub(crate) fn state(&self) -> Option<(String, Value)> {
+        self.main.as_ref().map(|name| (remembered::AGENT.to_owned(), json!(name)))
+    }
+
+    /// Returns the tools of a source that the session's own agent has: those of its kind, and none of servers that only other
+    /// agents use.
+    pub(crate) fn own_tools(&self, source: Arc<dyn ToolSource>, private: &[String]) -> Arc<dyn ToolSource> {
+        let mut kind = self.main().cloned().unwrap_or_default();
+        let of_main = self.main.as_ref().and_then(|name| self.agents.get(name));
+        let own =
+            |server: &String| of_main.is_some_and(|main| main.servers.iter().any(|(name, _)| name == server));
+        let others = private.iter().filter(|server| !own(server));
+        kind.without.extend(others.map(|server| format!("mcp__{}", becket_mcp::naming::server_part(server))));
+        if kind == Kind::default() {
+            return source;
+        }
+        Arc::new(KindTools { source, kind })
+    }
+}
+
+fn apply(definition: &Definition, settings: &mut Settings) {
+    let kind = &definition.kind;
+    let session = settings.config.permission_mode;
+    let mode = kind.mode(session);
+    let values = [
+        ("model", kind.model.as_ref().map(|model| json!(model))),
+        ("effort", kind.run.effort.as_ref().map(|effort| json!(effort))),
+        ("limits.max_turns", kind.run.max_turns.map(|turns| json!(turns))),
+        ("permission_mode", (mode != session && kind.run.mode.is_some()).then(|| json!(mode))),
+    ];
+    for (key, value) in values {
+        if let Some(value) = value.filter(|_| !is_given(settings, key) && !settings.is_remembered(key)) {
+            settings.set(key, value, Source::Settings(format!("agent {}", kind.name)));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Arguments about agents: definitions for a run, and the agent that a session is.
+
+use clap::Args;
+
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Agents")]
+pub(crate) struct AgentArgs {
+    /// Run the session as this agent: its prompt, tools, model, effort, permission mode and hooks.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Agents for this run, by name, with the keys of an agent's file and `prompt`: JSON text, or a file.
+    #[arg(long, value_name = "FILE|JSON")]
+    pub agents: Option<String>,
+}

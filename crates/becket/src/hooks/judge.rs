@@ -1,0 +1,149 @@
+//! Answers questions of hooks with a model: with one request, or as an agent that may look at the project first.
+//!
+//! Such an agent has the tools that read, and the session's guard in permission mode `plan`. Its session is not kept, and no
+//! hook runs in it. The engine limits its time, and drops it when the time is over.
+
+use becket_agent::prompt::{self, PromptSettings};
+use becket_agent::{Agent, AgentParts, AgentSettings, Auxiliary, FindModel, RunLimits, scope};
+use becket_guard::Guard;
+use becket_hooks::{Ask, Question};
+use becket_model::{Model, ModelEvent, Request, ToolChoice};
+use becket_session::context::Policy;
+use becket_session::{CreateOptions, Session};
+use becket_tool::{Registry, Tool};
+use becket_types::{
+    Blobs, Command, Context, ContextMessage, DeliveryMode, Event, Message, Part, PermissionMode, PromptInput,
+    Provenance, Seq, Tokens, TurnEnd,
+};
+use futures::StreamExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most tokens of the answer to a prompt hook.
+const MAX_ANSWER: u64 = 2_000;
+/// Most requests of an agent hook.
+const MAX_TURNS: u64 = 50;
+
+const SYSTEM: &str = "You judge one moment of a coding session for its user. Follow the question exactly.";
+
+/// The parts of a session with which questions are answered.
+pub(crate) struct Judge {
+    /// Answers if the hook names no model.
+    pub model: Arc<dyn Model>,
+    pub find: FindModel,
+    pub blobs: Arc<dyn Blobs>,
+    pub guard: Guard,
+    pub roots: Vec<PathBuf>,
+    pub environment: prompt::Environment,
+}
+
+impl Judge {
+    /// Returns the function that the engine asks.
+    pub(crate) fn asked(self) -> Ask {
+        let judge = Arc::new(self);
+        Arc::new(move |question| {
+            let judge = Arc::clone(&judge);
+            Box::pin(async move {
+                let model = match &question.model {
+                    Some(name) => (judge.find)(name)?,
+                    None => Arc::clone(&judge.model),
+                };
+                if question.agent {
+                    Box::pin(judge.looked(model, question)).await
+                } else {
+                    answered(&*model, question.prompt, &judge.blobs).await
+                }
+            })
+        })
+    }
+
+    /// Lets an agent look at the project, and returns its last message.
+    async fn looked(&self, model: Arc<dyn Model>, question: Question) -> Result<String, String> {
+        let cwd = &self.environment.cwd;
+        let options = CreateOptions {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            persist: false,
+            ..CreateOptions::default()
+        };
+        let session = Session::create(cwd, cwd, options, Policy::default(), scope(model.info()))
+            .map_err(|error| error.to_string())?;
+        let mut tools = Registry::new();
+        let reading: [Arc<dyn Tool>; 3] = [
+            Arc::new(becket_tool_read::Read::new()),
+            Arc::new(becket_tool_search::Grep::new()),
+            Arc::new(becket_tool_search::Glob::new()),
+        ];
+        for tool in reading {
+            tools.add(tool).map_err(|error| error.to_string())?;
+        }
+        let mut guard = self.guard.clone();
+        guard.set_mode(PermissionMode::Plan);
+        let settings = AgentSettings {
+            roots: self.roots.clone(),
+            limits: RunLimits { max_turns: Some(MAX_TURNS), ..RunLimits::default() },
+            prompt: PromptSettings { append: Some(SYSTEM.to_owned()), ..PromptSettings::default() },
+            environment: self.environment.clone(),
+            ..AgentSettings::default()
+        };
+        let (agent, mut handle) = Agent::new(AgentParts {
+            session,
+            model,
+            auxiliary: Auxiliary::default(),
+            fallback_models: Vec::new(),
+            find_model: None,
+            tools,
+            guard,
+            settings,
+        });
+        let prompt = PromptInput {
+            parts: vec![Part::text(question.prompt)],
+            mode: DeliveryMode::Queue,
+            client_id: None,
+        };
+        // The channel is new, so it has room.
+        for command in [Command::Prompt(prompt), Command::EndInput] {
+            let _ = handle.commands.try_send(command);
+        }
+        agent.run().await;
+        let mut last = None;
+        while let Ok(event) = handle.events.try_recv() {
+            if let Event::TurnFinished(result) = event {
+                last = Some(result);
+            }
+        }
+        match last {
+            Some(result) if result.end == TurnEnd::Completed => Ok(result.text),
+            Some(_) => Err("the agent ended without an answer".to_owned()),
+            None => Err("the agent did not begin".to_owned()),
+        }
+    }
+}
+
+async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> Result<String, String> {
+    let mut context = Context { system: Arc::from([Arc::from(SYSTEM)]), ..Context::default() };
+    context.messages.push(Arc::new(ContextMessage {
+        message: Arc::new(Message::user(prompt)),
+        provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+        tokens: Tokens(0),
+    }));
+    let request = Request {
+        context: &context,
+        tools: &[],
+        tool_choice: ToolChoice::None,
+        max_output: MAX_ANSWER.min(model.info().max_output),
+        effort: None,
+        layout: None,
+        blobs,
+    };
+    let prepared = model.prepare(&request).map_err(|error| error.message)?;
+    let mut stream = model.send(prepared);
+    let mut text = String::new();
+    while let Some(event) = stream.next().await {
+        if let ModelEvent::Part { part: Part::Text { text: more, .. }, .. } =
+            event.map_err(|error| error.message)?
+        {
+            text.push_str(&more);
+        }
+    }
+    Ok(text)
+}

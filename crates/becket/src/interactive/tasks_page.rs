@@ -1,0 +1,94 @@
+//! The page `/tasks`: subagents in the background, as the session records them, and commands in the background.
+//!
+//! Reads only, except for `stop job N`, which ends a command. Subagents get commands through the agent.
+
+use super::pages::Pages;
+use super::user_shell::UserShell;
+use becket_tui::input::{Page, Reply};
+use becket_tui::page::Sheet;
+use serde_json::Value;
+
+/// Most ended tasks that are shown.
+const ENDED: usize = 10;
+
+/// Returns the answer to `/tasks`.
+pub(super) async fn answer(pages: &Pages, user_shell: &UserShell, arguments: &str) -> Reply {
+    if let Some(job) = arguments.strip_prefix("stop job ") {
+        let ended = match job.trim().parse() {
+            Ok(id) => user_shell.end_job(id).await,
+            Err(_) => None,
+        };
+        return Reply::Done(ended.ok_or_else(|| format!("there is no job {job}; /tasks lists them")));
+    }
+    let tasks = pages.background_tasks();
+    let sheet = Some(sheet(&tasks, &user_shell.jobs()));
+    Reply::Page {
+        name: "tasks".to_owned(),
+        result: Ok(Page { title: "tasks".to_owned(), sheet, ..Page::default() }),
+    }
+}
+
+fn sheet(tasks: &[Value], jobs: &[(u64, String, bool)]) -> Sheet {
+    let mut sheet = Sheet::default();
+    let is_running = |task: &&Value| task["state"] == "running";
+    let running = tasks.iter().filter(is_running).count();
+    sheet.heading("Subagents", format!("{running} running"));
+    for task in tasks.iter().filter(is_running) {
+        add(&mut sheet, task);
+    }
+    let ended: Vec<&Value> = tasks.iter().filter(|task| !is_running(task)).collect();
+    for task in ended.iter().rev().take(ENDED) {
+        add(&mut sheet, task);
+    }
+    if tasks.is_empty() {
+        sheet.note("No subagent was started in the background. Ctrl-B moves one there while it runs.");
+    }
+    let alive = jobs.iter().filter(|(.., running)| *running).count();
+    sheet.heading("Commands", format!("{alive} running"));
+    for (id, line, _) in jobs {
+        sheet.field(&format!("job {id}"), line.strip_prefix(&format!("job {id} ")).unwrap_or(line));
+    }
+    if jobs.is_empty() {
+        sheet.note("No command was started in the background.");
+    }
+    if running > 0 {
+        sheet.note("/tasks stop N stops a subagent, /tasks tell N TEXT sends it a message.");
+    }
+    if alive > 0 {
+        sheet.note("/tasks stop job N ends a command.");
+    }
+    sheet
+}
+
+fn add(sheet: &mut Sheet, task: &Value) {
+    let text = |key: &str| task[key].as_str().unwrap_or_default();
+    let about = format!(
+        "{} · {}: {} (session {})",
+        text("state"),
+        text("agent"),
+        text("description"),
+        text("session")
+    );
+    sheet.field(&format!("task {}", task["id"]), about);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn running_tasks_come_first_and_say_how_to_stop_them() {
+        let task = |id: u64, state: &str| json!({"id": id, "state": state, "agent": "general", "description": "look", "session": "s"});
+        let page = sheet(
+            &[task(1, "completed"), task(2, "running")],
+            &[(3, "job 3 running for 1 s: make".into(), true)],
+        );
+        let text = page.spoken();
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+        assert!(at("running · general: look (session s)") < at("completed · general"), "{text}");
+        assert!(at("1 running") < at("running for 1 s: make"), "{text}");
+        assert!(text.contains("/tasks stop N") && text.contains("/tasks stop job N"), "{text}");
+        assert!(sheet(&[], &[]).spoken().contains("Ctrl-B"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Calls of tools that becket itself makes, for hooks: text in, text out, without a session.
+//!
+//! The server must be one of the session's. A call waits for a server that is being started; the caller limits the time.
+
+use crate::call::{self, CallContext};
+use crate::hub::Hub;
+use crate::tool::{arguments, failed};
+use becket_types::cut_end;
+use rmcp::model::ContentBlock;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum size of an answer in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Calls a tool by its name at the server, and returns the text of its answer.
+///
+/// # Errors
+///
+/// Returns a message for people: no such server, no connection, or the tool's own error.
+pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Result<String, String> {
+    let known = hub.server(server).ok_or_else(|| format!("there is no MCP server {server}"))?;
+    let arguments = arguments(&input)?;
+    let live = known.ready().await.map_err(|why| format!("the MCP server {server} {why}"))?;
+    // The token lives as long as the call: a caller that gives up drops both.
+    let cancel = CancellationToken::new();
+    let context = CallContext {
+        peer: &live.peer,
+        handler: &live.handler,
+        timeout: known.timeout(),
+        cancel: &cancel,
+        progress: &|_| {},
+    };
+    let result = call::call(&context, tool, arguments).await;
+    let result = result.map_err(|error| failed(known, &error).content)?;
+    let texts = result.content.into_iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text),
+        _ => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    let text = cut_end(&becket_tool::text::clean(&text), LONGEST).to_owned();
+    if result.is_error == Some(true) {
+        return Err(format!("the tool {tool} of the MCP server {server} failed: {text}"));
+    }
+    Ok(text)
+}
