@@ -71,7 +71,7 @@ use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
     Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
-    PermissionMode, Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use futures::StreamExt as _;
 use ids::CallIds;
@@ -627,22 +627,6 @@ impl Agent {
         });
         self.keep_spent();
         cost
-    }
-
-    /// The mode's public name.
-    fn mode_name(&self) -> String {
-        self.guard.mode().to_string()
-    }
-
-    /// Sets the permission mode. `Err` says why it was not changed.
-    fn set_mode(&mut self, name: &str) -> Result<(), String> {
-        let mode = name.parse::<PermissionMode>()?;
-        self.guard.set_mode(mode);
-        self.subagents.set_mode(mode);
-        let value = serde_json::Value::from(mode.as_str());
-        self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
-        self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
-        Ok(())
     }
 
     fn tell_refusal(&mut self, done: Result<(), String>) {

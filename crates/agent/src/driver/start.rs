@@ -15,8 +15,8 @@ use crate::spend::SPENT;
 use becket_session::Durability;
 use becket_session::context::View;
 use becket_types::{
-    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
-    TurnState,
+    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, PermissionMode, Role,
+    Synthetic, SystemItem, TurnState,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -69,6 +69,22 @@ impl Agent {
             self.limits.recall(&spent, self.settings.new_limits);
         }
         self.recall_quota_wait();
+    }
+
+    /// The mode's public name.
+    pub(super) fn mode_name(&self) -> String {
+        self.guard.mode().to_string()
+    }
+
+    /// Sets the permission mode. `Err` says why it was not changed.
+    pub(super) fn set_mode(&mut self, name: &str) -> Result<(), String> {
+        let mode = name.parse::<PermissionMode>()?;
+        self.guard.set_mode(mode);
+        self.subagents.set_mode(mode);
+        let value = serde_json::Value::from(mode.as_str());
+        self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
+        self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
+        Ok(())
     }
 
     /// Sets the effort of the next requests. Later runs of the session keep it.

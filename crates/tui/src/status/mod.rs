@@ -2,8 +2,9 @@
 //!
 //! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
 //! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
-//! otherwise. [`meter`] draws the context, [`script`] the output of the user's status line program.
+//! otherwise. [`header`] draws the start, [`meter`] the context, [`script`] the output of the user's status line program.
 
+mod header;
 pub mod meter;
 pub mod script;
 
@@ -14,13 +15,11 @@ use crate::theme::Theme;
 use becket_types::{Cost, Event, PreparationState, Usage, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Fewest rows of the screen with which the header is shown.
-const HEADER: u16 = 10;
 /// The activity while a question is open.
 const WAITING: &str = "waiting for you";
 
@@ -34,19 +33,6 @@ const BAR: usize = 20;
 const JOBS: u64 = 5_000;
 /// Delay in milliseconds between a change and the next run of the user's status line program.
 const DEBOUNCE: u64 = 300;
-
-/// Returns what a permission mode means, in a few words.
-fn meaning(mode: &str) -> &'static str {
-    match mode {
-        "default" => ": asks before changes",
-        "acceptEdits" => ": edits without asking",
-        "auto" => ": works in this folder without asking",
-        "plan" => ": changes nothing",
-        "dontAsk" => ": refuses instead of asking",
-        "bypassPermissions" => ": asks nothing",
-        _ => "",
-    }
-}
 
 /// Facts of the status line and of the activity line.
 #[derive(Debug, Default)]
@@ -457,40 +443,10 @@ impl Status {
 
     /// Returns the header that is shown before the first message: version, model, mode, folder, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
-        const TIPS: [&str; 3] = [
-            "Ask for example: explain this project · find out why a test fails, and mend it",
-            "/help lists commands and keys · @ adds a file · ! runs a shell command",
-            "Shift-Tab changes the permission mode · Esc interrupts",
-        ];
-        if self.model.is_empty() || area.height < HEADER {
+        if self.model.is_empty() {
             return Vec::new();
         }
-        let line = |text: String, style: Style| {
-            Line::styled(text::fit(&text::visible(&text), usize::from(area.width)).into_owned(), style)
-        };
-        let mut lines = vec![
-            line(
-                format!("becket {} · an agent that reads, changes and runs code", env!("CARGO_PKG_VERSION")),
-                theme.accent.add_modifier(Modifier::BOLD),
-            ),
-            line(format!("{} · {} mode{}", self.model, self.mode, meaning(&self.mode)), theme.text),
-            line(self.folder(), theme.dim),
-            Line::default(),
-        ];
-        let columns = usize::from(area.width);
-        // Tips are shown whole or not at all, because half of a tip is of no use.
-        let fitting = |tips: &str| {
-            let join = |shown: String, tip: &str| match shown.as_str() {
-                "" => tip.to_owned(),
-                before => format!("{before} · {tip}"),
-            };
-            tips.split(" · ").fold(String::new(), |shown, tip| {
-                let longer = join(shown.clone(), tip);
-                if text::width(&longer) <= columns { longer } else { shown }
-            })
-        };
-        lines.extend(TIPS.map(|tips| line(fitting(tips), theme.dim)));
-        lines
+        header::lines(&self.model, &self.mode, self.folder(), area, theme)
     }
 
     /// Returns the height in rows that it needs.
