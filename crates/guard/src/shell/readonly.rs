@@ -120,6 +120,10 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         return Err(format!("letters behind a value in {} may be options of their own", word.raw));
     }
     let parsed = options(words, entry.flags, entry.valued, entry.long, entry.tame)?;
+    // `-x` is no option of the standard, so `ps` reads all letters in the way of BSD, where `e` shows the environment.
+    if entry.names == "ps" && ["e", "x"].iter().all(|letter| parsed.seen.iter().any(|seen| seen == letter)) {
+        return Err("with `-x`, `-e` shows the environment of processes".to_owned());
+    }
     // The environment of processes may hold secrets.
     if entry.names == "ps"
         && let Some((_, value)) = parsed.values.iter().find(|(_, value)| value.to_lowercase().contains("env"))
