@@ -8,8 +8,8 @@ usage: benches/layout.py BECKET [OUT]     (BECKET: a release build with symbols;
 The functions are those that valgrind's callgrind saw in a few short sessions, headless and at a terminal. A name has `*` in
 place of its hashes, so the list fits other compilers and versions, too. Needs valgrind.
 """
-import json, os, pty, re, select, subprocess, sys, tempfile, time
-from model_server import DONE, Server, event
+import os, pty, re, select, subprocess, sys, tempfile, time
+from model_server import Server, call_answer, text_answer
 
 BECKET = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,25 +23,13 @@ def pattern(name):
     return OLD.sub("17h*", name) if name.startswith("_ZN") else NEW.sub("*", re.sub(r"\.llvm\..*", "", name))
 
 
-def text(words, piece):
-    parts = [event({"role": "assistant", "content": words[i:i + piece]}) for i in range(0, len(words), piece)]
-    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE
-
-
-def call(n, name, arguments):
-    one = {"index": 0, "id": f"call_{n}", "type": "function",
-           "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return (event({"role": "assistant", "tool_calls": [one]})
-            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE)
-
-
 CALLS = [("read", {"path": "a.txt"}), ("write", {"path": "b.txt", "content": "two\n"}),
          ("edit", {"path": "a.txt", "old": "one", "new": "two"}), ("grep", {"pattern": "two"}),
          ("glob", {"pattern": "**/*.txt"}), ("bash", {"command": "ls"}), ("read", {"path": "missing"})]
 
 
 def work(n):
-    return call(n, *CALLS[n]) if n < len(CALLS) else text("It is **done**:\n\n- one\n- two\n", 7)
+    return call_answer(n, *CALLS[n]) if n < len(CALLS) else text_answer("It is **done**:\n\n- one\n- two\n", 7)
 
 
 def functions(home, project, answer, arguments, keys=None):
@@ -99,9 +87,9 @@ def main():
         open(f"{project}/a.txt", "w").write("one\n")
         task = ["-p", "--model", "openai/m", "--permission-mode", "bypassPermissions"]
         sessions = [
-            (lambda n: text("done", 9), [*task, "go"], None),
+            (lambda n: text_answer("done", 9), [*task, "go"], None),
             (work, [*task, "go"], None),
-            (lambda n: text("lorem ipsum " * 2000, 48), [*task, "-c", "go on"], None),
+            (lambda n: text_answer("lorem ipsum " * 2000, 48), [*task, "-c", "go on"], None),
             (work, ["--model", "openai/m", "--permission-mode", "bypassPermissions"],
              [(b"task", b"go\r"), (b"two", b"\x04")]),
         ]

@@ -13,6 +13,18 @@ def event(delta, finish=None, usage=None):
 DONE = b"data: [DONE]\n\n"
 
 
+def text_answer(text, piece):
+    parts = [event({"role": "assistant", "content": text[i:i + piece]}) for i in range(0, len(text), piece)]
+    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE
+
+
+def call_answer(n, name, arguments):
+    call = {"index": 0, "id": f"call_{n}", "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return (event({"role": "assistant", "tool_calls": [call]})
+            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE)
+
+
 class Server:
     """`answer(n)` is what the n-th request gets: bytes, sent at once, or pieces, sent as they come.
 

@@ -7,23 +7,11 @@ The server is `model_server.py`: it answers from a list, and notes when each ans
 request's first byte came. CPU is what the kernel accounts to the finished
 process (wait4: user and system, all threads). Memory is VmHWM, read every 2 ms from the last answer until the process is gone.
 """
-import json, os, statistics, subprocess, sys, tempfile, threading, time
-from model_server import DONE, Server, event
+import os, statistics, subprocess, sys, tempfile, threading, time
+from model_server import Server, call_answer, text_answer
 
 BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/becket")
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-
-
-def text_answer(text, piece):
-    parts = [event({"role": "assistant", "content": text[i:i + piece]}) for i in range(0, len(text), piece)]
-    return b"".join(parts) + event({}, "stop", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE
-
-
-def call_answer(n, name, arguments):
-    call = {"index": 0, "id": f"call_{n}", "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return (event({"role": "assistant", "tool_calls": [call]})
-            + event({}, "tool_calls", {"prompt_tokens": 900, "completion_tokens": 20}) + DONE)
 
 
 class Watched(Server):
