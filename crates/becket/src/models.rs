@@ -249,10 +249,12 @@ pub(crate) fn info(id: Option<&str>, settings: &becket_model::Settings) -> Model
     }
 }
 
-/// Returns the settings of the models of a stored session: those of its folder, and those of its earlier runs. A configuration
-/// that cannot be read does no harm.
-pub(crate) fn of_session(environment: &Environment, cwd: &Path, view: &View) -> becket_model::Settings {
-    let mut settings = crate::settings::readable(environment, cwd);
+/// Returns the settings of the models of a stored session: `settings` of its folder, and those of its earlier runs.
+pub(crate) fn of_session(
+    environment: &Environment,
+    mut settings: Settings,
+    view: &View,
+) -> becket_model::Settings {
     let _ = Remembered::of_view(view).apply(&mut settings);
     model_settings(environment, &settings)
 }

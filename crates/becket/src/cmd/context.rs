@@ -56,9 +56,9 @@ impl Reading {
         let all: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
         let entries: Vec<Entry> = all.iter().filter(|entry| is_of_requests(&entry.kind)).cloned().collect();
         let model = model_of(&entries);
-        let policy = policy(&readable(environment, &session.info().cwd).config);
-        let mut view = View::fold(policy, ModelScope::no_model(), &all);
-        let models = of_session(environment, &session.info().cwd, &view);
+        let settings = readable(environment, &session.info().cwd);
+        let mut view = View::fold(policy(&settings.config), ModelScope::no_model(), &all);
+        let models = of_session(environment, settings, &view);
         view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
         view.set_calls_may_run(true);
         let said = all.iter().filter(|entry| matches!(entry.kind, EntryKind::Message { .. })).count();
@@ -89,8 +89,8 @@ impl Reading {
     /// Fails if the ledger cannot be read.
     pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
-        let policy = policy(&readable(environment, &summary.cwd).config);
-        let walked = walk(&summary.dir, policy, ModelScope::no_model(), &mut |entry, _| {
+        let settings = readable(environment, &summary.cwd);
+        let walked = walk(&summary.dir, policy(&settings.config), ModelScope::no_model(), &mut |entry, _| {
             if is_of_requests(&entry.kind) {
                 entries.push(entry.clone());
             }
@@ -100,7 +100,7 @@ impl Reading {
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         // The options of an earlier run apply to the next one as well.
-        let models = of_session(environment, &summary.cwd, &view);
+        let models = of_session(environment, settings, &view);
         view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
         // Another process may be running the session. If that process died, the session's next run closes the open
         // calls.

@@ -56,7 +56,8 @@ impl Live {
     pub(crate) fn open(environment: &Environment, summary: &SessionSummary) -> Result<Self, Failure> {
         let mut session = open(environment, summary, ModelScope::no_model())?;
         let model = Remembered::of_view(session.view()).model;
-        let models = crate::models::of_session(environment, &summary.cwd, session.view());
+        let settings = crate::settings::readable(environment, &summary.cwd);
+        let models = crate::models::of_session(environment, settings, session.view());
         let info = crate::models::info(model.as_deref(), &models);
         session.view_mut().set_scope(becket_agent::scope(&info));
         let roots = vec![canonical(&session.info().cwd)];
