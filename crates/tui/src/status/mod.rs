@@ -2,7 +2,7 @@
 //!
 //! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
 //! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
-//! otherwise. [`header`] draws the start, [`meter`] the context, [`script`] the output of the user's status line program.
+//! otherwise. `header` draws the start, `meter` the context, `script` the output of the user's status line program.
 
 mod header;
 pub mod meter;
