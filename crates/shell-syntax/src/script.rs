@@ -5,11 +5,14 @@
 //! `$((x))` can run a command that is nowhere in the text. Arithmetic on anything but numbers is therefore a doubt, and
 //! so are the other forms that evaluate text (`${x@P}`, `${!x}`, `[[ x -eq y ]]`, `-v`).
 
+mod grammar;
+mod loops;
 mod redirects;
 mod values;
 
-use crate::word::{Known, Word, text_of};
-use crate::{unwrap, vars};
+use crate::unwrap;
+use crate::word::{Word, text_of};
+use grammar::children;
 use redirects::{is_after_command, words_after_redirects};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,9 +24,48 @@ pub const MAX_CHARS: usize = 10_000;
 const MOST_CHARS: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
-/// Rounds of loops that are judged one by one; with more, the loop's variable is not known.
-const MAX_ROUNDS: usize = 256;
 
+/// Nodes without a meaning of their own: text. The grammar gives them children only for something in them that is read.
+const TEXTS: [&str; 14] = [
+    "file_descriptor",
+    "heredoc_start",
+    "heredoc_end",
+    "heredoc_content",
+    "string_content",
+    "raw_string",
+    "ansi_c_string",
+    "word",
+    "number",
+    "variable_name",
+    "special_variable_name",
+    "regex",
+    "extglob_pattern",
+    "test_operator",
+];
+/// Nodes whose parts are read one after the other, in the same directories.
+const GROUPS: [&str; 9] = [
+    "herestring_redirect",
+    "string",
+    "concatenation",
+    "translated_string",
+    "command_name",
+    "array",
+    "unary_expression",
+    "parenthesized_expression",
+    "variable_assignments",
+];
+/// Nodes that contain statements.
+const BLOCKS: [&str; 9] = [
+    "program",
+    "compound_statement",
+    "do_group",
+    "else_clause",
+    "elif_clause",
+    "if_statement",
+    "case_statement",
+    "case_item",
+    "negated_command",
+];
 /// The directories in which a command may run: all that are possible at that point; `None` if they cannot be known.
 pub type Dirs = Option<Vec<PathBuf>>;
 
@@ -96,7 +138,7 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
         out.doubts.push(format!("it is longer than {most} characters"));
         return out;
     }
-    if let Some(c) = source.chars().find(|c| is_odd(*c)) {
+    if let Some(c) = source.chars().find(|c| grammar::is_odd(*c)) {
         out.doubts.push(format!(
             "it holds the character U+{:04X}, which shells and people read differently",
             c as u32
@@ -107,7 +149,7 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
         out.doubts.push("the shell grammar could not be loaded".to_owned());
         return out;
     }
-    let Some(masked) = mask(source) else {
+    let Some(masked) = grammar::mask(source) else {
         out.doubts.push("it uses every letter beside characters that are not ASCII".to_owned());
         return out;
     };
@@ -115,7 +157,7 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
         out.doubts.push("it could not be parsed".to_owned());
         return out;
     };
-    if names_descriptor(source) {
+    if grammar::names_descriptor(source) {
         out.doubts.push("a redirection may set a variable or evaluate a subscript ({name}>)".to_owned());
     }
     let root = tree.root_node();
@@ -139,56 +181,6 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
         walker.out.doubts.push("no command was found in it".to_owned());
     }
     walker.out
-}
-
-/// True if a redirection may directly follow a closing brace. Bash takes `{name}>file` as an assignment of the new
-/// descriptor to `name`, which may be `PATH` or an array element whose subscript is evaluated. Examines only the text,
-/// quoted or not, because the grammar takes such a name for an ordinary word.
-fn names_descriptor(source: &str) -> bool {
-    let text = source.replace("\\\n", "");
-    let mut after_brace = false;
-    for c in text.chars() {
-        if after_brace && matches!(c, '<' | '>') {
-            return true;
-        }
-        after_brace = c == '}' || (after_brace && c == '&');
-    }
-    false
-}
-
-/// True if a substitution in backquotes is parsed once more after its backslashes are removed.
-fn has_escapes(text: &str) -> bool {
-    text.starts_with('`') && [r"\\", r"\`", r"\$"].iter().any(|escape| text.contains(escape))
-}
-
-/// Control and format characters, and white space that the grammar and bash may interpret differently.
-fn is_odd(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t'))
-        || (c.is_whitespace() && !c.is_ascii())
-        || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-/// Returns `source` with every character that is not plain ASCII replaced by a letter that does not occur in it. The
-/// replacement has the same number of bytes, so that positions in the tree are positions in the source.
-///
-/// The grammar's scanner (tree-sitter-bash 0.25.1) looks characters up in a C table without checking their range: `{`
-/// followed by a character of a high plane ends the process. To bash these characters are ordinary parts of words, like
-/// the letter. The letter must be new, because otherwise a here-document could seem to end early.
-fn mask(source: &str) -> Option<String> {
-    let plain = |c: char| c == '\n' || c == '\t' || (c.is_ascii() && !c.is_ascii_control());
-    if source.chars().all(plain) {
-        return Some(source.to_owned());
-    }
-    let letter = ('a'..='z').chain('A'..='Z').rev().find(|l| !source.contains(*l))?;
-    let mut out = String::with_capacity(source.len());
-    for c in source.chars() {
-        if plain(c) {
-            out.push(c);
-        } else {
-            out.extend(std::iter::repeat_n(letter, c.len_utf8()));
-        }
-    }
-    Some(out)
 }
 
 struct Walker<'a> {
@@ -227,11 +219,6 @@ impl Walker<'_> {
         self.out.commands.push(Simple { words, assigns, dirs, input, piped: self.piped });
     }
 
-    fn children(node: Node<'_>) -> Vec<Node<'_>> {
-        let mut cursor = node.walk();
-        node.children(&mut cursor).collect()
-    }
-
     fn visit(&mut self, node: Node<'_>, depth: usize) {
         if depth > MAX_DEPTH {
             return self.unread("it is nested too deeply");
@@ -239,48 +226,37 @@ impl Walker<'_> {
         if !node.is_named() {
             return;
         }
-        self.gaps(node);
-        self.words_apart(node);
-        self.hidden(node);
+        for fault in grammar::faults(node, self.source) {
+            self.unread(fault);
+        }
         if text_of(node, self.source).starts_with("((") {
             self.doubt("arithmetic on variables evaluates what they hold, and sets them");
         }
         match node.kind() {
-            "comment" => self.comment(node),
-            "ansi_c_string" if !ends_as_in_bash(text_of(node, self.source)) => {
-                self.unread("a quoted text ends elsewhere for the shell");
-            }
-            "file_descriptor"
-            | "heredoc_start"
-            | "heredoc_end"
-            | "heredoc_content"
-            | "string_content"
-            | "raw_string"
-            | "ansi_c_string"
-            | "word"
-            | "number"
-            | "variable_name"
-            | "special_variable_name"
-            | "regex"
-            | "extglob_pattern"
-            | "test_operator" => {
+            "comment" | "brace_expression" | "simple_expansion" => {}
+            kind if TEXTS.contains(&kind) => {
                 if node.named_child_count() > 0 {
                     self.visit_all(node, depth);
                 }
             }
+            kind if GROUPS.contains(&kind) => self.visit_all(node, depth),
+            kind if BLOCKS.contains(&kind) => self.block(node, depth),
+            _ => self.construct(node, depth),
+        }
+    }
+
+    /// Visits a node that changes how its parts are read.
+    fn construct(&mut self, node: Node<'_>, depth: usize) {
+        match node.kind() {
             "while_statement" => self.rounds(&[node], depth),
-            "program" | "compound_statement" | "do_group" | "else_clause" | "elif_clause"
-            | "if_statement" | "case_statement" | "case_item" | "negated_command" => {
-                self.block(node, depth);
-            }
-            "command_substitution" if has_escapes(text_of(node, self.source)) => {
+            "command_substitution" if grammar::has_escapes(text_of(node, self.source)) => {
                 self.unread("it escapes characters inside backquotes, which makes other commands of them");
                 self.apart(node, depth);
             }
             "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
             "pipeline" => {
                 let before = (self.input.clone(), self.piped);
-                for child in Self::children(node) {
+                for child in children(node) {
                     self.apart(child, depth);
                     if child.is_named() {
                         (self.input, self.piped) = (None, true);
@@ -304,27 +280,16 @@ impl Walker<'_> {
                 // Commands after the here-document's mark on the same line read from a pipe, or from their previous
                 // input.
                 let before = (self.input.take(), self.piped);
-                for child in Self::children(node) {
+                for child in children(node) {
                     self.piped = before.1 || child.kind() == "pipeline";
                     self.visit(child, depth + 1);
                 }
                 (self.input, self.piped) = before;
             }
             "heredoc_body" => self.heredoc(node, depth),
-            "herestring_redirect"
-            | "string"
-            | "concatenation"
-            | "translated_string"
-            | "command_name"
-            | "array"
-            | "unary_expression"
-            | "parenthesized_expression" => self.visit_all(node, depth),
             "binary_expression" => self.comparison(node, depth),
-            "brace_expression" => {}
-            "simple_expansion" => {}
             "expansion" => self.expansion(node, depth),
             "arithmetic_expansion" => self.arithmetic(node, depth),
-            "variable_assignments" => self.visit_all(node, depth),
             "variable_assignment" => {
                 self.assignment(node, depth);
             }
@@ -350,164 +315,18 @@ impl Walker<'_> {
         }
     }
 
-    /// Checks that the tree accounts for all of the text. The grammar can continue over the end of a line without
-    /// marking an error (seen with pipes before a here-document), and take the next command for arguments.
-    fn gaps(&mut self, node: Node<'_>) {
-        let one_line = matches!(
-            node.kind(),
-            "command"
-                | "declaration_command"
-                | "unset_command"
-                | "negated_command"
-                | "variable_assignment"
-                | "variable_assignments"
-                | "file_redirect"
-                | "herestring_redirect"
-        );
-        let statement = one_line
-            || matches!(
-                node.kind(),
-                "program"
-                    | "compound_statement"
-                    | "do_group"
-                    | "else_clause"
-                    | "elif_clause"
-                    | "if_statement"
-                    | "while_statement"
-                    | "for_statement"
-                    | "case_statement"
-                    | "case_item"
-                    | "subshell"
-                    | "pipeline"
-                    | "command_substitution"
-                    | "process_substitution"
-                    | "list"
-                    | "redirected_statement"
-                    | "function_definition"
-                    | "test_command"
-            );
-        if !statement || node.child_count() == 0 {
-            return;
-        }
-        let mut at = node.start_byte();
-        let ends = Self::children(node).into_iter().map(|c| (c.kind(), c.start_byte(), c.end_byte()));
-        for (kind, start, end) in ends.chain([("", node.end_byte(), node.end_byte())]) {
-            let gap = self.source.get(at..start).unwrap_or("?").replace("\\\n", "");
-            let joins = matches!(kind, "|" | "|&" | "&&" | "||" | "file_redirect" | "herestring_redirect");
-            if gap.contains(|c: char| !matches!(c, ' ' | '\t' | '\n')) {
-                self.unread("a part of it was not read");
-            }
-            if matches!(kind, ";;" | ";&" | ";;&") && node.kind() != "case_item" {
-                self.unread("the end of a case stands outside of one");
-            }
-            if gap.contains('\n') && !kind.is_empty() && (one_line || joins) {
-                self.unread("a command seems to go on over the end of a line");
-            }
-            at = end;
-        }
-    }
-
-    /// Handles words that the grammar splits by mistake. It ends a word after a quote if an escaped letter follows
-    /// (`'a'\n'b'`). For the shell, text without a blank in between is one word.
-    fn words_apart(&mut self, node: Node<'_>) {
-        if is_word(node.kind()) {
-            return;
-        }
-        let children = Self::children(node);
-        for pair in children.windows(2) {
-            let [before, after] = pair else { continue };
-            let ends_a_word = is_word(before.kind())
-                || matches!(before.kind(), "variable_assignment" | "file_redirect" | "herestring_redirect");
-            let gap = self.source.get(before.end_byte()..after.start_byte()).unwrap_or_default();
-            if ends_a_word && is_word(after.kind()) && gap.replace("\\\n", "").is_empty() {
-                self.unread("words that stand together without a blank were read apart");
-            }
-        }
-    }
-
-    /// Finds backquotes that the grammar takes for text, in patterns and other places. The shell runs their contents.
-    fn hidden(&mut self, node: Node<'_>) {
-        let kind = node.kind();
-        if !matches!(
-            kind,
-            "word"
-                | "number"
-                | "regex"
-                | "extglob_pattern"
-                | "test_operator"
-                | "string"
-                | "concatenation"
-                | "translated_string"
-                | "brace_expression"
-        ) {
-            return;
-        }
-        let mut pieces = String::new();
-        let mut at = node.start_byte();
-        for child in Self::children(node).into_iter().filter(|c| c.is_named() && c.kind() != "string_content")
-        {
-            pieces.push_str(self.source.get(at..child.start_byte()).unwrap_or_default());
-            pieces.push(' ');
-            at = child.end_byte();
-        }
-        pieces.push_str(self.source.get(at..node.end_byte()).unwrap_or_default());
-        let mut escaped = false;
-        let mut before = ' ';
-        for c in pieces.chars() {
-            let opens =
-                (c == '(' && matches!(before, '$' | '<' | '>') && !(kind == "string" && before != '$'))
-                    || (matches!(c, '{' | '[') && before == '$');
-            if !escaped && (c == '`' || opens) {
-                return self.unread("a pattern or a word holds a command that could not be read");
-            }
-            before = if escaped { ' ' } else { c };
-            escaped = c == '\\' && !escaped;
-        }
-    }
-
-    /// Handles a comment of the grammar. A `#` starts a comment only at the start of a word. After a continued line or
-    /// an escaped blank, the shell takes the `#` for a letter of the word and runs the text after it.
-    fn comment(&mut self, node: Node<'_>) {
-        let before = self.source.get(..node.start_byte()).unwrap_or("?");
-        let blank = before.chars().next_back();
-        let escapes = before.chars().rev().skip(1).take_while(|c| *c == '\\').count();
-        let starts = blank.is_none_or(|c| c.is_ascii_whitespace() || ";&|()".contains(c));
-        if !starts || escapes % 2 == 1 {
-            self.unread("what looks like a comment may be a part of a word");
-        }
-    }
-
     fn visit_all(&mut self, node: Node<'_>, depth: usize) {
-        for child in Self::children(node) {
+        for child in children(node) {
             self.visit(child, depth + 1);
         }
     }
 
     /// Handles consecutive statements: each of them may have changed the directory or failed to change it.
     fn block(&mut self, node: Node<'_>, depth: usize) {
-        for child in Self::children(node) {
+        for child in children(node) {
             let start = self.dirs.clone();
             self.visit(child, depth + 1);
             self.dirs = union(start, self.dirs.take());
-        }
-    }
-
-    /// Handles blocks that are repeated: each round starts in the directory in which the previous round ended. If a
-    /// block may change the directory, the blocks are read with unknown directories.
-    fn rounds(&mut self, nodes: &[Node<'_>], depth: usize) {
-        let (commands, redirects) = (self.out.commands.len(), self.out.redirects.len());
-        let before = self.dirs.clone();
-        for node in nodes {
-            self.block(*node, depth);
-        }
-        if self.dirs != before {
-            self.out.commands.truncate(commands);
-            self.out.redirects.truncate(redirects);
-            self.dirs = None;
-            for node in nodes {
-                self.block(*node, depth);
-            }
-            self.dirs = None;
         }
     }
 
@@ -526,7 +345,7 @@ impl Walker<'_> {
     fn list(&mut self, node: Node<'_>, depth: usize) {
         let start = self.dirs.clone();
         let mut operator = "";
-        for child in Self::children(node) {
+        for child in children(node) {
             match child.kind() {
                 "&&" => {
                     if let Some(moved) = self.moved.take() {
@@ -555,7 +374,7 @@ impl Walker<'_> {
 
     fn command(&mut self, node: Node<'_>, depth: usize) {
         let (mut words, mut assigns) = (Vec::new(), Vec::new());
-        for child in Self::children(node) {
+        for child in children(node) {
             match child.kind() {
                 "variable_assignment" => assigns.extend(self.assignment(child, depth + 1)),
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.visit(child, depth + 1),
@@ -583,7 +402,7 @@ impl Walker<'_> {
         if words.is_empty() {
             return;
         }
-        if named.next().is_none_or(|word| RESERVED.contains(&word.raw.as_str())) {
+        if named.next().is_none_or(|word| grammar::RESERVED.contains(&word.raw.as_str())) {
             self.unread("a word that is reserved for the grammar stands for a command");
         }
         let rounds = self.with_known(words);
@@ -609,44 +428,15 @@ impl Walker<'_> {
 
     /// Returns the text of a here-document or here-string among the children of a node.
     fn given(&self, node: Node<'_>) -> Option<String> {
-        let last = Self::children(node)
+        let last = children(node)
             .into_iter()
             .rfind(|child| matches!(child.kind(), "herestring_redirect" | "heredoc_redirect"))?;
-        let inner = Self::children(last);
+        let inner = children(last);
         if last.kind() == "heredoc_redirect" {
             let body = inner.iter().find(|child| child.kind() == "heredoc_body");
             return Some(body.map_or_else(String::new, |body| text_of(*body, self.source).to_owned()));
         }
         inner.into_iter().rfind(Node::is_named).map(|word| Word::decode(word, self.source).text)
-    }
-
-    /// Puts the values of loop variables in place of `"$f"`, where all of them are known: one command for each round of the
-    /// loop. A value must never stand beside another one, or the second would be judged as an operand of the first.
-    fn with_known(&self, words: Vec<Word>) -> Vec<Vec<Word>> {
-        let mut rounds = vec![words];
-        let mut done: Vec<String> = Vec::new();
-        loop {
-            let next = rounds[0].iter().find_map(|word| {
-                let name = word.variable.as_ref().filter(|name| !done.contains(name))?;
-                Some((name.clone(), self.known.get(name)?))
-            });
-            let Some((name, values)) = next else { return rounds };
-            if rounds.len() * values.len() > MAX_ROUNDS {
-                return rounds;
-            }
-            rounds = rounds
-                .iter()
-                .flat_map(|words| {
-                    values.iter().map(|value| {
-                        let put = |word: &Word| {
-                            if word.variable.as_ref() == Some(&name) { value } else { word }.clone()
-                        };
-                        words.iter().map(put).collect()
-                    })
-                })
-                .collect();
-            done.push(name);
-        }
     }
 
     fn change_dir(&mut self, words: &[Word]) {
@@ -689,7 +479,7 @@ impl Walker<'_> {
     fn redirect(&mut self, node: Node<'_>, depth: usize) {
         let mut operator = "";
         let mut has_target = false;
-        for child in Self::children(node) {
+        for child in children(node) {
             if child.kind() == "file_descriptor" {
                 if !text_of(child, self.source).chars().all(|c| c.is_ascii_digit()) {
                     self.doubt("a redirection may set a variable or evaluate a subscript ({name}>)");
@@ -731,14 +521,13 @@ impl Walker<'_> {
 
     fn heredoc(&mut self, node: Node<'_>, depth: usize) {
         // The start of the redirect shows if the delimiter was quoted.
-        let start =
-            node.parent().and_then(|p| Self::children(p).into_iter().find(|c| c.kind() == "heredoc_start"));
+        let start = node.parent().and_then(|p| children(p).into_iter().find(|c| c.kind() == "heredoc_start"));
         let mark = start.map_or("", |start| text_of(start, self.source));
         let quoted = mark.contains(['\'', '"', '\\']);
         let body = text_of(node, self.source);
         let ends = start.and_then(|start| self.source.get(start.end_byte()..)).unwrap_or("?").chars().next();
         let ended = ends.is_none_or(|c| c.is_ascii_whitespace() || ";&|<>)".contains(c));
-        match delimiter(mark).filter(|_| ended) {
+        match grammar::delimiter(mark).filter(|_| ended) {
             // The grammar may look for another delimiter than the shell.
             Some(end) if !body.lines().any(|line| line.trim_start_matches('\t').starts_with(end)) => {}
             Some(_) => self.unread("a line inside a here-document begins like its end"),
@@ -751,105 +540,11 @@ impl Walker<'_> {
             self.visit_all(node, depth);
         }
     }
-
-    fn for_loop(&mut self, node: Node<'_>, depth: usize) {
-        let mut values = Vec::new();
-        let mut name = String::new();
-        let mut bodies = Vec::new();
-        for child in Self::children(node) {
-            match child.kind() {
-                "variable_name" => text_of(child, self.source).clone_into(&mut name),
-                "do_group" | "compound_statement" => bodies.push(child),
-                _ if child.is_named() => {
-                    self.visit(child, depth + 1);
-                    values.push(Word::decode(child, self.source));
-                }
-                _ => {}
-            }
-        }
-        if !vars::may_set(&name) {
-            self.doubt(format!("it sets {name}, which other programs obey"));
-        }
-        let followed = !values.is_empty()
-            && !self.known.contains_key(&name)
-            && values.iter().all(|v| matches!(v.known, Known::Literal | Known::Glob))
-            && !set_elsewhere(self.source, &name);
-        let unknown = vec![Word { known: Known::Dynamic, ..Word::literal("$?") }];
-        self.known.insert(name, if followed { values } else { unknown });
-        self.rounds(&bodies, depth + 1);
-    }
-}
-
-/// True if `$'…'` ends where bash ends it. The grammar takes the longest text that ends with a quote, and a backslash before
-/// a quote for an escape even if it is escaped itself.
-fn ends_as_in_bash(text: &str) -> bool {
-    let Some(body) = text.strip_prefix("$'") else { return false };
-    let mut chars = body.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => _ = chars.next(),
-            '\'' => return chars.as_str().is_empty(),
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Words that bash takes for no command where one may begin. The grammar does, where it expects none of them.
-const RESERVED: &[&str] = &[
-    "then", "else", "elif", "fi", "do", "done", "esac", "{", "}", "if", "in", "case", "for", "while",
-    "until", "select", "function", "[[",
-];
-
-/// True for nodes that are a word or a part of one.
-fn is_word(kind: &str) -> bool {
-    matches!(
-        kind,
-        "word"
-            | "number"
-            | "string"
-            | "raw_string"
-            | "ansi_c_string"
-            | "translated_string"
-            | "concatenation"
-            | "command_name"
-            | "simple_expansion"
-            | "expansion"
-            | "arithmetic_expansion"
-            | "command_substitution"
-            | "process_substitution"
-            | "brace_expression"
-            | "regex"
-            | "extglob_pattern"
-            | "variable_name"
-            | "special_variable_name"
-            | "test_operator"
-    )
 }
 
 fn text_has_cd(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.any(|word| matches!(word, "cd" | "pushd" | "popd"))
-}
-
-/// True if anything in the script except this loop may set `name`: the name occurs somewhere without `$` before it.
-fn set_elsewhere(source: &str, name: &str) -> bool {
-    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let named = source.match_indices(name).filter(|(at, _)| {
-        let (before, after) = (&source[..*at], &source[at + name.len()..]);
-        let whole = !before.ends_with(of_a_name) && !after.starts_with(of_a_name);
-        let read = before.ends_with('$') || (before.ends_with("${") && after.starts_with('}'));
-        whole && !read
-    });
-    named.count() != 1 || source.contains("read ")
-}
-
-/// Returns the delimiter of a here-document, if it is plain text, quoted or not.
-fn delimiter(mark: &str) -> Option<&str> {
-    let quoted = |quote: char| mark.strip_prefix(quote).and_then(|m| m.strip_suffix(quote));
-    let inner = quoted('\'').or_else(|| quoted('"')).or_else(|| mark.strip_prefix('\\')).unwrap_or(mark);
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '!' | '@' | '%' | '+');
-    (!inner.is_empty() && inner.chars().all(plain)).then_some(inner)
 }
 
 fn union(a: Dirs, b: Dirs) -> Dirs {

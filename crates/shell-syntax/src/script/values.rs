@@ -1,6 +1,7 @@
 //! Values that a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
 //! programs obey is a doubt. Follows no values; that is for the loops of the walk.
 
+use super::grammar::children;
 use super::{Script, Walker, read_long};
 use crate::vars;
 use crate::word::{Known, Word, is_name, text_of};
@@ -79,7 +80,7 @@ impl Walker<'_> {
 
     pub(super) fn declaration(&mut self, node: Node<'_>, depth: usize) {
         let mut plain = true;
-        let children = Self::children(node);
+        let children = children(node);
         if children.len() < 2 {
             self.doubt("it prints variables, which may hold secrets");
         }
@@ -103,7 +104,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn unset(&mut self, node: Node<'_>) {
-        let plain = Self::children(node)
+        let plain = children(node)
             .iter()
             .skip(1)
             .all(|c| matches!(c.kind(), "variable_name" | "word") && vars::may_set(text_of(*c, self.source)));
