@@ -1,83 +1,25 @@
 //! Judges a shell command: each simple command, each launcher around it, each redirection, and each part that cannot be read.
 //!
 //! A command runs without a question only if every part of it may. A deny rule that matches any part, at any depth,
-//! denies the whole.
+//! denies the whole. The files that a command names are judged in `files`.
 
-use crate::decision::{Part, PartNotes};
-use crate::git;
+mod files;
+
+use crate::findings::{Ask, Findings, PartNotes};
 use crate::path::{inside, is_sink, protected};
 use crate::rule::{CommandPattern, Rule, exact_rule};
-use crate::secret::{pattern_meets_secret, secret};
-use crate::shell::escape::{escape, git_folders};
-use crate::shell::glob;
+use crate::secret::secret;
+use crate::shell::escape::escape;
 use crate::shell::readonly;
 use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
 use becket_shell_syntax::{
-    Dirs, Known, Paths, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, system_name,
-    unwrap,
+    Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
 };
 use becket_types::{PermissionMode, edit_distance};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const MAX_NESTING: usize = 6;
-
-/// Findings about a command, before the permission mode is applied.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    pub deny: Option<(String, String)>,
-    pub ask_rule: Option<(String, String)>,
-    /// The parts that must be asked about, with reasons.
-    pub asks: Vec<Ask>,
-    /// True if some part could not be read, so that a deny rule might match it.
-    pub uncertain: bool,
-    /// True if every part only reads.
-    pub read_only: bool,
-    /// True if git runs in some part because it only reads there. It then needs an environment of its own.
-    pub free_git: bool,
-    /// True if some part runs because a rule allows it.
-    pub by_rule: bool,
-    /// True if git only reads in some part, and a rule would allow it as well.
-    pub covered_git: bool,
-    /// True if some part runs because it only reads, and no rule covers it.
-    pub uncovered: bool,
-    /// True if some part only reads, and a rule covers it as well.
-    pub covered: bool,
-    /// True if a rule allows the command as a whole.
-    pub covered_whole: bool,
-    /// A rule for all commands like the first part that no rule covers.
-    pub kind_rule: Option<String>,
-    /// The reasons why parts may run.
-    pub why: Vec<String>,
-    /// The parts one by one, if they are recorded.
-    pub parts: Vec<Part>,
-    /// The rule without wildcards that names the whole command.
-    pub named: Option<String>,
-}
-
-impl Findings {
-    /// True if the user's rules allow every part, so that the verdict does not depend on the judgement of what a command does.
-    pub(crate) fn is_ruled(&self) -> bool {
-        self.covered_whole || !self.uncovered && (self.by_rule || self.covered || self.covered_git)
-    }
-
-    /// Environment variables that keep git from obeying the repository, where the command was judged with them.
-    pub(crate) fn variables(&self) -> &'static [(&'static str, &'static str)] {
-        if self.free_git && self.asks.is_empty() && !self.by_rule { crate::git::PINNED } else { &[] }
-    }
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct Ask {
-    pub reason: String,
-    /// The rule that would allow this part.
-    pub rule: Option<String>,
-    /// True if the reason is that the part could not be read, not its effect.
-    pub doubt: bool,
-    /// True if the reason is a place outside the workspace, a secret, or a file that other programs obey. Such a part is asked
-    /// about even if the command would be confined to the workspace.
-    pub place: bool,
-}
 
 pub(crate) struct Judge<'a> {
     guard: &'a Guard,
@@ -124,10 +66,6 @@ impl<'a> Judge<'a> {
             let why = self.found.why.get(reasons..).unwrap_or_default();
             self.found.parts.push(notes.into_part(text(), why));
         }
-    }
-
-    fn paths(&self) -> Paths<'_> {
-        Paths { home: &self.guard.settings.home, resolve: &*self.guard.resolve }
     }
 
     fn ask(&mut self, reason: impl Into<String>, rule: Option<String>) {
@@ -297,18 +235,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The paths that `text` can name, one for each folder in which the command may run.
-    fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
-        let paths = self.paths();
-        match dirs {
-            Some(dirs) => Some(dirs.iter().map(|dir| paths.join(dir, text)).collect()),
-            None if text.starts_with('/') || text.starts_with("~/") || text == "~" => {
-                Some(vec![paths.join(Path::new("/"), text)])
-            }
-            None => None,
-        }
-    }
-
     fn simple(&mut self, command: &Simple) {
         let mut words = command.words.clone();
         let prefix = command.assigns.join(" ");
@@ -437,42 +363,6 @@ impl<'a> Judge<'a> {
             .cloned()
     }
 
-    /// True if the command runs in, or changes to, a folder that is not known to be in the workspace, or if a word of it is a
-    /// path outside the workspace. The system's own folders do not count as outside.
-    fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
-        const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
-        let roots = &self.guard.settings.roots;
-        let known = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
-        if !known || matches!(base_name(&words[0].text), "cd" | "pushd" | "popd") {
-            return true;
-        }
-        let outside = |path: &PathBuf| {
-            !inside(path, roots) && !is_sink(path) && !SYSTEM.iter().any(|dir| path.starts_with(dir))
-        };
-        let known = words.iter().skip(1).filter(|word| word.known != Known::Dynamic);
-        known.filter(|word| !word.text.contains("://")).any(|word| {
-            let texts = candidates(&word.text);
-            let mut paths = texts.iter().filter(|text| {
-                text.starts_with('/') && text.len() > 1
-                    || text.starts_with('~')
-                    || text.split('/').any(|part| part == "..")
-            });
-            paths.any(|text| self.places(text, dirs).is_none_or(|places| places.iter().any(outside)))
-        })
-    }
-
-    /// True if `git -C` leads out of the workspace, to a repository whose configuration git would obey.
-    fn leaves(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
-        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
-        for folder in git_folders(words) {
-            dirs = if folder.is_literal() { self.places(&folder.text, dirs.as_deref()) } else { None };
-            if !dirs.as_ref().is_some_and(|dirs| dirs.iter().all(|d| inside(d, &self.guard.settings.roots))) {
-                return true;
-            }
-        }
-        false
-    }
-
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
         let free = self.free(words, command.dirs.as_deref());
         let git = base_name(&words[0].text) == "git";
@@ -485,9 +375,9 @@ impl<'a> Judge<'a> {
             }
             self.found.free_git |= git;
             if covered.is_some() {
-                self.found.covered = true;
+                self.found.coverage.reading = true;
             } else {
-                self.found.uncovered = true;
+                self.found.coverage.gap = true;
                 self.found.kind_rule.get_or_insert_with(|| kind_rule(words));
             }
             self.found.why.push(format!("`{}` only reads in the workspace", words[0].text));
@@ -495,8 +385,8 @@ impl<'a> Judge<'a> {
         }
         self.found.read_only &= free.is_ok();
         if let Some(rule) = covered {
-            self.found.by_rule = true;
-            self.found.covered_git |= git && free.is_ok();
+            self.found.coverage.by_rule = true;
+            self.found.coverage.reading_git |= git && free.is_ok();
             return match self.sensitive(words, command.dirs.as_deref(), Some(&rule)) {
                 Some(reason) => self.ask_place(reason, Some(exact_rule(&raw(words)))),
                 None => self.found.why.push(format!("allowed by {rule}")),
@@ -534,216 +424,6 @@ impl<'a> Judge<'a> {
             .filter(|(distance, _)| *distance <= 2)
             .min_by_key(|(distance, _)| *distance)
             .map(|(_, rule)| rule)
-    }
-
-    /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.
-    fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
-        let roots = &self.guard.settings.roots;
-        let name = system_name(&words[0].text).unwrap_or(&words[0].text);
-        if matches!(name, "cd" | "pushd" | "popd") {
-            let fine = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
-            return if fine { Ok(true) } else { Err("it leaves the workspace".to_owned()) };
-        }
-        let files = readonly::check(words)?;
-        let anywhere = matches!(
-            name,
-            "echo" | "printf" | "true" | "false" | "test" | "[" | ":" | "exit" | "date" | "seq"
-        );
-        match dirs {
-            _ if anywhere => {}
-            Some(dirs) if dirs.iter().all(|dir| inside(dir, roots)) => {}
-            _ => return Err("it may run outside the workspace".to_owned()),
-        }
-        if name == "git"
-            && let Some(why) = self.git_objection(words, dirs)
-        {
-            return Err(why);
-        }
-        let some = !files.is_empty();
-        for file in files {
-            match file.known {
-                Known::Pipe => continue,
-                Known::Dynamic => return Err(format!("{} is not known before it runs", file.text)),
-                Known::Glob if file.text.contains("..") => {
-                    return Err(format!("{} may lead anywhere", file.text));
-                }
-                Known::Glob | Known::Literal => {}
-            }
-            if file.content
-                && file.known == Known::Glob
-                && let Some(found) = pattern_meets_secret(&file.text)
-            {
-                return Err(format!("{} may match secrets such as {found}", file.text));
-            }
-            let paths = if file.known == Known::Glob {
-                self.matched(&file.text, dirs)
-                    .ok_or_else(|| format!("{} matches files that cannot all be judged", file.text))?
-            } else {
-                self.places(&file.text, dirs).ok_or("the folder it runs in is not known")?
-            };
-            for path in paths {
-                if is_sink(&path) {
-                    continue;
-                }
-                if !inside(&path, roots) {
-                    return Err(format!("{} is outside the workspace", path.display()));
-                }
-                if name == "diff" && self.is_folder(&path) {
-                    return Err("a diff of folders follows the links in them".to_owned());
-                }
-                if file.content
-                    && let Some(found) = secret(&path)
-                {
-                    return Err(format!("{found} may hold secrets"));
-                }
-            }
-        }
-        Ok(some)
-    }
-
-    fn is_folder(&self, path: &Path) -> bool {
-        self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
-    }
-
-    /// The paths that a pattern matches, or the pattern itself if files cannot be listed.
-    fn matched(&self, pattern: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
-        let mut out = self.places(pattern, dirs)?;
-        let Some(files) = &self.guard.files else { return Some(out) };
-        let home = pattern.strip_prefix("~/");
-        for dir in dirs.unwrap_or_default() {
-            let (dir, pattern) = match home {
-                Some(rest) => (self.guard.settings.home.as_path(), rest),
-                None => (dir.as_path(), pattern),
-            };
-            out.extend(glob::matches(&**files, dir, pattern)?.iter().map(|path| (self.guard.resolve)(path)));
-        }
-        Some(out)
-    }
-
-    /// The reason why git may not run without asking in the folders where `words` would run it; `None` if it may.
-    fn git_objection(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
-        let files = self.guard.files.as_ref()?;
-        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
-        for folder in git_folders(words) {
-            dirs = self.places(&folder.text, dirs.as_deref());
-        }
-        match dirs {
-            Some(dirs) => dirs.iter().find_map(|dir| git::objection(&**files, &*self.guard.resolve, dir)),
-            None => Some("the folder it runs in is not known".to_owned()),
-        }
-    }
-
-    /// Finds a word of an allowed command that names a secret, or a file that other programs obey later, unless the rule itself
-    /// spells it out.
-    fn sensitive(&self, words: &[Word], dirs: Option<&[PathBuf]>, rule: Option<&Rule>) -> Option<String> {
-        let says = |word: &str| rule.is_some_and(|rule| rule.says(word));
-        let name = rule.map_or_else(String::new, ToString::to_string);
-        if matches!(base_name(&words[0].text), "echo" | "printf") {
-            return None;
-        }
-        // A word whose value is only known at run time may be anything that the script names.
-        if words.iter().any(|w| w.known == Known::Dynamic) {
-            let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '~');
-            let names = self.source.split(|c| !name(c)).filter(|text| text.len() > 2);
-            let found = names.filter_map(|text| secret(Path::new(text))).find(|found| !says(found));
-            if let Some(found) = found {
-                return Some(format!("it may read {found}, which may hold secrets"));
-            }
-        }
-        for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
-            for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
-                // Git and search programs expand wildcards even if they are quoted.
-                let wild = word.known == Known::Glob || text.contains(['*', '?']);
-                let pattern = wild.then(|| pattern_meets_secret(text)).flatten();
-                let places = if word.known == Known::Glob {
-                    self.matched(text, dirs)
-                } else {
-                    self.places(text, dirs)
-                };
-                let places = places.unwrap_or_else(|| vec![PathBuf::from(text)]);
-                for path in places {
-                    let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);
-                    if let Some(found) = secret(&path).or_else(|| pattern.clone())
-                        && !says(&found)
-                        && !excused
-                    {
-                        return Some(format!("`{text}` may hold secrets, which {name} does not name"));
-                    }
-                    if let Some(found) = protected(&path, &self.guard.settings.own)
-                        && !says(&found)
-                        && !excused
-                    {
-                        return Some(format!(
-                            "`{text}` belongs to {found}, which other programs obey later, and {name} does not name it"
-                        ));
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// True if the command only creates, copies or moves files inside the workspace, which `acceptEdits` allows.
-    fn edits_files(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
-        let Some((name, rest)) = words.split_first() else { return false };
-        if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv")
-            || rest.iter().any(|w| !w.is_literal())
-        {
-            return false;
-        }
-        let roots = &self.guard.settings.roots;
-        let fine = |path: &PathBuf| {
-            inside(path, roots)
-                && !roots.contains(path)
-                && secret(path).is_none()
-                && protected(path, &self.guard.settings.own).is_none()
-        };
-        let mut named: Vec<&Word> = Vec::new();
-        let mut whole = false;
-        for word in rest {
-            if let Some(letters) = word.text.strip_prefix('-') {
-                if letters == "-parents"
-                    || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a'))
-                {
-                    whole |= letters.contains(['r', 'R', 'a']);
-                    continue;
-                }
-                return false;
-            }
-            match self.places(&word.text, dirs) {
-                Some(paths) if paths.iter().all(fine) => named.push(word),
-                _ => return false,
-            }
-        }
-        match named.split_last() {
-            Some((to, from)) if name.text == "cp" => {
-                from.iter().all(|word| self.lands_inside(word, to, dirs, whole, &fine))
-            }
-            Some(_) => true,
-            None => false,
-        }
-    }
-
-    /// True if a copy into a folder is written there, and not through a link in it. With `whole`, folders are copied with their
-    /// contents; an existing target folder is then refused, because its contents are not checked for links.
-    fn lands_inside(
-        &self,
-        from: &Word,
-        to: &Word,
-        dirs: Option<&[PathBuf]>,
-        whole: bool,
-        fine: &dyn Fn(&PathBuf) -> bool,
-    ) -> bool {
-        let name = from.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if matches!(name, "" | "." | "..") {
-            return false;
-        }
-        let inner = format!("{}/{name}", to.text);
-        let Some(paths) = self.places(&inner, dirs) else { return false };
-        let merges = |text: &str| {
-            whole && self.places(text, dirs).is_none_or(|paths| paths.iter().any(|path| self.is_folder(path)))
-        };
-        paths.iter().all(fine) && !merges(&inner)
     }
 
     /// The rule without wildcards that names the whole command. Its author has seen the command, so it needs no doubts.
@@ -817,17 +497,17 @@ fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
     let guard = judge.guard;
     judge.script(source, dirs);
     let named = judge.named_exactly(source).map(ToString::to_string);
-    if judge.found.free_git && judge.found.by_rule {
+    if judge.found.free_git && judge.found.coverage.by_rule {
         let reason = "git that only reads runs without a question only where no other part is allowed by a rule; run it \
                       by itself";
         judge.ask(reason, None);
     }
     let mut found = judge.found;
     // If everything only reads, git runs in the safe environment too where a rule would have allowed it anyway.
-    if found.covered_git && found.read_only {
-        (found.free_git, found.by_rule) = (true, false);
+    if found.coverage.reading_git && found.read_only {
+        (found.free_git, found.coverage.by_rule) = (true, false);
     }
-    found.covered_whole = named.is_some() || guard.allows_all_commands();
+    found.coverage.whole = named.is_some() || guard.allows_all_commands();
     found.named.clone_from(&named);
     if let Some(rule) = named {
         found.asks.clear();

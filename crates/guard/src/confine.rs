@@ -10,7 +10,7 @@
 //!
 //! Enforces nothing itself. The caller passes a function that says if a level works on this system.
 
-use crate::command::Findings;
+use crate::findings::Findings;
 use crate::rule::CommandPattern;
 use crate::{Guard, Verdict, command};
 use becket_types::{Access, Effect, PermissionMode, SandboxLevel};
@@ -89,7 +89,7 @@ impl Guard {
     /// True if a command that does more than read runs without a rule for any of its parts: because its text shows that it stays
     /// in the workspace, or because the workspace level keeps it there.
     fn runs_by_confinement(&self, found: &Findings) -> bool {
-        let by_rule = found.is_ruled() || found.by_rule || found.covered_git;
+        let by_rule = found.is_ruled() || found.coverage.by_rule || found.coverage.reading_git;
         if by_rule && found.asks.is_empty() || self.mode() == PermissionMode::BypassPermissions {
             return false;
         }

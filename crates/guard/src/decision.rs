@@ -4,7 +4,8 @@
 //!
 //! Judges nothing itself. The verdict is that of [`Guard::check`], and the explanation is derived alongside.
 
-use crate::command::{self, Findings};
+use crate::command;
+use crate::findings::{Findings, Part};
 use crate::rule::Rule;
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
 use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
@@ -43,48 +44,6 @@ impl Explanation {
                 reason
             }
         }
-    }
-}
-
-/// One part of a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The text as written; `> file` for a redirection.
-    pub text: String,
-    pub verb: Verb,
-    /// The rule that decided about this part, or an allow rule that matches it.
-    pub rule: Option<String>,
-    pub reason: String,
-}
-
-/// Findings about one part while it is judged.
-#[derive(Debug, Default)]
-pub(crate) struct PartNotes {
-    pub asks: Vec<String>,
-    pub denied: Option<String>,
-    /// Reason and rule, if a rule asks.
-    pub asked_by: Option<(String, String)>,
-    /// The allow rule that matches it.
-    pub covered: Option<String>,
-}
-
-impl PartNotes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.denied.is_none() && self.asked_by.is_none() && self.covered.is_none()
-    }
-
-    pub(crate) fn into_part(self, text: String, why: &[String]) -> Part {
-        if let Some(rule) = self.denied {
-            return Part { text, verb: Verb::Deny, reason: format!("denied by {rule}"), rule: Some(rule) };
-        }
-        if let Some((reason, rule)) = self.asked_by {
-            return Part { text, verb: Verb::Ask, reason, rule: Some(rule) };
-        }
-        if !self.asks.is_empty() {
-            return Part { text, verb: Verb::Ask, reason: self.asks.join("; "), rule: None };
-        }
-        let reason = why.last().cloned().unwrap_or_else(|| "nothing in it needs a question".to_owned());
-        Part { text, verb: Verb::Allow, reason, rule: self.covered }
     }
 }
 

@@ -3,7 +3,6 @@
 //! Judges nothing: the descriptions follow from the rule's text alone.
 
 use crate::rule::Rule;
-use crate::{Guard, Kind};
 use becket_types::Access;
 use std::path::Path;
 
@@ -48,17 +47,19 @@ fn place(pattern: &str) -> String {
     if path.replace("[*]", "").contains(['*', '?']) { format!("files like {path}") } else { path.to_owned() }
 }
 
-impl Guard {
-    /// The allow rule that is most similar to the call without matching it.
-    pub fn nearest(&self, tool: &str, access: &Access) -> Option<String> {
-        let near = |rule: &&Rule| rule.covers_tool(tool) && inner(&rule.to_string()).is_some();
-        self.rules(Kind::Allow)
-            .filter(near)
-            .map(|rule| (closeness(&rule.to_string(), access), rule))
-            .filter(|(closeness, _)| *closeness > 0)
-            .max_by_key(|(closeness, _)| *closeness)
-            .map(|(_, rule)| rule.to_string())
-    }
+/// The rule among `rules` that is most similar to the call without matching it.
+pub(crate) fn nearest<'a>(
+    rules: impl Iterator<Item = &'a Rule>,
+    tool: &str,
+    access: &Access,
+) -> Option<String> {
+    let near = |rule: &&Rule| rule.covers_tool(tool) && inner(&rule.to_string()).is_some();
+    rules
+        .filter(near)
+        .map(|rule| (closeness(&rule.to_string(), access), rule))
+        .filter(|(closeness, _)| *closeness > 0)
+        .max_by_key(|(closeness, _)| *closeness)
+        .map(|(_, rule)| rule.to_string())
 }
 
 /// Length of the common prefix of rule and call: in words of a command, or in path components after the first.
@@ -79,7 +80,7 @@ fn closeness(rule: &str, access: &Access) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GuardSettings, Rules};
+    use crate::{Guard, GuardSettings, Rules};
 
     #[test]
     fn what_rules_match_in_words() {

@@ -17,7 +17,9 @@ mod command;
 mod confine;
 mod decision;
 mod explain;
+mod findings;
 mod git;
+mod matchers;
 mod path;
 mod places;
 mod rule;
@@ -27,16 +29,17 @@ mod shell;
 mod wording;
 
 pub use confine::{SandboxRules, SandboxWorks};
-pub use decision::{Explanation, Part};
+pub use decision::Explanation;
 pub use explain::{covers, how_to_allow};
+pub use findings::Part;
 pub use git::{Files, reading_git};
 pub use places::secret_places;
 pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
 use becket_types::{Access, Effect, PermissionMode};
-use command::Findings;
-use rule::PathMatcher;
+use findings::Findings;
+use matchers::Matchers;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -97,23 +100,6 @@ pub struct Guard {
     floor: Option<Arc<Guard>>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Matchers {
-    allow: Vec<(Rule, PathMatcher)>,
-    ask: Vec<(Rule, PathMatcher)>,
-    deny: Vec<(Rule, PathMatcher)>,
-}
-
-impl Matchers {
-    fn of(&self, kind: Kind) -> &[(Rule, PathMatcher)] {
-        match kind {
-            Kind::Allow => &self.allow,
-            Kind::Ask => &self.ask,
-            Kind::Deny => &self.deny,
-        }
-    }
-}
-
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
@@ -153,20 +139,8 @@ impl Guard {
     }
 
     fn compile(&mut self) {
-        let cwd = self.cwd().to_path_buf();
-        let home = self.settings.home.clone();
-        let build = |rules: &mut dyn Iterator<Item = &Rule>, wide: bool| {
-            rules
-                .filter(|rule| rule.is_path_rule())
-                .map(|rule| (rule.clone(), PathMatcher::new(rule, &cwd, &home, wide)))
-                .collect()
-        };
-        let rules = &self.settings.rules;
-        self.matchers = Matchers {
-            allow: build(&mut rules.allow.iter().chain(&self.session), false),
-            ask: build(&mut rules.ask.iter(), true),
-            deny: build(&mut rules.deny.iter(), true),
-        };
+        let settings = &self.settings;
+        self.matchers = Matchers::new(&settings.rules, &self.session, self.cwd(), &settings.home);
     }
 
     fn cwd(&self) -> &Path {
@@ -369,15 +343,11 @@ impl Guard {
     }
 
     pub(crate) fn path_rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
-        self.matchers
-            .of(kind)
-            .iter()
-            .find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path))
-            .map(|(rule, _)| rule)
+        self.matchers.rule(kind, tool, path)
     }
 
     pub(crate) fn has_path_rules(&self) -> bool {
-        !self.matchers.deny.is_empty() || !self.matchers.ask.is_empty()
+        self.matchers.restrict_paths()
     }
 
     pub(crate) fn has_command_rules(&self) -> bool {
@@ -391,11 +361,26 @@ impl Guard {
     /// True if an allow rule matches a sensitive path and spells out the name that makes it sensitive.
     pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
         let words = [secret::secret(path), path::protected(path, &self.settings.own)];
-        self.matchers.allow.iter().any(|(rule, matcher)| {
-            rule.covers_tool(tool)
-                && matcher.matches(path)
-                && words.iter().flatten().any(|word| rule.says(word))
-        })
+        self.matchers.excuse(tool, path, words.iter().flatten().map(String::as_str))
+    }
+
+    /// Returns a function that is true if a permitted call of `tool` may open a file below a path that `access` names. A file
+    /// that is itself named may be opened. For files below a folder, deny rules apply in every mode. Outside
+    /// `bypassPermissions` these apply too: ask rules that did not match the folder itself, and the list of secrets, unless an
+    /// allow rule or the search's own file pattern spells out the name.
+    pub fn may_read(
+        &self,
+        tool: &str,
+        access: &Access,
+        input: &Value,
+    ) -> impl Fn(&Path) -> bool + Send + Sync + use<> + 'static {
+        let all = self.settings.mode == PermissionMode::BypassPermissions;
+        search::may_read(&self.matchers, tool, access, all, all || searched_secret(tool, input).is_some())
+    }
+
+    /// The allow rule that is most similar to the call without matching it.
+    pub fn nearest(&self, tool: &str, access: &Access) -> Option<String> {
+        explain::nearest(self.rules(Kind::Allow), tool, access)
     }
 
     /// The strongest verdict over all paths of a call.
@@ -532,7 +517,7 @@ impl Guard {
         Self::ask_command(shown, command, &found.asks)
     }
 
-    fn ask_command(shown: &str, command: &str, asks: &[command::Ask]) -> Verdict {
+    fn ask_command(shown: &str, command: &str, asks: &[findings::Ask]) -> Verdict {
         let rule = match asks {
             [only] if only.rule.is_some() => only.rule.clone(),
             _ => Some(rule::exact_rule(command)),

@@ -4,48 +4,38 @@
 //! because there may be thousands. A file that would be asked about or denied by itself is skipped, and the search reports
 //! that.
 
+use crate::matchers::Matchers;
 use crate::rule::PathMatcher;
-use crate::{Guard, Kind, Rule, searched_secret, secret};
-use becket_types::{Access, PermissionMode};
-use serde_json::Value;
+use crate::{Kind, Rule, secret};
+use becket_types::Access;
 use std::path::Path;
 
-impl Guard {
-    /// Returns a function that is true if a permitted call of `tool` may open a file below a path that `access` names. A file
-    /// that is itself named may be opened. For files below a folder, deny rules apply in every mode. Outside
-    /// `bypassPermissions` these apply too: ask rules that did not match the folder itself, and the list of secrets, unless an
-    /// allow rule or the search's own file pattern spells out the name.
-    pub fn may_read(
-        &self,
-        tool: &str,
-        access: &Access,
-        input: &Value,
-    ) -> impl Fn(&Path) -> bool + Send + Sync + use<> + 'static {
-        let named = access.paths.clone();
-        let all = self.settings.mode == PermissionMode::BypassPermissions;
-        let secrets = all || searched_secret(tool, input).is_some();
-        let deny: Vec<_> = self.covering(Kind::Deny, tool).map(|(_, matcher)| matcher.clone()).collect();
-        let asks = self.covering(Kind::Ask, tool).map(|(_, matcher)| matcher);
-        let ask: Vec<_> =
-            asks.filter(|m| !all && !named.iter().any(|path| m.matches(path))).cloned().collect();
-        let allow: Vec<_> = self.covering(Kind::Allow, tool).cloned().collect();
-        move |path| {
-            let mut root = Path::new("");
-            for name in &named {
-                if path == name {
-                    return true;
-                }
-                if path.starts_with(name) {
-                    root = name;
-                }
+/// Returns the function of [`crate::Guard::may_read`]. `all`: no question would be asked. `secrets`: the search may open
+/// secrets.
+pub(crate) fn may_read(
+    matchers: &Matchers,
+    tool: &str,
+    access: &Access,
+    all: bool,
+    secrets: bool,
+) -> impl Fn(&Path) -> bool + Send + Sync + use<> + 'static {
+    let named = access.paths.clone();
+    let deny: Vec<_> = matchers.covering(Kind::Deny, tool).map(|(_, matcher)| matcher.clone()).collect();
+    let asks = matchers.covering(Kind::Ask, tool).map(|(_, matcher)| matcher);
+    let ask: Vec<_> = asks.filter(|m| !all && !named.iter().any(|path| m.matches(path))).cloned().collect();
+    let allow: Vec<_> = matchers.covering(Kind::Allow, tool).cloned().collect();
+    move |path| {
+        let mut root = Path::new("");
+        for name in &named {
+            if path == name {
+                return true;
             }
-            !deny.iter().chain(&ask).any(|matcher| matcher.matches(path))
-                && (secrets || !secret::is_secret_below(root, path) || excused(&allow, path))
+            if path.starts_with(name) {
+                root = name;
+            }
         }
-    }
-
-    fn covering<'a>(&'a self, kind: Kind, tool: &'a str) -> impl Iterator<Item = &'a (Rule, PathMatcher)> {
-        self.matchers.of(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
+        !deny.iter().chain(&ask).any(|matcher| matcher.matches(path))
+            && (secrets || !secret::is_secret_below(root, path) || excused(&allow, path))
     }
 }
 
@@ -59,7 +49,9 @@ fn excused(allow: &[(Rule, PathMatcher)], path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GuardSettings, Rules};
+    use crate::{Guard, GuardSettings, Rules};
+    use becket_types::PermissionMode;
+    use serde_json::Value;
     use std::path::PathBuf;
 
     fn may(

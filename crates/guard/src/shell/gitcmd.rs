@@ -1,7 +1,7 @@
 //! Git subcommands that only read. [`super::escape`] lists the options with which they run other programs.
 //! Tried with git 2.47.3.
 
-use super::readonly::{PathArg, options};
+use super::options::{PathArg, options};
 use becket_shell_syntax::{Known, Word};
 
 struct Sub {

@@ -8,5 +8,6 @@
 pub(crate) mod escape;
 pub(crate) mod gitcmd;
 pub(crate) mod glob;
+mod options;
 pub(crate) mod readonly;
 mod sedscript;

@@ -1,7 +1,8 @@
 //! Builtins that evaluate their words: `printf` can assign to variables that its format names, `test` can evaluate the
 //! subscript of a variable. A word whose value is not known is never taken for an operator.
 
-use super::{PathArg, text};
+use super::super::options::PathArg;
+use super::text;
 use becket_shell_syntax::{Known, Word};
 
 const BINARY: &[&str] =

@@ -1,7 +1,7 @@
 //! Commands whose words are a language of their own: find, sed, awk, jq, date. Any word that is not known to only print is
 //! refused. Tried with findutils 4.9.0, GNU sed 4.9, mawk 1.3.4, gawk 5.2.1, jq 1.6 and GNU coreutils 9.1.
 
-use super::{PathArg, files, options, unknown};
+use super::super::options::{PathArg, files, options, unknown};
 use becket_shell_syntax::{Known, Word};
 
 /// Harmless words of `find` without a value.

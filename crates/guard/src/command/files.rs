@@ -1,0 +1,285 @@
+//! Judges the files and folders that a command names: where they are, and if they may be read or written.
+//!
+//! Owns the paths of words and patterns. The rules for the command's text are in [`super`]. Opens nothing: the guard's
+//! caller may pass a view of files.
+
+use super::Judge;
+use crate::git;
+use crate::path::{inside, is_sink, protected};
+use crate::rule::Rule;
+use crate::secret::{pattern_meets_secret, secret};
+use crate::shell::escape::git_folders;
+use crate::shell::glob;
+use crate::shell::readonly;
+use crate::wording::candidates;
+use becket_shell_syntax::{Known, Paths, Word, base_name, system_name};
+use std::path::{Path, PathBuf};
+
+impl Judge<'_> {
+    pub(super) fn paths(&self) -> Paths<'_> {
+        Paths { home: &self.guard.settings.home, resolve: &*self.guard.resolve }
+    }
+
+    /// The paths that `text` can name, one for each folder in which the command may run.
+    pub(super) fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
+        let paths = self.paths();
+        match dirs {
+            Some(dirs) => Some(dirs.iter().map(|dir| paths.join(dir, text)).collect()),
+            None if text.starts_with('/') || text.starts_with("~/") || text == "~" => {
+                Some(vec![paths.join(Path::new("/"), text)])
+            }
+            None => None,
+        }
+    }
+
+    /// True if the command runs in, or changes to, a folder that is not known to be in the workspace, or if a word of it is a
+    /// path outside the workspace. The system's own folders do not count as outside.
+    pub(super) fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
+        let roots = &self.guard.settings.roots;
+        let known = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
+        if !known || matches!(base_name(&words[0].text), "cd" | "pushd" | "popd") {
+            return true;
+        }
+        let outside = |path: &PathBuf| {
+            !inside(path, roots) && !is_sink(path) && !SYSTEM.iter().any(|dir| path.starts_with(dir))
+        };
+        let known = words.iter().skip(1).filter(|word| word.known != Known::Dynamic);
+        known.filter(|word| !word.text.contains("://")).any(|word| {
+            let texts = candidates(&word.text);
+            let mut paths = texts.iter().filter(|text| {
+                text.starts_with('/') && text.len() > 1
+                    || text.starts_with('~')
+                    || text.split('/').any(|part| part == "..")
+            });
+            paths.any(|text| self.places(text, dirs).is_none_or(|places| places.iter().any(outside)))
+        })
+    }
+
+    /// True if `git -C` leads out of the workspace, to a repository whose configuration git would obey.
+    pub(super) fn leaves(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
+        for folder in git_folders(words) {
+            dirs = if folder.is_literal() { self.places(&folder.text, dirs.as_deref()) } else { None };
+            if !dirs.as_ref().is_some_and(|dirs| dirs.iter().all(|d| inside(d, &self.guard.settings.roots))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.
+    pub(super) fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
+        let roots = &self.guard.settings.roots;
+        let name = system_name(&words[0].text).unwrap_or(&words[0].text);
+        if matches!(name, "cd" | "pushd" | "popd") {
+            let fine = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
+            return if fine { Ok(true) } else { Err("it leaves the workspace".to_owned()) };
+        }
+        let files = readonly::check(words)?;
+        let anywhere = matches!(
+            name,
+            "echo" | "printf" | "true" | "false" | "test" | "[" | ":" | "exit" | "date" | "seq"
+        );
+        match dirs {
+            _ if anywhere => {}
+            Some(dirs) if dirs.iter().all(|dir| inside(dir, roots)) => {}
+            _ => return Err("it may run outside the workspace".to_owned()),
+        }
+        if name == "git"
+            && let Some(why) = self.git_objection(words, dirs)
+        {
+            return Err(why);
+        }
+        let some = !files.is_empty();
+        for file in files {
+            match file.known {
+                Known::Pipe => continue,
+                Known::Dynamic => return Err(format!("{} is not known before it runs", file.text)),
+                Known::Glob if file.text.contains("..") => {
+                    return Err(format!("{} may lead anywhere", file.text));
+                }
+                Known::Glob | Known::Literal => {}
+            }
+            if file.content
+                && file.known == Known::Glob
+                && let Some(found) = pattern_meets_secret(&file.text)
+            {
+                return Err(format!("{} may match secrets such as {found}", file.text));
+            }
+            let paths = if file.known == Known::Glob {
+                self.matched(&file.text, dirs)
+                    .ok_or_else(|| format!("{} matches files that cannot all be judged", file.text))?
+            } else {
+                self.places(&file.text, dirs).ok_or("the folder it runs in is not known")?
+            };
+            for path in paths {
+                if is_sink(&path) {
+                    continue;
+                }
+                if !inside(&path, roots) {
+                    return Err(format!("{} is outside the workspace", path.display()));
+                }
+                if name == "diff" && self.is_folder(&path) {
+                    return Err("a diff of folders follows the links in them".to_owned());
+                }
+                if file.content
+                    && let Some(found) = secret(&path)
+                {
+                    return Err(format!("{found} may hold secrets"));
+                }
+            }
+        }
+        Ok(some)
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
+    }
+
+    /// The paths that a pattern matches, or the pattern itself if files cannot be listed.
+    fn matched(&self, pattern: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
+        let mut out = self.places(pattern, dirs)?;
+        let Some(files) = &self.guard.files else { return Some(out) };
+        let home = pattern.strip_prefix("~/");
+        for dir in dirs.unwrap_or_default() {
+            let (dir, pattern) = match home {
+                Some(rest) => (self.guard.settings.home.as_path(), rest),
+                None => (dir.as_path(), pattern),
+            };
+            out.extend(glob::matches(&**files, dir, pattern)?.iter().map(|path| (self.guard.resolve)(path)));
+        }
+        Some(out)
+    }
+
+    /// The reason why git may not run without asking in the folders where `words` would run it; `None` if it may.
+    fn git_objection(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
+        let files = self.guard.files.as_ref()?;
+        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
+        for folder in git_folders(words) {
+            dirs = self.places(&folder.text, dirs.as_deref());
+        }
+        match dirs {
+            Some(dirs) => dirs.iter().find_map(|dir| git::objection(&**files, &*self.guard.resolve, dir)),
+            None => Some("the folder it runs in is not known".to_owned()),
+        }
+    }
+
+    /// Finds a word of an allowed command that names a secret, or a file that other programs obey later, unless the rule itself
+    /// spells it out.
+    pub(super) fn sensitive(
+        &self,
+        words: &[Word],
+        dirs: Option<&[PathBuf]>,
+        rule: Option<&Rule>,
+    ) -> Option<String> {
+        let says = |word: &str| rule.is_some_and(|rule| rule.says(word));
+        let name = rule.map_or_else(String::new, ToString::to_string);
+        if matches!(base_name(&words[0].text), "echo" | "printf") {
+            return None;
+        }
+        // A word whose value is only known at run time may be anything that the script names.
+        if words.iter().any(|w| w.known == Known::Dynamic) {
+            let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '~');
+            let names = self.source.split(|c| !name(c)).filter(|text| text.len() > 2);
+            let found = names.filter_map(|text| secret(Path::new(text))).find(|found| !says(found));
+            if let Some(found) = found {
+                return Some(format!("it may read {found}, which may hold secrets"));
+            }
+        }
+        for word in words.iter().skip(1).filter(|w| w.known != Known::Dynamic) {
+            for text in candidates(&word.text).into_iter().filter(|t| !t.contains([' ', '\n'])) {
+                // Git and search programs expand wildcards even if they are quoted.
+                let wild = word.known == Known::Glob || text.contains(['*', '?']);
+                let pattern = wild.then(|| pattern_meets_secret(text)).flatten();
+                let places = if word.known == Known::Glob {
+                    self.matched(text, dirs)
+                } else {
+                    self.places(text, dirs)
+                };
+                let places = places.unwrap_or_else(|| vec![PathBuf::from(text)]);
+                for path in places {
+                    let excused = self.guard.excuses("read", &path) || self.guard.excuses("edit", &path);
+                    if let Some(found) = secret(&path).or_else(|| pattern.clone())
+                        && !says(&found)
+                        && !excused
+                    {
+                        return Some(format!("`{text}` may hold secrets, which {name} does not name"));
+                    }
+                    if let Some(found) = protected(&path, &self.guard.settings.own)
+                        && !says(&found)
+                        && !excused
+                    {
+                        return Some(format!(
+                            "`{text}` belongs to {found}, which other programs obey later, and {name} does not name it"
+                        ));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// True if the command only creates, copies or moves files inside the workspace, which `acceptEdits` allows.
+    pub(super) fn edits_files(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+        let Some((name, rest)) = words.split_first() else { return false };
+        if !matches!(name.text.as_str(), "mkdir" | "touch" | "cp" | "mv")
+            || rest.iter().any(|w| !w.is_literal())
+        {
+            return false;
+        }
+        let roots = &self.guard.settings.roots;
+        let fine = |path: &PathBuf| {
+            inside(path, roots)
+                && !roots.contains(path)
+                && secret(path).is_none()
+                && protected(path, &self.guard.settings.own).is_none()
+        };
+        let mut named: Vec<&Word> = Vec::new();
+        let mut whole = false;
+        for word in rest {
+            if let Some(letters) = word.text.strip_prefix('-') {
+                if letters == "-parents"
+                    || letters.chars().all(|c| matches!(c, 'p' | 'r' | 'R' | 'v' | 'n' | 'a'))
+                {
+                    whole |= letters.contains(['r', 'R', 'a']);
+                    continue;
+                }
+                return false;
+            }
+            match self.places(&word.text, dirs) {
+                Some(paths) if paths.iter().all(fine) => named.push(word),
+                _ => return false,
+            }
+        }
+        match named.split_last() {
+            Some((to, from)) if name.text == "cp" => {
+                from.iter().all(|word| self.lands_inside(word, to, dirs, whole, &fine))
+            }
+            Some(_) => true,
+            None => false,
+        }
+    }
+
+    /// True if a copy into a folder is written there, and not through a link in it. With `whole`, folders are copied with their
+    /// contents; an existing target folder is then refused, because its contents are not checked for links.
+    fn lands_inside(
+        &self,
+        from: &Word,
+        to: &Word,
+        dirs: Option<&[PathBuf]>,
+        whole: bool,
+        fine: &dyn Fn(&PathBuf) -> bool,
+    ) -> bool {
+        let name = from.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if matches!(name, "" | "." | "..") {
+            return false;
+        }
+        let inner = format!("{}/{name}", to.text);
+        let Some(paths) = self.places(&inner, dirs) else { return false };
+        let merges = |text: &str| {
+            whole && self.places(text, dirs).is_none_or(|paths| paths.iter().any(|path| self.is_folder(path)))
+        };
+        paths.iter().all(fine) && !merges(&inner)
+    }
+}

@@ -1,0 +1,164 @@
+//! The findings about a command before the permission mode is applied, as a whole and part by part.
+//!
+//! Plain data: [`crate::command`] fills it in, the verdict and its explanation are derived from it. Judges nothing.
+
+use becket_types::Verb;
+
+/// Findings about a command, before the permission mode is applied.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub deny: Option<(String, String)>,
+    pub ask_rule: Option<(String, String)>,
+    /// The parts that must be asked about, with reasons.
+    pub asks: Vec<Ask>,
+    /// True if some part could not be read, so that a deny rule might match it.
+    pub uncertain: bool,
+    /// True if every part only reads.
+    pub read_only: bool,
+    /// True if git runs in some part because it only reads there. It then needs an environment of its own.
+    pub free_git: bool,
+    pub coverage: Coverage,
+    /// A rule for all commands like the first part that no rule covers.
+    pub kind_rule: Option<String>,
+    /// The reasons why parts may run.
+    pub why: Vec<String>,
+    /// The parts one by one, if they are recorded.
+    pub parts: Vec<Part>,
+    /// The rule without wildcards that names the whole command.
+    pub named: Option<String>,
+}
+
+/// The extent to which the user's allow rules cover a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    /// True if some part runs because a rule allows it.
+    pub by_rule: bool,
+    /// True if some part only reads, and a rule covers it as well.
+    pub reading: bool,
+    /// True if git only reads in some part, and a rule would allow it as well.
+    pub reading_git: bool,
+    /// True if some part runs because it only reads, and no rule covers it.
+    pub gap: bool,
+    /// True if a rule allows the command as a whole.
+    pub whole: bool,
+}
+
+impl Coverage {
+    /// True if rules allow every part.
+    fn is_complete(self) -> bool {
+        self.whole || !self.gap && (self.by_rule || self.reading || self.reading_git)
+    }
+}
+
+impl Findings {
+    /// True if the user's rules allow every part, so that the verdict does not depend on the judgement of what a command does.
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.coverage.is_complete()
+    }
+
+    /// Environment variables that keep git from obeying the repository, where the command was judged with them.
+    pub(crate) fn variables(&self) -> &'static [(&'static str, &'static str)] {
+        if self.free_git && self.asks.is_empty() && !self.coverage.by_rule { crate::git::PINNED } else { &[] }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ask {
+    pub reason: String,
+    /// The rule that would allow this part.
+    pub rule: Option<String>,
+    /// True if the reason is that the part could not be read, not its effect.
+    pub doubt: bool,
+    /// True if the reason is a place outside the workspace, a secret, or a file that other programs obey. Such a part is asked
+    /// about even if the command would be confined to the workspace.
+    pub place: bool,
+}
+
+/// One part of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The text as written; `> file` for a redirection.
+    pub text: String,
+    pub verb: Verb,
+    /// The rule that decided about this part, or an allow rule that matches it.
+    pub rule: Option<String>,
+    pub reason: String,
+}
+
+/// Findings about one part while it is judged.
+#[derive(Debug, Default)]
+pub(crate) struct PartNotes {
+    pub asks: Vec<String>,
+    pub denied: Option<String>,
+    /// Reason and rule, if a rule asks.
+    pub asked_by: Option<(String, String)>,
+    /// The allow rule that matches it.
+    pub covered: Option<String>,
+}
+
+impl PartNotes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asks.is_empty() && self.denied.is_none() && self.asked_by.is_none() && self.covered.is_none()
+    }
+
+    pub(crate) fn into_part(self, text: String, why: &[String]) -> Part {
+        if let Some(rule) = self.denied {
+            return Part { text, verb: Verb::Deny, reason: format!("denied by {rule}"), rule: Some(rule) };
+        }
+        if let Some((reason, rule)) = self.asked_by {
+            return Part { text, verb: Verb::Ask, reason, rule: Some(rule) };
+        }
+        if !self.asks.is_empty() {
+            return Part { text, verb: Verb::Ask, reason: self.asks.join("; "), rule: None };
+        }
+        let reason = why.last().cloned().unwrap_or_else(|| "nothing in it needs a question".to_owned());
+        Part { text, verb: Verb::Allow, reason, rule: self.covered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_covered_if_no_part_runs_without_a_rule() {
+        let none = Coverage::default();
+        for (coverage, want) in [
+            (none, false),
+            (Coverage { by_rule: true, ..none }, true),
+            (Coverage { reading: true, ..none }, true),
+            (Coverage { reading_git: true, ..none }, true),
+            (Coverage { by_rule: true, gap: true, ..none }, false),
+            (Coverage { gap: true, whole: true, ..none }, true),
+        ] {
+            assert_eq!(coverage.is_complete(), want, "{coverage:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_decided_by_the_strictest_finding() {
+        let asks = vec!["a".to_owned(), "b".to_owned()];
+        let asked_by = Some(("why".to_owned(), "Bash(x)".to_owned()));
+        let covered = Some("Bash(y)".to_owned());
+        let all = || PartNotes {
+            asks: asks.clone(),
+            denied: Some("Bash(z)".to_owned()),
+            asked_by: asked_by.clone(),
+            covered: covered.clone(),
+        };
+        for (notes, verb, rule, reason) in [
+            (all(), Verb::Deny, Some("Bash(z)"), "denied by Bash(z)"),
+            (PartNotes { denied: None, ..all() }, Verb::Ask, Some("Bash(x)"), "why"),
+            (PartNotes { denied: None, asked_by: None, ..all() }, Verb::Ask, None, "a; b"),
+            (
+                PartNotes { covered: covered.clone(), ..PartNotes::default() },
+                Verb::Allow,
+                Some("Bash(y)"),
+                "nothing in it needs a question",
+            ),
+        ] {
+            let part = notes.into_part("t".to_owned(), &[]);
+            assert_eq!((part.verb, part.rule.as_deref(), part.reason.as_str()), (verb, rule, reason));
+        }
+    }
+}

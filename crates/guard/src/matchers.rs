@@ -1,0 +1,73 @@
+//! The rules about files, compiled for matching.
+//!
+//! Owns one matcher for each path rule, by the kind of the rule. Compiled again when a rule is added or withdrawn. Does not
+//! know the permission mode and gives no verdict.
+
+use crate::rule::PathMatcher;
+use crate::{Kind, Rule, Rules};
+use std::path::Path;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Matchers {
+    allow: Vec<(Rule, PathMatcher)>,
+    ask: Vec<(Rule, PathMatcher)>,
+    deny: Vec<(Rule, PathMatcher)>,
+}
+
+impl Matchers {
+    /// Compiles the path rules. `session`: further allow rules. Relative patterns start at `cwd`.
+    pub(crate) fn new(rules: &Rules, session: &[Rule], cwd: &Path, home: &Path) -> Self {
+        let build = |rules: &mut dyn Iterator<Item = &Rule>, wide: bool| {
+            rules
+                .filter(|rule| rule.is_path_rule())
+                .map(|rule| (rule.clone(), PathMatcher::new(rule, cwd, home, wide)))
+                .collect()
+        };
+        Self {
+            allow: build(&mut rules.allow.iter().chain(session), false),
+            ask: build(&mut rules.ask.iter(), true),
+            deny: build(&mut rules.deny.iter(), true),
+        }
+    }
+
+    fn of(&self, kind: Kind) -> &[(Rule, PathMatcher)] {
+        match kind {
+            Kind::Allow => &self.allow,
+            Kind::Ask => &self.ask,
+            Kind::Deny => &self.deny,
+        }
+    }
+
+    /// Returns the rules for calls of `tool`.
+    pub(crate) fn covering<'a>(
+        &'a self,
+        kind: Kind,
+        tool: &'a str,
+    ) -> impl Iterator<Item = &'a (Rule, PathMatcher)> {
+        self.of(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
+    }
+
+    /// Returns the first rule for calls of `tool` that matches the path.
+    pub(crate) fn rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
+        let found =
+            self.of(kind).iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path));
+        found.map(|(rule, _)| rule)
+    }
+
+    /// True if there are deny or ask rules about files.
+    pub(crate) fn restrict_paths(&self) -> bool {
+        !self.deny.is_empty() || !self.ask.is_empty()
+    }
+
+    /// True if an allow rule matches the path and spells out one of `words`.
+    pub(crate) fn excuse<'a>(
+        &self,
+        tool: &str,
+        path: &Path,
+        words: impl Iterator<Item = &'a str> + Clone,
+    ) -> bool {
+        self.allow.iter().any(|(rule, matcher)| {
+            rule.covers_tool(tool) && matcher.matches(path) && words.clone().any(|word| rule.says(word))
+        })
+    }
+}
