@@ -23,6 +23,8 @@ use becket_types::*;
 use compaction::logs::*;
 use proptest::prelude::*;
 
+/// Settings of a property: `n` cases in every run, so that the whole file takes about two minutes of CPU. A long run sets
+/// `PROPTEST_CASES` for all of them: see `benches/README.md`.
 fn cases(n: u32) -> ProptestConfig {
     let n = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(n);
     ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::with_cases(n) }
@@ -62,6 +64,11 @@ proptest! {
             prop_assert!(at == 0 || first.role == Role::Assistant || first.is_user_turn());
         }
     }
+
+}
+
+proptest! {
+    #![proptest_config(cases(2_500))]
 
     /// P5, P6, and what an accepted compaction may cost; pairs stay whole also among what is kept.
     #[test]
@@ -210,7 +217,7 @@ fn simulate(
 }
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(800))]
 
     /// P9: no compaction loop, for any summariser and any floor from 10 % to 120 % of windows from 8k to 1M.
     #[test]
@@ -232,7 +239,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(200))]
 
     /// A history of many times the window is compacted, whatever the summariser does.
     #[test]

@@ -156,7 +156,7 @@ fn a_file_that_the_model_wrote_or_edited_is_known() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(crate::cases(100))]
 
     /// However large the files and small the window: within the share, well below the next compaction, each line once.
     #[test]

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) struct Log {
     pub messages: Vec<Arc<Message>>,
     pub journal: Journal,
+    /// Estimates of the messages. The simulations ask for the sum in every round.
+    tokens: Vec<u64>,
     seq: u64,
     calls: u64,
 }
@@ -25,6 +27,7 @@ impl Log {
     pub(crate) fn push(&mut self, mut message: Message) -> &mut Self {
         self.seq += 1;
         message.seq = Seq(self.seq);
+        self.tokens.push(estimate_message(&message).0);
         self.messages.push(Arc::new(message));
         self
     }
@@ -78,7 +81,7 @@ impl Log {
     }
 
     pub(crate) fn tokens(&self) -> u64 {
-        self.messages.iter().map(|m| estimate_message(m).0).sum()
+        self.tokens.iter().sum()
     }
 
     /// The fold of an outcome: what the view would show, and what the next compaction updates.
@@ -113,6 +116,7 @@ impl Log {
                 other => panic!("not an entry of a compaction: {other:?}"),
             }
         }
+        self.tokens = self.messages.iter().map(|m| estimate_message(m).0).collect();
         previous
     }
 }

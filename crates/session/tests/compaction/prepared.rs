@@ -174,7 +174,7 @@ fn a_summariser_that_gives_none_leaves_the_compaction_as_it_was() {
 }
 
 proptest! {
-    #![proptest_config(cases(10_000))]
+    #![proptest_config(cases(2_500))]
 
     /// Whatever came in between: what leaves the view was in the prepared summary or in a request of the compaction, and
     /// the outcome keeps the same laws as any other.

@@ -239,7 +239,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(3_000))]
+    #![proptest_config(crate::cases(1_000))]
 
     /// P1, P5, P6 through the view, for random histories, twice in a row.
     #[test]

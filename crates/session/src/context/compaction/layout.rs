@@ -65,7 +65,11 @@ impl Measured {
         let cuts = &snapshot.cuts;
         let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, cuts, &media)).collect::<Vec<u64>>();
         let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
-        let pruned = snapshot.messages.iter().map(|m| cost(m, &chosen_too, cuts, &media)).collect();
+        let pruned = if chosen.is_empty() {
+            costs.clone()
+        } else {
+            snapshot.messages.iter().map(|m| cost(m, &chosen_too, cuts, &media)).collect()
+        };
         let previous = snapshot.previous.as_ref().map_or(0, |p| {
             let rules = nested_rules::cost(&p.rules);
             estimate_text(&p.summary).0 + estimate_text(&p.state).0 + rules + SUMMARY_FRAME

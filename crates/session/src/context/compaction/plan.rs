@@ -118,19 +118,19 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
-    let mut layouts: Vec<Layout> = (0..LEVELS).map(|level| measured.layout(level)).collect();
+    // The user asked for a summary, so a level without anything new to summarise is no answer. Levels are divided one by
+    // one, because the first one usually suffices.
+    let levels = (0..LEVELS).map(|level| measured.layout(level));
+    let mut layouts = levels.filter(|layout| automatic || measured.summarises(layout)).peekable();
     if !automatic {
-        // The user asked for a summary, so a level without anything new to summarise is no answer.
-        layouts.retain(|layout| measured.summarises(layout));
-        if layouts.is_empty() {
+        if layouts.peek().is_none() {
             return Step::Nothing(ALL_STAYS);
         }
         if nothing_added(snapshot) {
             return Step::Nothing(NOTHING_ADDED);
         }
     }
-    let Some((layout, room)) = layouts.into_iter().find_map(|l| measured.room(&l).map(|room| (l, room)))
-    else {
+    let Some((layout, room)) = layouts.find_map(|l| measured.room(&l).map(|room| (l, room))) else {
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
     };
     let ask = Ask::new(measured, layout, room);
