@@ -7,7 +7,7 @@ use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
     Failure, Floor, Governor, InputKind, Need, Owed, Request, Snapshot, Step, Summariser, begin,
 };
-use becket_session::context::{ModelScope, Policy, cut};
+use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, CompactionTrigger, ContextMessage, EntryKind, FinishReason, JournalState, Message, MessageId,
@@ -102,12 +102,12 @@ impl<'a> Becket<'a> {
 
     /// Bounds the results of a step together as the driver does: by what is free, between 0.35 and 0.60 of the window.
     fn limit_step(&mut self) -> Result<(), String> {
-        let (budget, size) = (budget(self.window), cut::step_tokens(self.session.view()).0);
+        let (budget, size) = (budget(self.window), due::step_tokens(self.session.view()).0);
         let usable = budget.usable();
         let before = self.used().0.saturating_sub(size);
         let free = budget.threshold(self.policy.threshold).0.saturating_sub(before);
         let room = free.clamp(usable * 35 / 100, usable * 60 / 100);
-        let entry = if size > room { cut::step(self.session.view(), Tokens(room)) } else { None };
+        let entry = if size > room { due::step_cut(self.session.view(), Tokens(room)) } else { None };
         self.put(entry.into_iter().collect()).map(drop)
     }
 

@@ -10,7 +10,7 @@ use becket_session::context::budget::{Budget, estimate_json, estimate_text};
 use becket_session::context::compaction::{
     FileContent, FileNow, Floor, Request as SnapshotRequest, Snapshot, Step, begin, uses,
 };
-use becket_session::context::{ModelScope, Policy, prune, reminder};
+use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::*;
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ impl World {
             }
             Op::Steer(text) => {
                 self.append(vec![EntryKind::Message { message: Message::user(text.as_str()) }]);
-                let due = reminder::due(self.session.view(), self.steps.max(2));
+                let due = due::reminders(self.session.view(), self.steps.max(2));
                 self.append(due);
             }
             Op::Step(input, output) => self.step(input, output),
@@ -106,7 +106,7 @@ impl World {
                 self.append(vec![EntryKind::Message { message }]);
             }
             Op::Prune => {
-                let calls = prune::select(self.session.view(), Millis(1)).calls;
+                let calls = due::prunable(self.session.view(), Millis(1)).calls;
                 let (media, cuts) = (Vec::new(), Vec::new());
                 let (freed_tokens, reason) = (Tokens(0), PruneReason::Manual);
                 self.append(vec![EntryKind::Prune { calls, media, cuts, freed_tokens, reason }]);

@@ -8,7 +8,7 @@ mod ledgers;
 
 use becket_session::context::budget::{estimate_message, estimate_text};
 use becket_session::context::view::KindTotals;
-use becket_session::context::{Policy, prune, validate};
+use becket_session::context::{Policy, due, prune, validate};
 use becket_types::{
     CallId, ContextMessage, Entry, EntryKind, Message, Millis, Part, PruneReason, Role, Seq, Tokens, is_blank,
 };
@@ -153,7 +153,7 @@ proptest! {
             .filter(|id| world.view.is_call_pinned(id))
             .cloned()
             .collect();
-        let calls = prune::select(&world.view, Millis(1)).calls;
+        let calls = due::prunable(&world.view, Millis(1)).calls;
         let chosen: HashSet<CallId> = calls.iter().map(|c| c.call_id.clone()).collect();
         prop_assert!(chosen.is_disjoint(&pinned));
         world.push(EntryKind::Prune { calls, media: vec![], cuts: Vec::new(), freed_tokens: Tokens(0), reason: PruneReason::CacheCold });
@@ -175,7 +175,7 @@ proptest! {
                 (Part::ToolResult { output, .. }, Some((_, original, _))) if output == original));
             prop_assert!(in_ledger);
         }
-        prop_assert_eq!(prune::select(&world.view, Millis(1)).calls, vec![]);
+        prop_assert_eq!(due::prunable(&world.view, Millis(1)).calls, vec![]);
     }
 
     /// Every cut is on a character border: excerpts and ids of any text.

@@ -15,7 +15,7 @@ use becket_session::Durability;
 use becket_session::context::compaction::{
     self, Failure, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop, StopReason,
 };
-use becket_session::context::{present, prune};
+use becket_session::context::{due, present};
 use becket_types::{
     CompactedByHand, CompactionTrigger, EntryKind, Event, MessageId, NoticeLevel, Tokens, TurnEnd, TurnState,
 };
@@ -365,7 +365,7 @@ impl Agent {
         if !self.budget.policy.prune || !self.wire.is_cold() {
             return;
         }
-        let entry = prune::cold(lock(&self.core.session).view(), wall_clock());
+        let entry = due::cold_prune(lock(&self.core.session).view(), wall_clock());
         let Some(EntryKind::Prune { calls, media, cuts, freed_tokens, reason }) = entry else { return };
         let count = calls.len() as u64;
         let seqs = self.core.append(

@@ -13,7 +13,7 @@ use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
-use becket_session::context::reminder;
+use becket_session::context::due;
 use becket_types::{
     EntryKind, Event, Limit, Millis, NoticeLevel, SentRequest, Synthetic, Tokens, ToolSpec, TurnEnd, Usage,
     hex,
@@ -301,7 +301,7 @@ impl Agent {
     /// yet, and that is recorded as well.
     pub(super) fn keep_meter(&mut self) {
         let model = &self.wire.model.info().id;
-        let entry = self.budget.meter.entry(lock(&self.core.session).view(), model);
+        let entry = self.budget.meter.entry(lock(&self.core.session).view().state(Meter::KEY), model);
         if let Some(entry) = entry {
             self.core.push(entry);
         }
@@ -309,7 +309,8 @@ impl Agent {
 
     /// Loads the report that an earlier process recorded for this model.
     pub(super) fn recall_meter(&mut self) {
-        let kept = Meter::of_session(lock(&self.core.session).view(), &self.wire.model.info().id);
+        let kept =
+            Meter::from_state(lock(&self.core.session).view().state(Meter::KEY), &self.wire.model.info().id);
         self.budget.meter = kept.unwrap_or_default();
     }
 
@@ -369,7 +370,7 @@ impl Agent {
         self.take_in_tools();
         self.prune_if_cold();
         self.tell_changed_files();
-        let reminders = reminder::due(lock(&self.core.session).view(), step);
+        let reminders = due::reminders(lock(&self.core.session).view(), step);
         self.core.append(reminders, Durability::Buffered);
         if let Some(message) = self.core.failed.take() {
             return self.feed(Input::Broke(failed(message)));

@@ -168,7 +168,8 @@ impl Reading {
         let _ = self.view.context();
         let mut spans = self.view.spans(&tools);
         let texts = texts(&mut self.view, &tools);
-        let meter = self.model.as_deref().and_then(|model| Meter::of_session(&self.view, model));
+        let stored = self.view.state(Meter::KEY);
+        let meter = self.model.as_deref().and_then(|model| Meter::from_state(stored, model));
         let estimator = meter.unwrap_or_default().estimator;
         for (span, text) in spans.iter_mut().zip(&texts) {
             span.tokens =

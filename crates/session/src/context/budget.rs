@@ -12,9 +12,9 @@
 //!
 //! Loads no tokenizer: [`Meter::wants_exact_count`] only says when the caller should.
 
-use super::view::View;
 use becket_types::{EntryKind, Message, Part, Tokens, Usage};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 mod estimate;
 pub use estimate::{estimate_json, estimate_text};
@@ -252,21 +252,21 @@ struct Kept {
 
 impl Meter {
     /// Name of the `State` entry.
-    const KEY: &'static str = "meter";
+    pub const KEY: &'static str = "meter";
 
-    /// Returns the meter that an earlier process recorded, if the session's last reports are of `model`
+    /// Reads the meter that an earlier process recorded, if the session's last reports are of `model`
     /// (`provider/name`).
-    pub fn of_session(view: &View, model: &str) -> Option<Self> {
-        let kept: Kept = serde_json::from_value(view.state(Self::KEY)?.clone()).ok()?;
+    pub fn from_state(value: Option<&Value>, model: &str) -> Option<Self> {
+        let kept = Kept::deserialize(value?).ok()?;
         (kept.model == model).then_some(kept.meter)
     }
 
     /// Returns the entry for a later process, so that it starts with the last report instead of an estimate.
-    /// `None` if nothing was reported or the ledger already has it.
-    pub fn entry(&self, view: &View, model: &str) -> Option<EntryKind> {
+    /// `None` if nothing was reported or if it is the `recorded` one.
+    pub fn entry(&self, recorded: Option<&Value>, model: &str) -> Option<EntryKind> {
         let value = serde_json::to_value(Kept { model: model.to_owned(), meter: *self }).ok()?;
-        let known = view.state(Self::KEY) == Some(&value);
-        (self.reported && !known).then(|| EntryKind::State { key: Self::KEY.to_owned(), value })
+        let is_known = recorded == Some(&value);
+        (self.reported && !is_known).then(|| EntryKind::State { key: Self::KEY.to_owned(), value })
     }
 
     /// Records that the provider reported `usage` for a request whose base estimate was `base_sent` (system,

@@ -80,7 +80,7 @@
 //!
 //! Does not talk to a model, count time, or write the ledger.
 
-pub(in crate::context) mod attached;
+mod attached;
 mod earlier;
 mod effect;
 mod fallback;

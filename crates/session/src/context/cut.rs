@@ -9,12 +9,9 @@
 //! Invariants: a cut is at a character border. Text of tools is escaped on both sides of the stub. A cut
 //! output costs at most the space it was given, plus the stub.
 
-use super::View;
-use super::budget::{estimate_message, estimate_part, estimate_text};
+use super::budget::{estimate_part, estimate_text};
 use super::{escape, prune};
-use becket_types::{CallId, CutOutput, EntryKind, Message, Part, PruneReason, Role, Tokens};
-use std::collections::HashMap;
-use std::sync::Arc;
+use becket_types::{CallId, CutOutput, Part};
 
 /// Minimum size of a piece in tokens. A smaller piece is useless, so only the stub is shown.
 const MIN_PIECE: u64 = 24;
@@ -182,45 +179,4 @@ fn pieces(text: &str, bytes: usize, end_matters: bool) -> (usize, usize) {
     let near = text.floor_char_boundary(from + LINE.min((text.len() - from) / 4));
     let from = text[from..near].find('\n').map_or(from, |at| from + at + 1);
     (head, text.len() - from)
-}
-
-/// Returns the results of the newest step, newest first.
-fn newest_step(view: &View) -> impl Iterator<Item = &Arc<Message>> {
-    view.live().rev().take_while(|m| m.role != Role::Assistant)
-}
-
-/// Returns the base tokens of the results of the newest step.
-pub fn step_tokens(view: &View) -> Tokens {
-    newest_step(view).filter(|m| m.role == Role::Tool).map(|m| estimate_message(m)).sum()
-}
-
-/// Returns the entry that makes the results of the newest step together fit into `room` base tokens; `None`
-/// if they already do. Called at the end of a step, before a request has shown its results. Pinned outputs
-/// and stubs are not changed.
-pub fn step(view: &View, room: Tokens) -> Option<EntryKind> {
-    let step: Vec<_> = newest_step(view).cloned().collect();
-    let results = step.iter().rev().filter(|m| m.role == Role::Tool && !view.is_pinned(&m.id));
-    let outputs: Vec<Output<'_>> = results
-        .flat_map(|m| &m.parts)
-        .filter(|part| match part {
-            Part::ToolResult { call_id, .. } => !view.is_pruned(call_id) && !view.is_call_pinned(call_id),
-            _ => false,
-        })
-        .filter_map(|part| Output::of(part, None))
-        .collect();
-    let cuts = share(&outputs, room.0);
-    if cuts.is_empty() {
-        return None;
-    }
-    let cut: HashMap<&CallId, &CutOutput> = cuts.iter().map(|cut| (&cut.call_id, cut)).collect();
-    let freed = step.iter().flat_map(|m| &m.parts).filter_map(|part| match part {
-        Part::ToolResult { call_id, .. } => {
-            let cut = cut.get(call_id)?;
-            Some(estimate_part(part).0.saturating_sub(tokens(part, Some(cut))))
-        }
-        _ => None,
-    });
-    let freed_tokens = Tokens(freed.sum());
-    let (calls, media) = (Vec::new(), Vec::new());
-    Some(EntryKind::Prune { calls, media, cuts, freed_tokens, reason: PruneReason::StepLimit })
 }

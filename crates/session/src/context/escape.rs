@@ -14,6 +14,22 @@ use std::borrow::Cow;
 pub const ENGINE_TAGS: [&str; 5] =
     ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary", "user-messages"];
 
+/// Tags that only becket writes, and those that delimit the summariser's input.
+const SUMMARY_TAGS: [&str; 12] = [
+    "system-reminder",
+    "verbatim_tail",
+    "tool-output",
+    "context-summary",
+    "conversation",
+    "user-message",
+    "assistant-message",
+    "tool-call",
+    "kept-tail",
+    "previous-summary",
+    "focus",
+    "note",
+];
+
 /// becket's tags, and the control tokens with which chat templates mark the speaker.
 const MARKS: [&str; 24] = [
     "system-reminder",
@@ -93,6 +109,24 @@ fn spells(text: &str, word: &str) -> bool {
 
 fn is_unseen(c: char) -> bool {
     becket_types::is_blank(c.encode_utf8(&mut [0; 4]))
+}
+
+/// Escapes the tags of a summary and of its request in `text`: the `<` of an opening or closing tag becomes `&lt;`. Idempotent.
+pub fn escape_summary_tags(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]).as_bytes();
+        let ours = SUMMARY_TAGS
+            .iter()
+            .any(|t| name.len() >= t.len() && name[..t.len()].eq_ignore_ascii_case(t.as_bytes()));
+        out.push_str(if ours { "&lt;" } else { "<" });
+        rest = &tag[1..];
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Escapes a value for a double-quoted attribute of one of becket's tags.

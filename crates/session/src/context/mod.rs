@@ -8,6 +8,7 @@ pub mod budget;
 pub mod compaction;
 pub mod continuation;
 pub mod cut;
+pub mod due;
 pub mod edit;
 pub mod escape;
 pub mod media;

@@ -1,17 +1,15 @@
 //! Prune: old tool outputs become stubs; protected outputs and recent ones stay.
 //!
-//! The choice is pure: [`prune`] works on a list, [`select`] on the live messages of a view, by the same
-//! rules. The choice becomes a ledger entry, and the view makes the stubs. The original stays in the ledger,
-//! where `recall` finds it.
+//! The choice is pure: [`prune`] works on a list, [`super::due::prunable`] on the live messages of a view, by
+//! the same rules. The choice becomes a ledger entry, and the view makes the stubs. The original stays in the
+//! ledger, where `recall` finds it.
 //!
 //! A result is pruned if all of this holds: its tool is not protected; it is before the skip boundary (or,
 //! while there are too few user turns for that, outside the hot window); the model has answered it; it is
 //! complete, no error, not pinned, not pruned yet.
 
-use super::{Policy, View, budget, escape, media};
-use becket_types::{
-    CallId, EntryKind, Message, Millis, Part, PruneReason, PrunedCall, Role, TimeMeta, Tokens, cut_start,
-};
+use super::{Policy, budget, escape, media};
+use becket_types::{CallId, Message, Millis, Part, PrunedCall, Role, TimeMeta, Tokens, cut_start};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -63,14 +61,6 @@ impl PrunePolicy {
     }
 }
 
-/// Outputs chosen to become stubs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    pub calls: Vec<PrunedCall>,
-    /// Estimated number of tokens that the stubs save.
-    pub freed: Tokens,
-}
-
 /// Prunes a list. Returns it with stubs in place of the chosen outputs, and the chosen outputs, oldest first.
 pub fn prune(messages: &[Message], policy: &PrunePolicy) -> (Vec<Message>, Vec<PrunedCall>) {
     let list: Vec<&Message> = messages.iter().collect();
@@ -84,42 +74,6 @@ pub fn prune(messages: &[Message], policy: &PrunePolicy) -> (Vec<Message>, Vec<P
         }
     }
     (out, calls)
-}
-
-/// Returns the outputs that [`prune`] would choose from the live messages of a view.
-pub fn select(view: &View, now: Millis) -> Selection {
-    let policy = PrunePolicy::new(view.policy(), now);
-    let list: Vec<&Message> = view.live().map(AsRef::as_ref).collect();
-    let stays = |message: &Message, call: &CallId| {
-        view.is_pinned(&message.id)
-            || view.is_call_pinned(call)
-            || view.is_pruned(call)
-            || !view.answers(message, call)
-    };
-    let mut selection = Selection::default();
-    for (at, part) in choose(&list, &policy, &stays) {
-        let part = &list[at].parts[part];
-        if let (Some(call), Part::ToolResult { output, name, .. }) = (describe(part), part) {
-            let left =
-                budget::estimate_text(&stub(&call.call_id, name, call.bytes, call.lines, &call.excerpt));
-            selection.freed += Tokens(budget::estimate_text(output).0.saturating_sub(left.0));
-            selection.calls.push(call);
-        }
-    }
-    selection
-}
-
-/// Returns a prune outside of compactions. Such a prune pays only if the provider's cache has expired (the
-/// caller checks that) and if at least `prune_batch` tokens are freed.
-pub fn cold(view: &View, now: Millis) -> Option<EntryKind> {
-    let Selection { calls, freed } = select(view, now);
-    (!calls.is_empty() && freed.0 >= view.policy().prune_batch).then(|| EntryKind::Prune {
-        calls,
-        media: Vec::new(),
-        cuts: Vec::new(),
-        freed_tokens: freed,
-        reason: PruneReason::CacheCold,
-    })
 }
 
 /// Returns the text that replaces a pruned output.
@@ -177,8 +131,9 @@ fn stub_out(message: &mut Message, part: usize, call: &PrunedCall, now: Millis) 
     message.metadata.time.get_or_insert_with(TimeMeta::default).compacted = Some(now);
 }
 
-/// Returns message index and part index of every result to prune, oldest first.
-fn choose(
+/// Returns message index and part index of every result to prune, oldest first. `stays` says which results
+/// must stay in any case.
+pub(super) fn choose(
     messages: &[&Message],
     policy: &PrunePolicy,
     stays: &dyn Fn(&Message, &CallId) -> bool,

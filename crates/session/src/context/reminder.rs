@@ -1,33 +1,15 @@
 //! The reminder: a user message that arrives while the model works is wrapped, so that the model does not
 //! miss it.
 //!
-//! The decision is recorded in the ledger (`reminder {message, step}`), so the message keeps the bytes with
+//! The decision ([`super::due::reminders`]) is recorded in the ledger (`reminder {message, step}`), so the message keeps the bytes with
 //! which it was first sent; the ledger keeps the user's own words. The wrapper cannot be closed from inside,
 //! and only becket writes it. The content of the message is never considered.
 
-use super::{View, escape};
-use becket_types::{EntryKind, Message, Part, is_blank};
+use super::escape;
+use becket_types::{Message, Part, is_blank};
 
 const OPEN: &str = "<system-reminder>\nThe user sent the following message:\n";
 const CLOSE: &str = "\n\nPlease address this message and continue with your tasks.\n</system-reminder>";
-
-/// Returns the entries to append before the request of `step` (1 is the first of a turn) is built.
-///
-/// There is one for each message that a person typed after the last finished assistant message of this turn,
-/// if it is not recorded yet and no request has shown it unwrapped. There is none at step 1, and none for the
-/// continuation of a compaction.
-pub fn due(view: &View, step: u64) -> Vec<EntryKind> {
-    let facts = view.step_facts();
-    if step <= 1 || facts.last_finished.is_none() {
-        return Vec::new();
-    }
-    facts
-        .newer_users
-        .into_iter()
-        .filter(|id| view.can_remind(id))
-        .map(|message| EntryKind::Reminder { message, step })
-        .collect()
-}
 
 /// True if a part is the user's own visible text.
 pub fn wraps(part: &Part) -> bool {

@@ -8,7 +8,7 @@
 //! Sizes are estimates. The caller measures the resulting request and calls again if it is still too large.
 
 use super::prune::{self, PrunePolicy};
-use super::{View, cut, media};
+use super::{View, cut, due, media};
 use crate::context::budget::{estimate_part, estimate_text};
 use becket_types::{
     CallId, CutOutput, EntryKind, Message, MessageId, Millis, Part, PruneReason, PrunedCall, Role, Tokens,
@@ -149,8 +149,8 @@ impl Plan<'_> {
             shown += cut.map_or(output.len(), |text| text.len()) as u64;
         }
         let stays = shown.saturating_sub(self.left);
-        let room = cut::step_tokens(view).0 as f64 * stays as f64 / whole.max(1) as f64;
-        if let Some(EntryKind::Prune { cuts, freed_tokens, .. }) = cut::step(view, Tokens(room as u64)) {
+        let room = due::step_tokens(view).0 as f64 * stays as f64 / whole.max(1) as f64;
+        if let Some(EntryKind::Prune { cuts, freed_tokens, .. }) = due::step_cut(view, Tokens(room as u64)) {
             self.left = self.left.saturating_sub(shown - stays);
             self.freed += freed_tokens;
             self.cuts = cuts;

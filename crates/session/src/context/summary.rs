@@ -18,6 +18,7 @@ mod repeats;
 mod sections;
 mod state;
 
+pub use super::escape::escape_summary_tags as escape_tags;
 pub use super::view::{Journal, Line};
 pub use facts::Facts;
 pub use head::{Audit, chunks, records, shorten};
@@ -27,6 +28,7 @@ pub use sections::{Answer, Sections, Template};
 pub use state::state_text;
 
 pub(crate) use provenance::{is_wide, stems};
+pub(crate) use state::{FILES_HEAD, split_files};
 
 use super::budget::estimate_text;
 use becket_types::{LeftOut, Tokens, is_blank};
@@ -45,39 +47,6 @@ pub const HEADINGS: [&str; 10] = [
     "## Next steps",
     "## Relevant files",
 ];
-
-/// Tags that only becket writes, and those that delimit the summariser's input.
-const TAGS: [&str; 12] = [
-    "system-reminder",
-    "verbatim_tail",
-    "tool-output",
-    "context-summary",
-    "conversation",
-    "user-message",
-    "assistant-message",
-    "tool-call",
-    "kept-tail",
-    "previous-summary",
-    "focus",
-    "note",
-];
-
-/// Escapes becket's tags in `text`: the `<` of an opening or closing tag becomes `&lt;`. Idempotent.
-pub fn escape_tags(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, tag) = rest.split_at(at);
-        out.push_str(before);
-        let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]).as_bytes();
-        let ours =
-            TAGS.iter().any(|t| name.len() >= t.len() && name[..t.len()].eq_ignore_ascii_case(t.as_bytes()));
-        out.push_str(if ours { "&lt;" } else { "<" });
-        rest = &tag[1..];
-    }
-    out.push_str(rest);
-    out
-}
 
 /// System prompt of a separate summary request.
 pub const SYSTEM: &str = "\

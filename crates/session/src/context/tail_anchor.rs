@@ -6,7 +6,7 @@
 //!
 //! Does not decide where the cut is. Never cuts inside a grapheme.
 
-use super::summary::escape_tags;
+use super::escape::escape_summary_tags;
 use becket_types::{Message, Part, Role, is_blank};
 use std::borrow::Borrow;
 use unicode_segmentation::GraphemeCursor;
@@ -68,7 +68,7 @@ pub fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
     let body = strip(summary);
     let gap = if body.is_empty() { "" } else { "\n\n" };
     let open = if newer { NEWER } else { "<verbatim_tail>" };
-    format!("{body}{gap}{open}\n{}\n</verbatim_tail>", escape_tags(anchor))
+    format!("{body}{gap}{open}\n{}\n</verbatim_tail>", escape_summary_tags(anchor))
 }
 
 /// Returns the anchor in a summary, escaped as it is there.

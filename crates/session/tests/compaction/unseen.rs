@@ -6,7 +6,7 @@ use super::through_view::Ledger;
 use crate::cases;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Floor, Governor, Need, Owed, Step, StopReason, begin};
-use becket_session::context::{Policy, cut};
+use becket_session::context::{Policy, cut, due};
 use becket_types::*;
 use proptest::prelude::*;
 use serde_json::json;
@@ -121,8 +121,8 @@ proptest! {
         let mut ledger = Ledger::new();
         ledger.message(Message::user("go"));
         let results = parallel(&mut ledger, 0, &outputs);
-        let whole = cut::step_tokens(&ledger.view);
-        let entry = cut::step(&ledger.view, Tokens(room));
+        let whole = due::step_tokens(&ledger.view);
+        let entry = due::step_cut(&ledger.view, Tokens(room));
         let overhead = 80 * outputs.len() as u64;
         match entry {
             None => prop_assert!(whole.0 <= room + overhead),
@@ -462,7 +462,7 @@ proptest! {
             let results = parallel(&mut ledger, n * 10, outputs);
             // As the driver bounds a step.
             let room = threshold.saturating_sub(before).clamp(usable * 35 / 100, usable * 60 / 100);
-            let bound = cut::step(&ledger.view, Tokens(room));
+            let bound = due::step_cut(&ledger.view, Tokens(room));
             ledger.append(bound);
             new += used(&ledger).0 - before;
             let policy = ledger.view.policy().clone();

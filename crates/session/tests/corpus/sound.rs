@@ -2,7 +2,7 @@
 
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{self, Floor, Request, Snapshot, Step};
-use becket_session::context::{ModelScope, Policy, reminder};
+use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, CompactionTrigger, EntryKind, FinishReason, ImageSource, JournalState, Message, MessageId,
@@ -138,7 +138,7 @@ pub(crate) fn sound(root: &Path) -> PathBuf {
         .unwrap();
     append(&mut session, vec![EntryKind::Revert { entry: wrong[0] }]);
     append(&mut session, vec![message(Message::user("Faster, please."))]);
-    let due = reminder::due(session.view(), 3);
+    let due = due::reminders(session.view(), 3);
     append(&mut session, due);
     append(&mut session, vec![EntryKind::State { key: "todo".into(), value: json!([{"text": "test"}]) }]);
     step(&mut session, 6);

@@ -8,7 +8,7 @@
     reason = "each test uses a part; a test that cannot go on fails"
 )]
 
-use becket_session::context::{ModelScope, Policy, View, continuation, prune, reminder};
+use becket_session::context::{ModelScope, Policy, View, continuation, due};
 use becket_types::{
     BlobId, CallId, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
     FinishReason, ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall, Role,
@@ -258,7 +258,7 @@ impl World {
                 self.message(message);
                 if *steer {
                     self.steps += 1;
-                    for kind in reminder::due(&self.view, self.steps) {
+                    for kind in due::reminders(&self.view, self.steps) {
                         self.push(kind);
                     }
                 }
@@ -297,7 +297,7 @@ impl World {
                 });
             }
             Op::ColdPrune => {
-                let calls = prune::select(&self.view, Millis(1)).calls;
+                let calls = due::prunable(&self.view, Millis(1)).calls;
                 self.push(EntryKind::Prune {
                     calls,
                     media: vec![],
@@ -389,7 +389,7 @@ impl World {
             taken_out,
             kept,
             replaces: self.view.compaction().map(|(seq, _)| seq),
-            pruned: prune::select(&self.view, Millis(1)).calls,
+            pruned: due::prunable(&self.view, Millis(1)).calls,
             cuts: cuts(&live[at..], keep as u64),
             media: Vec::new(),
             state: if idle { String::new() } else { "todo".into() },

@@ -10,7 +10,7 @@ use super::super::Agent;
 use crate::host::lock;
 use becket_session::Durability;
 use becket_session::context::budget::part_of;
-use becket_session::context::cut;
+use becket_session::context::due;
 use becket_types::{EntryKind, NoticeLevel, Tokens};
 
 /// One step may take this share of the usable window even in a full context, because older steps can be compacted.
@@ -25,7 +25,7 @@ impl Agent {
     /// Cuts the results of the step that just ended, if they are too large together.
     pub(in crate::driver) fn limit_step(&mut self) {
         self.core.flush(Durability::Buffered);
-        let base = cut::step_tokens(lock(&self.core.session).view());
+        let base = due::step_tokens(lock(&self.core.session).view());
         let (budget, used) = (self.budget(), self.used());
         let scale = self.budget.meter.estimator;
         let size = scale.scale(base);
@@ -38,7 +38,7 @@ impl Agent {
             return;
         }
         let room = Tokens((room as f64 * base.0 as f64 / size.0.max(1) as f64) as u64);
-        let entry = cut::step(lock(&self.core.session).view(), room);
+        let entry = due::step_cut(lock(&self.core.session).view(), room);
         let Some(EntryKind::Prune { cuts, .. }) = &entry else { return };
         let text = format!(
             "The results of this step were too large together ({size} tokens): {} of them are shown to the model in part, \

@@ -15,7 +15,7 @@
 use super::Snapshot;
 use super::layout::{Layout, Measured};
 use crate::context::budget::{estimate_text, part_of};
-use crate::context::summary::escape_tags;
+use crate::context::summary::{FILES_HEAD, escape_tags};
 use becket_types::{AttachedFile, CallId, Message, Part, Role, Tokens};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -32,9 +32,6 @@ const BELOW: f64 = 0.80;
 const MIN_ROOM: u64 = 200;
 /// Maximum number of characters shown of a line; the same as in the read tool.
 const LINE_CHARS: usize = 2_000;
-
-pub(in crate::context) const HEAD: &str = "Files that you read or edited last, as they are on disk at this compaction. The lines are numbered as the read \
-                    tool numbers them. You need not read them again before you edit them.";
 
 /// One use of a file by a call. The path is as the call named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +148,7 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
         return attached;
     }
     let room = room(measured, after);
-    let mut left = room.saturating_sub(estimate_text(HEAD).0 + 8);
+    let mut left = room.saturating_sub(estimate_text(FILES_HEAD).0 + 8);
     if left < MIN_ROOM {
         return attached;
     }
@@ -171,14 +168,9 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
         attached.files.extend(record);
     }
     if !blocks.is_empty() {
-        attached.text = format!("{HEAD}\n\n{}", blocks.join("\n\n"));
+        attached.text = format!("{FILES_HEAD}\n\n{}", blocks.join("\n\n"));
     }
     attached
-}
-
-/// Splits a state text into the part without attached files and the part with them.
-pub(in crate::context) fn split(state: &str) -> (&str, &str) {
-    state.split_at(state.find(HEAD).unwrap_or(state.len()))
 }
 
 /// Returns the base tokens that files may take.

@@ -7,13 +7,12 @@
 //! with the provider's counts.
 
 use super::Snapshot;
-use super::attached;
 use super::nested_rules::{self, NestedRules};
 use super::split::{self, Tail, unit};
 use super::verify::{Breakdown, target};
 use crate::context::budget::{estimate_message, estimate_part, estimate_text, part_of};
 use crate::context::continuation::{Branch, branch, is_users_words, last_user};
-use crate::context::summary::{Quotes, ShownTexts, state_text};
+use crate::context::summary::{Quotes, ShownTexts, split_files, state_text};
 use crate::context::{cut, prune};
 use becket_types::{
     CallId, CompactionTrigger, CutOutput, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
@@ -121,7 +120,7 @@ impl Measured {
     /// Returns the current size of each category.
     pub(super) fn breakdown(&self) -> Breakdown {
         let (summary, state, files) = self.snapshot.previous.as_ref().map_or((0, 0, 0), |p| {
-            let (state, files) = attached::split(&p.state);
+            let (state, files) = split_files(&p.state);
             (estimate_text(&p.summary).0 + SUMMARY_FRAME, estimate_text(state).0, estimate_text(files).0)
         });
         let given: u64 = self.rules.messages.iter().map(|i| self.costs[*i]).sum();

@@ -1,7 +1,7 @@
 //! Conversion of a view to a snapshot: the only connection between the view and the compaction.
 
 use super::{Floor, Pins, Previous, Snapshot, Summariser};
-use crate::context::{View, budget::Budget, prune};
+use crate::context::{View, budget::Budget, due};
 use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Snapshot {
             turn_state: view.turn_state(),
             previous,
             pins,
-            prunable: prune::select(view, request.now).calls,
+            prunable: due::prunable(view, request.now).calls,
             journal: Arc::clone(view.journal()),
             state,
             rules: None,

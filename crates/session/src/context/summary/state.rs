@@ -1,5 +1,6 @@
 //! Session state as text after the summary. It is taken from its source and never from the summary. Files
-//! that were read are in the summary's list of files and not here, so that nothing is repeated.
+//! that were read are in the summary's list of files and not here, so that nothing is repeated. A compaction
+//! may append the contents of files; they begin with [`FILES_HEAD`].
 
 use super::escape_tags;
 use crate::context::budget::estimate_text;
@@ -13,6 +14,10 @@ const SKILL_TOKENS: u64 = 5_000;
 const SKILLS_TOKENS: u64 = 25_000;
 /// Limit in bytes for any other state.
 const OTHER_BYTES: usize = 2_000;
+
+/// First line of the attached files in a state text.
+pub(crate) const FILES_HEAD: &str = "Files that you read or edited last, as they are on disk at this compaction. The lines are numbered as the read \
+                    tool numbers them. You need not read them again before you edit them.";
 
 /// Makes the text of the state message, at most `max` base tokens; empty if there is no state.
 ///
@@ -34,6 +39,11 @@ pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     blocks.extend(state.get("skills").and_then(|s| skills(s, max)));
     let text = blocks.join("\n\n");
     bounded(&text, max)
+}
+
+/// Splits a state text into the part without attached files and the part with them.
+pub(crate) fn split_files(state: &str) -> (&str, &str) {
+    state.split_at(state.find(FILES_HEAD).unwrap_or(state.len()))
 }
 
 fn bounded(text: &str, max: Tokens) -> String {

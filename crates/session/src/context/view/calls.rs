@@ -7,7 +7,7 @@ use super::super::repair;
 use super::Place;
 use super::journal::{Journal, Line};
 use super::names::Names;
-use becket_types::{CallId, JournalState, Seq};
+use becket_types::{CallId, JournalState, Message, Part, Seq};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -252,6 +252,14 @@ fn rank(state: JournalState) -> u8 {
         JournalState::Started => 1,
         JournalState::Finished => 2,
     }
+}
+
+/// Returns the calls whose results are in the message.
+pub(super) fn results_of(message: &Message) -> impl Iterator<Item = &CallId> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolResult { call_id, .. } => Some(call_id),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! it was reached.
 
 use super::super::{budget, continuation, escape};
+use super::calls::results_of;
 use super::shape::Mark;
 use super::{Slot, View, weight};
 use becket_types::{
@@ -554,11 +555,4 @@ impl View {
         self.recount();
         self.dirty = true;
     }
-}
-
-pub(super) fn results_of(message: &Message) -> impl Iterator<Item = &CallId> {
-    message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult { call_id, .. } => Some(call_id),
-        _ => None,
-    })
 }

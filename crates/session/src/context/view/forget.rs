@@ -3,7 +3,7 @@
 //! Nothing that is shown depends on them, and an undo can read them from the ledger. The caller of
 //! [`View::let_go`] decides when to do this.
 
-use super::fold::results_of;
+use super::calls::results_of;
 use super::{Ids, Slot, View};
 use becket_types::{Message, Tokens};
 

@@ -411,7 +411,7 @@ impl View {
             return Vec::new();
         }
         let shown: HashSet<&CallId> =
-            self.live().map(Arc::as_ref).chain(self.taken_back()).flat_map(fold::results_of).collect();
+            self.live().map(Arc::as_ref).chain(self.taken_back()).flat_map(calls::results_of).collect();
         let mut lost: Vec<CallId> =
             self.effects.pinned_calls.iter().filter(|id| !shown.contains(id)).cloned().collect();
         lost.sort_unstable();

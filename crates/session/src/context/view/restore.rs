@@ -6,7 +6,8 @@
 //! A message that the current compaction removed because its continuation repeats it stays out: its text would be in the view
 //! twice, and the next compaction would remove it again, even if it was pinned meanwhile.
 
-use super::fold::{Act, results_of};
+use super::calls::results_of;
+use super::fold::Act;
 use super::{Slot, View};
 use becket_types::{CallId, Entry, MessageId, Role};
 use std::collections::HashSet;

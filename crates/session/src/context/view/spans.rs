@@ -1,6 +1,6 @@
 //! Sizes of the parts of a context, span by span, for people.
 
-use super::super::compaction::attached;
+use super::super::summary::split_files;
 use super::super::{budget, media};
 use super::View;
 use becket_types::{
@@ -174,7 +174,7 @@ fn label(message: &ContextMessage, part: &Part) -> (SpanKind, String) {
 
 /// True if a compaction attached file contents to this state message.
 fn carries_files(part: &Part) -> bool {
-    matches!(part, Part::Text { text, .. } if !attached::split(text).1.is_empty())
+    matches!(part, Part::Text { text, .. } if !split_files(text).1.is_empty())
 }
 
 fn bytes(part: &Part) -> u64 {

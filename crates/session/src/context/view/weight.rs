@@ -5,8 +5,7 @@
 //! estimate may be too high there, but it is never noticeably too low. Repairs of broken histories (a missing
 //! result, a missing start) are not counted, because they are only a few tokens each.
 
-use super::calls::Answer;
-use super::fold::results_of;
+use super::calls::{Answer, results_of};
 use super::{Slot, View};
 use crate::context::{budget, cut, escape, prune, reminder};
 use becket_types::{Message, Origin, Part, Role, Synthetic, Tokens};

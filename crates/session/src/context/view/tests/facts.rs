@@ -234,7 +234,7 @@ fn spans_show_what_fills_the_window() {
     assert_eq!(spans, want.map(|(kind, label)| (kind, label.to_owned())));
     // A state message with attached files is recognised.
     ledger.compact(starts[2], |c| {
-        c.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::compaction::attached::HEAD);
+        c.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::summary::FILES_HEAD);
         c.trigger = CompactionTrigger::Manual;
     });
     ledger.view.context();

@@ -7,6 +7,7 @@ mod shrinking;
 mod steering;
 
 use super::*;
+use crate::context::{due, reminder};
 use becket_types::{
     CompactionSource, CompactionTrigger, ImageSource, Millis, Origin, PinTarget, PrunedCall, Synthetic,
     SystemKind, TimeMeta,
@@ -84,9 +85,9 @@ impl Ledger {
     }
 
     fn remind(&mut self, step: u64) -> usize {
-        let due = reminder::due(&self.view, step);
-        let n = due.len();
-        for kind in due {
+        let reminders = due::reminders(&self.view, step);
+        let n = reminders.len();
+        for kind in reminders {
             self.push(kind);
         }
         n

@@ -44,7 +44,7 @@ fn t9_outside_compactions_only_in_batches_that_pay() {
         let id = format!("c{turn}");
         ledger.calls(&[&id]);
         ledger.result(&id, &"word ".repeat(size / 5));
-        let due = crate::context::prune::cold(&ledger.view, Millis(5));
+        let due = crate::context::due::cold_prune(&ledger.view, Millis(5));
         match turn {
             0..=2 => assert_eq!(due, None, "turn {turn}: under 30,000 tokens"),
             _ => {
@@ -56,7 +56,7 @@ fn t9_outside_compactions_only_in_batches_that_pay() {
         }
     }
     let off = View::fold(Policy { prune: false, ..Policy::default() }, scope(), &ledger.entries);
-    assert_eq!(crate::context::prune::cold(&off, Millis(5)), None, "prune = off means none");
+    assert_eq!(crate::context::due::cold_prune(&off, Millis(5)), None, "prune = off means none");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn t5_a_message_that_arrives_mid_turn_is_wrapped_and_stays_so() {
     two.parts.push(image("pic"));
     ledger.message(two);
     ledger.user("third");
-    assert_eq!(reminder::due(&ledger.view, 1), [], "step 1 of a resumed turn wraps nothing");
+    assert_eq!(due::reminders(&ledger.view, 1), [], "step 1 of a resumed turn wraps nothing");
     let generation = ledger.generation();
     assert_eq!(ledger.remind(2), 2, "each message on its own");
     assert_eq!(ledger.remind(2), 0, "once");
@@ -119,7 +119,7 @@ fn t5_due_table() {
         ),
     ];
     for (rule, make, want) in table {
-        assert_eq!(reminder::due(&make().view, 2).len(), want, "{rule}");
+        assert_eq!(due::reminders(&make().view, 2).len(), want, "{rule}");
     }
 }
 
