@@ -4,7 +4,6 @@
 //! journal. Positions of results are kept only for calls that are shown.
 
 use super::super::repair;
-use super::Place;
 use super::journal::{Journal, Line};
 use super::names::Names;
 use becket_types::{CallId, JournalState, Message, Part, Seq};
@@ -12,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Position of a call's result: slot and part.
+pub(super) type Place = (usize, usize);
 
 /// Position of a call's result among the messages that the view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,18 +1,21 @@
 //! A checkpoint of a view, so that opening a long session need not process its whole ledger again.
 //!
-//! A [`Checkpoint`] is the state of a view after one entry: the messages that it shows, in the ledger's own
+//! A [`Checkpoint`] is the state of a conversation after one entry: the messages that it shows, in the ledger's own
 //! words, and the records of everything else (calls, journal, state, controls). It is derived data.
-//! [`View::restore`] followed by the later entries shows the same as processing all entries. A revert that
+//! Restoring it and applying the later entries shows the same as processing all entries. A revert that
 //! needs something that the checkpoint lacks makes the view stale, as if messages had left memory.
 //!
-//! [`View::checkpoint`] names every field of [`View`], so a new field does not compile until its treatment is
-//! decided here.
+//! [`Checkpoint::of`] names every field of [`Conversation`], so a new field does not compile until its treatment is
+//! decided here. The groups of small facts are flattened: their fields stand beside the others in the file.
 
 use super::calls::{Answer, Calls};
+use super::changes::Changes;
+use super::controls::{Act, Control, Controls, RepeatedPrompt};
 use super::facts::{Turn, Words};
-use super::fold::{Act, Control, Heir};
-use super::{Slot, View};
-use crate::context::{ModelScope, Policy};
+use super::fold::Conversation;
+use super::live::Live;
+use super::log::{Log, Slot};
+use super::record::{Notices, SessionRecord};
 use becket_types::{
     Compaction, CutOutput, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role, Seq,
     SystemItem, Tokens, Used,
@@ -33,19 +36,44 @@ pub struct Checkpoint {
     calls: Calls,
     states: HashMap<String, Value>,
     turn: Turn,
+    #[serde(flatten)]
+    lost: LostRecord,
+    #[serde(flatten)]
+    settings: SettingsRecord,
+    #[serde(flatten)]
+    sizes: SizesRecord,
+    #[serde(flatten)]
+    notices: NoticesRecord,
+    used: Used,
+}
+
+/// The facts about messages that are not in the checkpoint.
+#[derive(Debug, Serialize, Deserialize)]
+struct LostRecord {
     left: Words,
+    forgotten: Option<Seq>,
+    lost_at: Option<Seq>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SettingsRecord {
     system_items: Vec<SystemItem>,
     model: Option<String>,
     tools_hash: Option<(Vec<String>, String)>,
     offered: BTreeSet<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SizesRecord {
     live_tokens: Tokens,
     lead_tokens: Tokens,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct NoticesRecord {
     noticed: Vec<String>,
     /// Notices that were not returned yet.
     notices: Vec<String>,
-    forgotten: Option<Seq>,
-    lost_at: Option<Seq>,
-    used: Used,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,166 +102,113 @@ enum ActRecord {
     Pin(PinTarget),
     Restore(Vec<MessageId>),
     Remind(MessageId),
-    Heir(Heir),
+    #[serde(rename = "Heir")]
+    Repeat(RepeatedPrompt),
 }
 
-impl View {
-    /// Makes a checkpoint of this view. It contains only the texts of live messages.
-    pub fn checkpoint(&self) -> Checkpoint {
-        let Self {
-            policy: _,
-            scope: _,
-            last_seq,
-            log,
-            ids: _,
-            controls,
-            calls,
-            states,
-            turn,
-            left,
-            system_items,
-            model,
-            tools_hash,
-            offered,
-            effects: _,
-            live,
-            live_tokens,
-            lead_tokens,
-            system_tokens: _,
-            context: _,
-            cursor: _,
-            may_run: _,
-            dirty: _,
-            bump: _,
-            built: _,
-            validator: _,
-            notices,
-            noticed,
-            forgotten,
-            lost_at,
-            used,
-            may_forget: _,
-            stale: _,
-        } = self;
-        let stays = self.needed();
-        let (mut places, mut next) = (Vec::with_capacity(log.len()), 0);
+impl Checkpoint {
+    /// Makes a checkpoint of a conversation. It contains only the texts of live messages.
+    pub(super) fn of(conversation: &Conversation) -> Self {
+        let Conversation { last_seq, log, controls, calls, live, turn, record, notices, changes: _ } =
+            conversation;
+        let Live { slots: live, tokens, lead_tokens } = live;
+        let stays = conversation.needed();
+        let (mut places, mut next) = (Vec::with_capacity(stays.len()), 0);
         for keep in &stays {
             places.push(next);
             next += usize::from(*keep);
         }
-        let mut checkpoint = Checkpoint {
+        let slots = log.slots();
+        let mut checkpoint = Self {
             last_seq: *last_seq,
-            slots: log.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(slot, _)| slot.into()).collect(),
+            slots: slots
+                .iter()
+                .zip(&stays)
+                .filter(|(_, stays)| **stays)
+                .map(|(slot, _)| slot.into())
+                .collect(),
             live: live.iter().map(|at| places[*at]).collect(),
-            controls: Vec::with_capacity(controls.len()),
+            controls: Vec::with_capacity(controls.list.len()),
             calls: calls.clone(),
-            states: states.clone(),
+            states: record.states.clone(),
             turn: turn.clone(),
-            left: left.clone(),
-            system_items: system_items.clone(),
-            model: model.clone(),
-            tools_hash: tools_hash.clone(),
-            offered: offered.clone(),
-            live_tokens: *live_tokens,
-            lead_tokens: *lead_tokens,
-            noticed: noticed.iter().cloned().collect(),
-            notices: notices.clone(),
-            forgotten: *forgotten,
-            lost_at: *lost_at,
-            used: *used,
+            lost: LostRecord { left: log.left.clone(), forgotten: log.forgotten, lost_at: log.lost_at },
+            settings: SettingsRecord {
+                system_items: record.system.items.clone(),
+                model: record.model.clone(),
+                tools_hash: record.tools.clone(),
+                offered: record.offered.clone(),
+            },
+            sizes: SizesRecord { live_tokens: *tokens, lead_tokens: *lead_tokens },
+            notices: NoticesRecord {
+                noticed: notices.known.iter().cloned().collect(),
+                notices: notices.pending.clone(),
+            },
+            used: record.used,
         };
         checkpoint.calls.moved(&places);
-        for control in controls {
-            let (record, whole) = self.slim(control);
+        let lost = &mut checkpoint.lost;
+        for control in &controls.list {
+            let (record, whole) = slim(conversation, control);
             checkpoint.controls.push(record);
             if !whole {
-                checkpoint.forgotten = checkpoint.forgotten.max(Some(control.seq));
-                checkpoint.lost_at = checkpoint.lost_at.max(self.last_compaction());
+                lost.forgotten = lost.forgotten.max(Some(control.seq));
+                lost.lost_at = lost.lost_at.max(controls.last_compaction());
             }
         }
-        for (slot, _) in log.iter().zip(&stays).filter(|(_, stays)| !**stays) {
-            checkpoint.forgotten = checkpoint.forgotten.max(Some(slot.seq));
-            checkpoint.lost_at = checkpoint.lost_at.max(slot.out);
-            if self.effects.counts(slot) {
-                checkpoint.left.see(&slot.message, slot.seq, slot.finish.is_some());
+        for (slot, _) in slots.iter().zip(&stays).filter(|(_, stays)| !**stays) {
+            lost.forgotten = lost.forgotten.max(Some(slot.seq));
+            lost.lost_at = lost.lost_at.max(slot.out);
+            if controls.effects.counts(slot) {
+                lost.left.see(&slot.message, slot.seq, slot.finish.is_some());
             }
         }
         checkpoint
     }
 
-    /// Returns the control without data that is no longer needed: excerpts for stubs of calls that left the
-    /// view, texts of compactions that were replaced. The flag is true if nothing was removed; otherwise an
-    /// undo that needs the data computes the view again.
-    fn slim(&self, control: &Control) -> (ControlRecord, bool) {
-        let (mut whole, mut replaced) = (true, false);
-        let mut calls = |calls: &[PrunedCall]| {
-            let mut calls = calls.to_vec();
-            for call in &mut calls {
-                let known = self.calls.get(&call.call_id).is_some();
-                if known && self.calls.answer(&call.call_id) == Answer::NotAsked {
-                    whole &= call.excerpt.is_empty();
-                    call.excerpt.clear();
-                }
-            }
-            calls
-        };
-        let act = match &control.act {
-            Act::Prune { calls: pruned, media, cuts } => {
-                ActRecord::Prune(calls(pruned), media.clone(), cuts.clone())
-            }
-            Act::Compaction(compaction) => {
-                let in_force = self.effects.compaction.as_ref().is_some_and(|(seq, _)| *seq == control.seq);
-                let mut compaction = Compaction::clone(compaction);
-                if !in_force {
-                    replaced = true;
-                    compaction.pruned = calls(&compaction.pruned);
-                    compaction.summary.clear();
-                    compaction.state.clear();
-                    compaction.anchor = None;
-                }
-                ActRecord::Compaction(Box::new(compaction))
-            }
-            Act::Revert(target) => ActRecord::Revert(*target),
-            Act::Pin(target) => ActRecord::Pin(target.clone()),
-            Act::Restore(messages) => ActRecord::Restore(messages.clone()),
-            Act::Remind(id) => ActRecord::Remind(*id),
-            Act::Heir(heir) => ActRecord::Heir(*heir),
-        };
-        (ControlRecord { seq: control.seq, time: control.time, act }, whole && !replaced)
-    }
-
-    /// Restores a view from a checkpoint; `None` if the checkpoint contradicts itself.
-    pub fn restore(policy: Policy, scope: ModelScope, checkpoint: Checkpoint) -> Option<Self> {
-        if !checkpoint.is_consistent() {
+    /// Restores the conversation; `None` if the checkpoint contradicts itself.
+    pub(super) fn restore(self) -> Option<Conversation> {
+        if !self.is_consistent() {
             return None;
         }
-        let mut view = Self::new(policy, scope);
-        view.last_seq = checkpoint.last_seq;
-        view.log = checkpoint.slots.into_iter().map(Slot::from).collect();
-        view.live = checkpoint.live;
-        view.calls = checkpoint.calls;
-        view.states = checkpoint.states;
-        view.turn = checkpoint.turn;
-        view.left = checkpoint.left;
-        view.system(&checkpoint.system_items);
-        view.model = checkpoint.model;
-        view.tools_hash = checkpoint.tools_hash;
-        view.offered = checkpoint.offered;
-        view.controls = checkpoint.controls.into_iter().map(Control::from).collect();
-        view.enact_all();
-        view.live_tokens = checkpoint.live_tokens;
-        view.lead_tokens = checkpoint.lead_tokens;
-        view.noticed = checkpoint.noticed.into_iter().collect();
-        view.notices = checkpoint.notices;
-        view.forgotten = checkpoint.forgotten;
-        view.lost_at = checkpoint.lost_at;
-        view.used = checkpoint.used;
-        view.dirty = true;
-        Some(view)
+        let Self {
+            last_seq,
+            slots,
+            live,
+            controls,
+            calls,
+            states,
+            turn,
+            lost,
+            settings,
+            sizes,
+            notices,
+            used,
+        } = self;
+        let mut log = Log::new(slots.into_iter().map(Slot::from).collect());
+        (log.left, log.forgotten, log.lost_at) = (lost.left, lost.forgotten, lost.lost_at);
+        let mut record = SessionRecord {
+            states,
+            model: settings.model,
+            tools: settings.tools_hash,
+            offered: settings.offered,
+            used,
+            ..SessionRecord::default()
+        };
+        record.system.set(&settings.system_items);
+        Some(Conversation {
+            last_seq,
+            log,
+            controls: Controls::new(controls.into_iter().map(Control::from).collect()),
+            calls,
+            live: Live { slots: live, tokens: sizes.live_tokens, lead_tokens: sizes.lead_tokens },
+            turn,
+            record,
+            notices: Notices { pending: notices.notices, known: notices.noticed.into_iter().collect() },
+            changes: Changes::all(),
+        })
     }
-}
 
-impl Checkpoint {
     /// Returns the last entry that the checkpoint covers.
     pub fn last_seq(&self) -> Seq {
         self.last_seq.unwrap_or_default()
@@ -252,6 +227,48 @@ impl Checkpoint {
             && self.live.last().is_none_or(|at| *at < self.slots.len())
             && self.calls.is_consistent(part)
     }
+}
+
+/// Returns the control without data that is no longer needed: excerpts for stubs of calls that left the
+/// view, texts of compactions that were replaced. The flag is true if nothing was removed; otherwise an
+/// undo that needs the data computes the view again.
+fn slim(conversation: &Conversation, control: &Control) -> (ControlRecord, bool) {
+    let (mut whole, mut replaced) = (true, false);
+    let mut calls = |calls: &[PrunedCall]| {
+        let mut calls = calls.to_vec();
+        for call in &mut calls {
+            let known = conversation.calls.get(&call.call_id).is_some();
+            if known && conversation.calls.answer(&call.call_id) == Answer::NotAsked {
+                whole &= call.excerpt.is_empty();
+                call.excerpt.clear();
+            }
+        }
+        calls
+    };
+    let act = match &control.act {
+        Act::Prune { calls: pruned, media, cuts } => {
+            ActRecord::Prune(calls(pruned), media.clone(), cuts.clone())
+        }
+        Act::Compaction(compaction) => {
+            let in_force =
+                conversation.effects().compaction.as_ref().is_some_and(|(seq, _)| *seq == control.seq);
+            let mut compaction = Compaction::clone(compaction);
+            if !in_force {
+                replaced = true;
+                compaction.pruned = calls(&compaction.pruned);
+                compaction.summary.clear();
+                compaction.state.clear();
+                compaction.anchor = None;
+            }
+            ActRecord::Compaction(Box::new(compaction))
+        }
+        Act::Revert(target) => ActRecord::Revert(*target),
+        Act::Pin(target) => ActRecord::Pin(target.clone()),
+        Act::Restore(messages) => ActRecord::Restore(messages.clone()),
+        Act::Remind(id) => ActRecord::Remind(*id),
+        Act::Repeat(repeated) => ActRecord::Repeat(*repeated),
+    };
+    (ControlRecord { seq: control.seq, time: control.time, act }, whole && !replaced)
 }
 
 impl From<&Slot> for SlotRecord {
@@ -285,8 +302,50 @@ impl From<ControlRecord> for Control {
             ActRecord::Pin(target) => Act::Pin(target),
             ActRecord::Restore(messages) => Act::Restore(messages),
             ActRecord::Remind(id) => Act::Remind(id),
-            ActRecord::Heir(heir) => Act::Heir(heir),
+            ActRecord::Repeat(repeated) => Act::Repeat(repeated),
         };
         Self { seq: record.seq, time: record.time, act }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_groups_of_fields_do_not_show_in_the_file() {
+        let value = serde_json::to_value(Checkpoint::of(&Conversation::default())).unwrap();
+        let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(
+            keys,
+            [
+                "calls",
+                "controls",
+                "forgotten",
+                "last_seq",
+                "lead_tokens",
+                "left",
+                "live",
+                "live_tokens",
+                "lost_at",
+                "model",
+                "noticed",
+                "notices",
+                "offered",
+                "slots",
+                "states",
+                "system_items",
+                "tools_hash",
+                "turn",
+                "used",
+            ]
+        );
+        let id = MessageId::new();
+        let act = ActRecord::Repeat(RepeatedPrompt { id, of: Seq(1), said: id, said_at: Seq(2) });
+        let stored = json!({"Heir": {"id": id, "of": 1, "said": id, "said_at": 2}});
+        assert_eq!(serde_json::to_value(&act).unwrap(), stored);
+        assert!(serde_json::from_value::<ActRecord>(stored).is_ok());
     }
 }

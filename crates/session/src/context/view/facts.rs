@@ -1,6 +1,5 @@
 //! Facts derived from a ledger in addition to the messages: the state of the current turn.
 
-use super::Slot;
 use becket_types::{Message, Role, Seq, TurnState};
 use serde::{Deserialize, Serialize};
 
@@ -58,11 +57,16 @@ impl Turn {
         }
     }
 
-    /// Computes the state again after a revert, from the messages in memory and those that have left it.
-    pub(super) fn rescan<'a>(&mut self, left: &Words, slots: impl Iterator<Item = &'a Slot>) {
+    /// Computes the state again after a revert, from the messages in memory (with their entry, and true if finished) and those
+    /// that have left it.
+    pub(super) fn rescan<'a>(
+        &mut self,
+        left: &Words,
+        messages: impl Iterator<Item = (&'a Message, Seq, bool)>,
+    ) {
         self.newest = left.clone();
-        for slot in slots {
-            self.newest.see(&slot.message, slot.seq, slot.finish.is_some());
+        for (message, seq, finished) in messages {
+            self.newest.see(message, seq, finished);
         }
     }
 

@@ -1,153 +1,57 @@
-//! Computing the live messages from entries.
+//! Computing the conversation from entries: the live messages, and what the other entries say.
 //!
-//! Most entries add something at the end, in O(1). A compaction filters the live messages. A revert computes
-//! the live messages again from those in memory, without the reverted entry. A compaction only removes:
-//! messages that an earlier one removed do not come back with a later one, so the view does not depend on how
-//! it was reached.
+//! Most entries add something at the end, in O(1). A compaction filters the live messages. A revert computes the live messages
+//! again from those in memory, without the reverted entry, so the view does not depend on how it was reached.
+//!
+//! The [`Conversation`] owns the order of things: each entry is applied once, in ledger order, to the part that it concerns (the
+//! log, the controls, the calls, the turn, the record). It knows no model and no context; it only records what a context that
+//! was built before must notice ([`Changes`]).
 
-use super::super::{budget, continuation, escape};
-use super::calls::results_of;
-use super::shape::Mark;
-use super::{Slot, View, weight};
+use super::calls::{Answer, Calls, results_of};
+use super::changes::Changes;
+use super::controls::{Act, Control, Controls, Effects, RepeatedPrompt, Revision};
+use super::facts::Turn;
+use super::live::{self, Live};
+use super::log::{Log, Slot};
+use super::record::{Notices, SessionRecord};
+use super::{StepFacts, weight};
+use crate::context::{budget, continuation, reminder};
 use becket_types::{
-    CallId, Compaction, Cost, CutOutput, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part,
-    PinTarget, PrunedCall, Role, Seq, SystemItem, SystemKind, is_blank,
+    CallId, Compaction, Cost, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
+    Role, Seq, Tokens, TurnState,
 };
-use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// An entry that changes how other entries are shown.
-#[derive(Debug)]
-pub(super) struct Control {
-    pub(super) seq: Seq,
-    pub(super) time: Millis,
-    pub(super) act: Act,
-}
+/// Maximum unused capacity of a text in bytes.
+const SPARE: usize = 1_024;
 
-#[derive(Debug)]
-pub(super) enum Act {
-    Prune {
-        calls: Vec<PrunedCall>,
-        media: Vec<(MessageId, u32)>,
-        cuts: Vec<CutOutput>,
-    },
-    Compaction(Arc<Compaction>),
-    Revert(Seq),
-    Pin(PinTarget),
-    Restore(Vec<MessageId>),
-    Remind(MessageId),
-    /// A continuation that repeats a message.
-    Heir(Heir),
-}
-
-/// A continuation that repeats a user message. It inherits that message's pin and is reverted with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Heir {
-    pub(super) id: MessageId,
-    /// The compaction that it follows.
-    pub(super) of: Seq,
-    /// The message that it repeats.
-    pub(super) said: MessageId,
-    pub(super) said_at: Seq,
-}
-
-/// The combined effect of all controls in force.
+/// The state of a ledger after its last applied entry.
 #[derive(Debug, Default)]
-pub(super) struct Effects {
-    /// Entries that are cancelled.
-    pub(super) dead: HashSet<Seq>,
-    pub(super) wrapped: HashSet<MessageId>,
-    pub(super) pruned: HashMap<CallId, Mark>,
-    /// Outputs that are shown shortened. A stub takes precedence.
-    pub(super) cuts: HashMap<CallId, CutOutput>,
-    /// Media parts shown as text, with the entry that decided it. It applies only to messages before that
-    /// entry.
-    pub(super) media: HashMap<(MessageId, u32), Seq>,
-    pub(super) pinned_messages: HashSet<MessageId>,
-    /// Pinned messages that are in the view under another id.
-    pub(super) heirs: HashMap<MessageId, MessageId>,
-    /// Continuations that repeat a message, with the position of that message.
-    said: HashMap<MessageId, Seq>,
-    pub(super) pinned_calls: HashSet<CallId>,
-    pub(super) compaction: Option<(Seq, Arc<Compaction>)>,
+pub(super) struct Conversation {
+    pub(super) last_seq: Option<Seq>,
+    pub(super) log: Log,
+    pub(super) controls: Controls,
+    pub(super) calls: Calls,
+    pub(super) live: Live,
+    pub(super) turn: Turn,
+    pub(super) record: SessionRecord,
+    pub(super) notices: Notices,
+    pub(super) changes: Changes,
 }
 
-impl Effects {
-    /// True if the message is in force: neither it nor the compaction whose continuation it is was reverted.
-    pub(super) fn counts(&self, slot: &Slot) -> bool {
-        !self.dead.contains(&slot.seq) && slot.owner.is_none_or(|seq| !self.dead.contains(&seq))
+impl Conversation {
+    pub(super) fn effects(&self) -> &Effects {
+        &self.controls.effects
     }
 
-    pub(super) fn is_dead(&self, seq: Seq) -> bool {
-        self.dead.contains(&seq)
+    /// Returns the messages that the view shows, in ledger order.
+    pub(super) fn live(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + ExactSizeIterator {
+        self.live.slots.iter().map(|at| &self.log[*at].message)
     }
 
-    /// Returns the position at which the message's words were first said.
-    fn said_at(&self, message: &Message) -> Seq {
-        self.said.get(&message.id).copied().unwrap_or(message.seq)
-    }
-
-    fn enact(&mut self, control: &Control) {
-        match &control.act {
-            Act::Prune { calls, media, cuts } => {
-                self.stub(calls, media, control);
-                self.cut(cuts);
-            }
-            Act::Compaction(compaction) => {
-                self.stub(&compaction.pruned, &compaction.media, control);
-                self.cut(&compaction.cuts);
-                self.compaction = Some((control.seq, Arc::clone(compaction)));
-            }
-            Act::Pin(PinTarget::Message(id)) => {
-                self.pinned_messages.insert(*id);
-            }
-            Act::Pin(PinTarget::Call(id)) => {
-                self.pinned_calls.insert(id.clone());
-            }
-            Act::Remind(id) => {
-                self.wrapped.insert(*id);
-            }
-            Act::Heir(heir) => self.inherit(*heir),
-            Act::Revert(_) | Act::Restore(_) => {}
-        }
-    }
-
-    fn inherit(&mut self, heir: Heir) {
-        self.said.insert(heir.id, heir.said_at);
-        let taken = self
-            .compaction
-            .as_ref()
-            .is_some_and(|(seq, compaction)| *seq == heir.of && compaction.taken_out.contains(&heir.said));
-        if taken && self.pinned_messages.contains(&heir.said) {
-            self.heirs.insert(heir.said, heir.id);
-            self.pinned_messages.insert(heir.id);
-        }
-    }
-
-    /// The newest decision counts, because a later compaction may have less space for the same step.
-    fn cut(&mut self, cuts: &[CutOutput]) {
-        self.cuts.extend(cuts.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
-    }
-
-    fn stub(&mut self, calls: &[PrunedCall], media: &[(MessageId, u32)], control: &Control) {
-        for call in calls {
-            self.pruned.entry(call.call_id.clone()).or_insert_with(|| Mark {
-                bytes: call.bytes,
-                lines: call.lines,
-                excerpt: call.excerpt.clone(),
-                at: control.time,
-            });
-        }
-        for at in media {
-            self.media.insert(*at, control.seq);
-        }
-    }
-}
-
-impl View {
     /// True if the entry is newer than the last one. It then becomes the last one.
-    pub(super) fn is_next(&mut self, seq: Seq) -> bool {
+    fn is_next(&mut self, seq: Seq) -> bool {
         let is = self.last_seq.is_none_or(|last| seq > last);
         if is {
             self.last_seq = Some(seq);
@@ -157,7 +61,7 @@ impl View {
 
     /// Applies the next entry, in O(1) except for compactions and reverts. An entry that is not newer than
     /// the last one is ignored.
-    pub fn apply(&mut self, entry: &Entry) {
+    pub(super) fn apply(&mut self, entry: &Entry) {
         if !self.is_next(entry.seq) {
             return;
         }
@@ -166,13 +70,13 @@ impl View {
             EntryKind::Message { message } => self.message(seq, message.clone()),
             EntryKind::Part { message, part } => self.part(message, part.clone()),
             EntryKind::Finish { message, reason } => self.finish(message, reason),
-            EntryKind::System { items } => self.system(items),
+            EntryKind::System { items } => self.changes.generation |= self.record.system.set(items),
             EntryKind::Prune { calls, media, cuts, .. } => {
                 let (calls, media, cuts) = (calls.clone(), media.clone(), cuts.clone());
                 self.control(entry, Act::Prune { calls, media, cuts });
                 self.recount();
             }
-            EntryKind::Compaction(compaction) => self.compaction_entry(entry, compaction),
+            EntryKind::Compaction(compaction) => self.compaction(entry, compaction),
             EntryKind::Revert { entry: target } => self.revert(entry, *target),
             EntryKind::Pin { target } => {
                 let target = match target {
@@ -182,7 +86,7 @@ impl View {
                 self.control(entry, Act::Pin(target));
                 self.recount();
             }
-            EntryKind::Restore { messages } => self.restore_entry(entry, messages),
+            EntryKind::Restore { messages } => self.restore(entry, messages),
             EntryKind::Reminder { message, .. } => {
                 // A message that a request has already sent without a reminder stays so. A reminder that
                 // comes too late has no effect.
@@ -191,35 +95,24 @@ impl View {
                     self.recount();
                 }
             }
-            EntryKind::ModelSwitch { model } => {
-                if self.model.as_ref() != Some(model) {
-                    self.model = Some(model.clone());
-                    self.bump = true;
-                }
-            }
+            EntryKind::ModelSwitch { model } => self.changes.generation |= self.record.set_model(model),
             EntryKind::Tools { names, hash, .. } => {
-                if self.tools_hash.as_ref().is_none_or(|(n, h)| n != names || h != hash) {
-                    self.tools_hash = Some((names.clone(), hash.clone()));
-                    self.offered.extend(names.iter().cloned());
-                    self.bump = true;
-                }
+                self.changes.generation |= self.record.set_tools(names, hash);
             }
             EntryKind::ToolJournal { call_id, state, tool, subject, result } => {
                 self.calls.note(seq, call_id, *state, tool.as_deref(), subject.as_deref(), result);
             }
             EntryKind::State { key, value } => {
-                self.states.insert(key.clone(), value.clone());
+                self.record.states.insert(key.clone(), value.clone());
             }
             EntryKind::Interrupt => self.turn.interrupted = true,
             EntryKind::TurnEnd { state, .. } => {
                 self.turn.ended = Some((seq, *state));
                 self.turn.last_end = seq;
             }
-            EntryKind::Notice { text, .. } => {
-                self.noticed.insert(text.clone());
-            }
+            EntryKind::Notice { text, .. } => self.notices.note_in_ledger(text),
             EntryKind::Usage { message: Some(_), usage, cost_usd, .. } => {
-                self.count(*usage, Cost(*cost_usd));
+                self.record.count(*usage, Cost(*cost_usd));
             }
             EntryKind::Session { .. }
             | EntryKind::Request(_)
@@ -233,53 +126,65 @@ impl View {
         }
     }
 
-    pub(super) fn message(&mut self, seq: Seq, mut message: Message) {
+    /// Like [`Self::apply`], for an entry that the caller no longer needs: its message is moved instead of
+    /// copied.
+    pub(super) fn apply_owned(&mut self, entry: Entry) {
+        let Entry { seq, time, kind } = entry;
+        match kind {
+            EntryKind::Message { mut message } if self.is_next(seq) => {
+                message.parts.iter_mut().for_each(release_spare);
+                self.message(seq, message);
+            }
+            EntryKind::Part { message, mut part } if self.is_next(seq) => {
+                release_spare(&mut part);
+                self.part(&message, part);
+            }
+            kind => self.apply(&Entry { seq, time, kind }),
+        }
+    }
+
+    fn message(&mut self, seq: Seq, mut message: Message) {
         message.seq = seq;
         for part in &mut message.parts {
             self.own_ids(seq, part);
-            self.count_subagent(part);
+            self.record.count_subagent(part);
         }
         self.turn.message(&message, seq);
-        let owner = message.metadata.compaction_continue.then(|| self.last_compaction()).flatten();
-        if let Some(heir) = owner.and_then(|of| self.heir(&message, of)) {
-            if self.effects.is_dead(heir.said_at) {
-                self.effects.dead.insert(seq);
+        let owner = message.metadata.compaction_continue.then(|| self.controls.last_compaction()).flatten();
+        if let Some(repeated) = owner.and_then(|of| self.repeated_prompt(&message, of)) {
+            if self.effects().is_dead(repeated.said_at) {
+                self.controls.effects.dead.insert(seq);
             }
-            let control = Control { seq, time: Millis(0), act: Act::Heir(heir) };
-            self.effects.enact(&control);
-            self.controls.push(control);
+            self.controls.push(Control { seq, time: Millis(0), act: Act::Repeat(repeated) });
         }
-        let at = self.log.len();
         let tokens = weight::plain(&message);
         let done = message.role != Role::Assistant;
-        self.log.push(Slot { message: Arc::new(message), seq, done, finish: None, tokens, owner, out: None });
-        if self.effects.counts(&self.log[at]) {
-            self.live.push(at);
+        let message = Arc::new(message);
+        let at = self.log.push(Slot { message, seq, done, finish: None, tokens, owner, out: None });
+        if self.effects().counts(&self.log[at]) {
+            self.live.slots.push(at);
             // The call may have been pruned before its result arrives. The result is then shown as a stub at
             // once.
-            self.live_tokens += self.weight(&self.log[at]);
+            self.live.tokens += weight::shown(&self.log[at], &self.controls.effects, &self.calls);
             self.attach(at, 0);
         }
     }
 
     /// Returns the message that the continuation repeats: one that the compaction removed for it, or one
     /// whose media are no longer shown. `None` if it repeats none.
-    fn heir(&mut self, message: &Message, of: Seq) -> Option<Heir> {
+    fn repeated_prompt(&mut self, message: &Message, of: Seq) -> Option<RepeatedPrompt> {
         let at = if continuation::is_replay(message) {
-            let compaction = self.effects.compaction.as_ref().filter(|(seq, _)| *seq == of)?;
+            let compaction = self.effects().compaction.as_ref().filter(|(seq, _)| *seq == of)?;
             let said = *compaction.1.taken_out.last()?;
-            self.slot_of(&said)?
+            self.log.newest(&said)?
         } else if message.metadata.had_media {
-            *self.live.iter().rev().find(|at| continuation::is_users_words(&self.log[**at].message))?
+            let is_words = |at: &&usize| continuation::is_users_words(&self.log[**at].message);
+            *self.live.slots.iter().rev().find(is_words)?
         } else {
             return None;
         };
         let slot = &self.log[at];
-        Some(Heir { id: message.id, of, said: slot.message.id, said_at: slot.seq })
-    }
-
-    pub(super) fn last_compaction(&self) -> Option<Seq> {
-        self.controls.iter().rev().find(|c| matches!(c.act, Act::Compaction(_))).map(|c| c.seq)
+        Some(RepeatedPrompt { id: message.id, of, said: slot.message.id, said_at: slot.seq })
     }
 
     /// Gives a call or result the id under which it is shown.
@@ -290,7 +195,7 @@ impl View {
                     let text =
                         format!("call id {call_id} cannot be sent as it is or again: it is sent as {shown}");
                     *call_id = shown;
-                    self.notice(text);
+                    self.notices.add(text);
                 }
             }
             Part::ToolResult { call_id, .. } => {
@@ -303,35 +208,28 @@ impl View {
         }
     }
 
-    pub(super) fn part(&mut self, id: &MessageId, mut part: Part) {
-        let Some(at) = self.slot_of(id) else {
-            // The message is not in memory, or does not exist.
-            self.stale |= self.forgotten.is_some();
-            return;
-        };
+    fn part(&mut self, id: &MessageId, mut part: Part) {
+        let Some(at) = self.log.newest(id) else { return self.log.miss() };
         self.own_ids(self.log[at].seq, &mut part);
         let slot = &mut self.log[at];
         let tokens = budget::estimate_part(&part);
         let first_new = slot.message.parts.len();
         Arc::make_mut(&mut slot.message).parts.push(part);
         slot.tokens += tokens;
-        if let Ok(place) = self.live.binary_search(&at) {
-            self.live_tokens += tokens;
+        if let Ok(position) = self.live.slots.binary_search(&at) {
+            self.live.tokens += tokens;
             self.attach(at, first_new);
-            self.dirty |= place < self.cursor.next;
+            self.changes.grow(position);
         }
     }
 
     fn finish(&mut self, id: &MessageId, reason: &FinishReason) {
-        let Some(at) = self.slot_of(id) else {
-            self.stale |= self.forgotten.is_some();
-            return;
-        };
+        let Some(at) = self.log.newest(id) else { return self.log.miss() };
         let slot = &mut self.log[at];
         slot.done = true;
         slot.finish = Some(reason.clone());
         let seq = slot.seq;
-        if self.effects.counts(&self.log[at]) {
+        if self.effects().counts(&self.log[at]) {
             let finished = &mut self.turn.newest.finished;
             *finished = (*finished).max(Some(seq));
         }
@@ -346,69 +244,46 @@ impl View {
                     self.calls.ask(call_id);
                 }
                 (Role::Tool, Part::ToolResult { call_id, .. }) => {
-                    let open = self.calls.reply(call_id, (at, nth));
-                    // The context may contain a repair in place of this result.
-                    self.dirty |= open && self.cursor.repaired.contains(call_id);
+                    if self.calls.reply(call_id, (at, nth)) {
+                        // The context may contain a repair in place of this result.
+                        self.changes.answer((at, nth));
+                    }
                 }
                 _ => {}
             }
         }
     }
 
-    pub(super) fn system(&mut self, items: &[SystemItem]) {
-        if self.system_items == items {
-            return;
-        }
-        items.clone_into(&mut self.system_items);
-        self.context.system = items
-            .iter()
-            .filter(|item| !is_blank(&item.text))
-            .map(|item| match item.kind {
-                SystemKind::Prompt | SystemKind::Appended => Arc::from(item.text.as_str()),
-                SystemKind::Environment | SystemKind::Rules | SystemKind::Skills => {
-                    Arc::from(escape::escape(&item.text).as_ref())
-                }
-            })
-            .collect();
-        self.system_tokens = self.context.system.iter().map(|text| budget::estimate_text(text)).sum();
-        self.bump = true;
+    fn control(&mut self, entry: &Entry, act: Act) {
+        self.controls.push(Control { seq: entry.seq, time: entry.time, act });
+        self.changes.rebuild = true;
     }
 
-    pub(super) fn control(&mut self, entry: &Entry, act: Act) {
-        let control = Control { seq: entry.seq, time: entry.time, act };
-        self.effects.enact(&control);
-        self.controls.push(control);
-        self.dirty = true;
-    }
-
-    fn compaction_entry(&mut self, entry: &Entry, compaction: &Compaction) {
-        let live = std::mem::take(&mut self.live);
-        self.live = self.compacted(live, entry.seq, compaction);
+    fn compaction(&mut self, entry: &Entry, compaction: &Compaction) {
+        let before = std::mem::take(&mut self.live.slots);
+        let effects = &self.controls.effects;
+        self.live.slots = live::compacted(&mut self.log, effects, before, entry.seq, compaction);
         self.control(entry, Act::Compaction(Arc::new(compaction.clone())));
         self.reattach();
-        self.may_forget = true;
+        self.log.may_release = true;
     }
 
-    /// Applies a compaction: returns the remaining messages, and marks the others as removed by it.
-    fn compacted(&mut self, live: Vec<usize>, by: Seq, compaction: &Compaction) -> Vec<usize> {
-        let left = self.filter(&live, compaction);
-        let mut staying = left.iter().peekable();
-        for at in live {
-            if staying.next_if_eq(&&at).is_none() {
-                self.log[at].out = Some(by);
-            }
-        }
-        left
+    fn restore(&mut self, entry: &Entry, messages: &[MessageId]) {
+        // The requested messages, or those that belong to them, may have left memory.
+        self.log.miss();
+        let before = std::mem::take(&mut self.live.slots);
+        self.live.slots = live::restored(&mut self.log, &self.controls.effects, before, messages);
+        self.control(entry, Act::Restore(messages.to_vec()));
+        self.reattach();
     }
 
     fn revert(&mut self, entry: &Entry, target: Seq) {
         if target >= entry.seq {
             return;
         }
-        let known = self.slot_at(target).is_some()
-            || self.controls.binary_search_by_key(&target, |control| control.seq).is_ok();
+        let known = self.log.find(target).is_some() || self.controls.find(target).is_some();
         self.control(entry, Act::Revert(target));
-        self.stale |= !known && Some(target) <= self.forgotten;
+        self.log.stale |= !known && Some(target) <= self.log.forgotten;
         self.refold();
     }
 
@@ -417,142 +292,184 @@ impl View {
     /// before the first change keep their effect (recorded in `out`). The later ones are applied again, and
     /// the view is stale if any message they depended on has left memory.
     fn refold(&mut self) {
-        let before = std::mem::take(&mut self.effects).dead;
-        self.enact_all();
-        let changed = before.symmetric_difference(&self.effects.dead).copied();
-        let mut since = changed.filter(|seq| self.decides(*seq)).min().unwrap_or(Seq(u64::MAX));
-        // A restored message was removed by an earlier compaction, so all compactions are applied again.
-        if self.controls.iter().any(|c| c.seq >= since && matches!(c.act, Act::Restore(_))) {
-            since = Seq(0);
-        }
-        let revived = !before.is_subset(&self.effects.dead);
-        self.stale |= self.forgotten.is_some() && (revived || self.lost_at >= Some(since));
-        for slot in self.log.iter_mut().filter(|slot| slot.out >= Some(since)) {
+        let Revision { since, revived } = self.controls.revise();
+        let log = &mut self.log;
+        log.stale |= log.forgotten.is_some() && (revived || log.lost_at >= Some(since));
+        for slot in log.slots_mut().iter_mut().filter(|slot| slot.out >= Some(since)) {
             slot.out = None;
         }
-        let controls = std::mem::take(&mut self.controls);
         let (mut live, mut next) = (Vec::new(), 0);
-        let pins = Effects { dead: self.effects.dead.clone(), ..Effects::default() };
-        let all = std::mem::replace(&mut self.effects, pins);
-        for control in controls.iter().filter(|control| !all.is_dead(control.seq)) {
+        let Controls { list, effects } = &mut self.controls;
+        // Each compaction is applied with the effects of the controls before it.
+        *effects = Effects::without(std::mem::take(&mut effects.dead));
+        for control in list {
+            if effects.is_dead(control.seq) {
+                continue;
+            }
             if control.seq >= since {
                 match &control.act {
                     Act::Compaction(compaction) => {
-                        next = self.take_live(&mut live, next, control.seq);
-                        live = self.compacted(live, control.seq, compaction);
+                        next = live::take(log, effects, &mut live, next, control.seq);
+                        live = live::compacted(log, effects, live, control.seq, compaction);
                     }
                     Act::Restore(ids) => {
-                        next = self.take_live(&mut live, next, control.seq);
-                        live = self.restored(live, ids);
+                        next = live::take(log, effects, &mut live, next, control.seq);
+                        live = live::restored(log, effects, live, ids);
                     }
                     _ => {}
                 }
             }
-            self.effects.enact(control);
+            effects.enact(control);
         }
-        self.take_live(&mut live, next, Seq(u64::MAX));
-        self.live = live;
-        self.controls = controls;
-        let counting = self.log.iter().filter(|slot| self.effects.counts(slot));
-        self.turn.rescan(&self.left, counting);
-        self.stale |= self.turn.newest.assistant.is_some_and(|seq| self.slot_at(seq).is_none());
+        live::take(log, effects, &mut live, next, Seq(u64::MAX));
+        self.live.slots = live;
+        let counting = log.slots().iter().filter(|slot| effects.counts(slot));
+        let counting = counting.map(|slot| (slot.message.as_ref(), slot.seq, slot.finish.is_some()));
+        self.turn.rescan(&log.left, counting);
+        self.log.stale |= self.turn.newest.assistant.is_some_and(|seq| self.log.find(seq).is_none());
         self.reattach();
     }
 
-    /// True if the effect of a compaction can depend on this entry. Entries that only change how messages are
-    /// shown do not matter.
-    fn decides(&self, seq: Seq) -> bool {
-        match self.controls.binary_search_by_key(&seq, |control| control.seq) {
-            Ok(at) => {
-                matches!(
-                    self.controls[at].act,
-                    Act::Compaction(_) | Act::Pin(_) | Act::Restore(_) | Act::Heir(..)
-                )
-            }
-            Err(_) => true,
-        }
-    }
-
-    /// Combines all controls except reverted ones.
-    pub(super) fn enact_all(&mut self) {
-        let mut dead = HashSet::new();
-        for control in self.controls.iter().rev() {
-            if let Act::Revert(target) = control.act
-                && !dead.contains(&control.seq)
-            {
-                dead.insert(target);
-            }
-        }
-        // A continuation must not repeat a message that was reverted.
-        for control in &self.controls {
-            if let Act::Heir(heir) = control.act
-                && dead.contains(&heir.said_at)
-            {
-                dead.insert(control.seq);
-            }
-        }
-        self.effects = Effects { dead, ..Effects::default() };
-        for control in &self.controls {
-            if !self.effects.is_dead(control.seq) {
-                self.effects.enact(control);
-            }
-        }
-    }
-
-    /// Adds the messages before `until` that are in force and not removed, starting at slot `next`. Returns
-    /// the slot after them.
-    fn take_live(&self, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
-        let end = self.log.partition_point(|slot| slot.seq < until).max(next);
-        let shown = |slot: &Slot| slot.out.is_none() && self.effects.counts(slot);
-        live.extend((next..end).filter(|at| shown(&self.log[*at])));
-        end
-    }
-
-    /// Returns the messages that a compaction keeps: its tail, its kept messages, pinned ones, and the last
-    /// message with the user's words. Calls and results stay together.
-    fn filter(&self, live: &[usize], compaction: &Compaction) -> Vec<usize> {
-        let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
-        let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
-        let message = |at: &usize| &self.log[*at].message;
-        // A restored message may be newer than the message that a continuation repeats.
-        let words = live.iter().filter(|at| continuation::is_users_words(message(at)));
-        let last_words = words.max_by_key(|at| self.effects.said_at(message(at))).copied();
-        let stays = |at: &usize| {
-            let m = message(at);
-            m.seq >= compaction.tail_from
-                || kept.contains(&m.id)
-                || self.effects.pinned_messages.contains(&m.id)
-                || last_words == Some(*at)
-                || results_of(m).any(|id| self.effects.pinned_calls.contains(id))
-        };
-        let taken_out = |at: &usize| out.contains(&message(at).id);
-        let mut keep: Vec<bool> = live.iter().map(|at| !taken_out(at) && stays(at)).collect();
-
-        // A call and its results are indivisible: a kept result keeps its call, and a kept call keeps all of
-        // its results.
-        let mut wanted: HashSet<&CallId> = self.effects.pinned_calls.iter().collect();
-        wanted.extend(
-            live.iter().zip(&keep).filter(|(_, keep)| **keep).flat_map(|(at, _)| results_of(message(at))),
-        );
-        let mut answered: HashSet<&CallId> = HashSet::new();
-        for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Assistant) {
-            *keep |= !taken_out(at) && message(at).call_ids().any(|id| wanted.contains(id));
-            if *keep {
-                answered.extend(message(at).call_ids());
-            }
-        }
-        for (at, keep) in live.iter().zip(&mut keep).filter(|(at, _)| message(at).role == Role::Tool) {
-            *keep |= !taken_out(at) && results_of(message(at)).any(|id| answered.contains(id));
-        }
-        live.iter().zip(keep).filter_map(|(at, keep)| keep.then_some(*at)).collect()
-    }
-
-    pub(super) fn reattach(&mut self) {
+    fn reattach(&mut self) {
+        self.changes.rebuild = true;
         self.calls.clear_answers();
-        for nth in 0..self.live.len() {
-            self.attach(self.live[nth], 0);
+        for nth in 0..self.live.slots.len() {
+            self.attach(self.live.slots[nth], 0);
         }
         self.recount();
-        self.dirty = true;
+    }
+
+    /// Estimates everything that is shown again.
+    fn recount(&mut self) {
+        let Self { log, calls, live, controls: Controls { effects, .. }, .. } = self;
+        live.tokens = live.slots.iter().map(|at| weight::shown(&log[*at], effects, calls)).sum();
+        live.lead_tokens = effects.compaction.as_ref().map_or(Tokens(0), |(_, c)| weight::lead(c));
+    }
+
+    /// Removes messages that the view no longer shows from memory, oldest first. The newest `room` tokens of
+    /// them stay, because an undo may need them soon. Only does work after a compaction. Applying entries
+    /// never removes anything, so a newly computed view can undo everything.
+    pub(super) fn forget(&mut self, room: Tokens) {
+        if !std::mem::take(&mut self.log.may_release) {
+            return;
+        }
+        let stays = self.needed();
+        let effects = &self.controls.effects;
+        let Some(places) = self.log.release(stays, room, |slot| effects.counts(slot)) else { return };
+        for at in &mut self.live.slots {
+            *at = places[*at];
+        }
+        self.calls.moved(&places);
+    }
+
+    /// Returns the messages that must stay in memory: shown messages, those that determine the turn state,
+    /// and those that may still be wrapped in a reminder. Reverted pins need not stay.
+    pub(super) fn needed(&self) -> Vec<bool> {
+        let (turn, effects) = (&self.turn, self.effects());
+        let has_pin = |message: &Message| {
+            effects.pinned_messages.contains(&message.id)
+                || results_of(message).any(|id| effects.pinned_calls.contains(id))
+        };
+        let mut live = self.live.slots.iter().peekable();
+        let needed = |(at, slot): (usize, &Slot)| {
+            live.next_if_eq(&&at).is_some()
+                || slot.seq > turn.shown_up_to
+                || Some(slot.seq) == turn.newest.assistant
+                || !effects.counts(slot) && has_pin(&slot.message)
+        };
+        self.log.slots().iter().enumerate().map(needed).collect()
+    }
+
+    /// Returns the state of the current turn.
+    pub(super) fn turn_state(&self) -> TurnState {
+        self.turn.state(|seq| {
+            let Some(slot) = self.log.find(seq) else { return true };
+            let terminal = matches!(
+                slot.finish,
+                Some(
+                    FinishReason::Stop
+                        | FinishReason::Length
+                        | FinishReason::ContentFilter
+                        | FinishReason::Refusal
+                        | FinishReason::Other(_)
+                )
+            );
+            terminal && slot.message.call_ids().next().is_none()
+        })
+    }
+
+    /// Returns the facts that decide about reminders. Examines only messages after the last finished answer.
+    pub(super) fn step_facts(&self) -> StepFacts {
+        let last_finished = self.turn.newest.finished.filter(|seq| *seq > self.turn.last_end);
+        let since = last_finished.unwrap_or(self.turn.last_end);
+        let newer = self.live.slots.iter().rev().map(|at| &self.log[*at]).take_while(|slot| slot.seq > since);
+        let mut newer_users: Vec<MessageId> =
+            newer.filter(|slot| slot.message.is_user_turn()).map(|slot| slot.message.id).collect();
+        newer_users.reverse();
+        StepFacts { last_finished, newer_users }
+    }
+
+    /// True if wrapping the message now changes only bytes that no request has sent yet.
+    pub(super) fn can_remind(&self, id: &MessageId) -> bool {
+        let unseen = self.log.slots().iter().rev().take_while(|slot| slot.seq > self.turn.shown_up_to);
+        !self.effects().wrapped.contains(id)
+            && unseen.filter(|slot| slot.message.id == *id).any(|slot| reminder::applies_to(&slot.message))
+    }
+
+    /// Returns the calls of the newest assistant message that have no result, in order, with the ledger's
+    /// ids.
+    pub(super) fn open_calls(&self) -> Vec<CallId> {
+        let newest = self.live().rev().find(|m| m.role == Role::Assistant);
+        let open = |id: &&CallId| self.calls.answer(id) == Answer::Open;
+        newest.map_or_else(Vec::new, |m| {
+            m.call_ids().filter(open).map(|id| self.calls.original(id).clone()).collect()
+        })
+    }
+
+    /// Returns pinned messages that are not shown for any reason except a rewind by the user. A message that
+    /// a continuation repeats counts as shown.
+    pub(super) fn lost_pins(&self) -> Vec<MessageId> {
+        let effects = self.effects();
+        let mut shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
+        shown.extend(self.reverted().map(|m| m.id));
+        let is_shown = |mut id: MessageId| {
+            while let (false, Some(repeated)) = (shown.contains(&id), effects.repeated.get(&id)) {
+                id = *repeated;
+            }
+            shown.contains(&id)
+        };
+        let mut lost: Vec<MessageId> =
+            effects.pinned_messages.iter().filter(|id| !is_shown(**id)).copied().collect();
+        lost.sort_unstable();
+        lost
+    }
+
+    /// Returns pinned outputs that are not shown for any reason except a rewind by the user.
+    pub(super) fn lost_pinned_calls(&self) -> Vec<CallId> {
+        let pinned = &self.effects().pinned_calls;
+        if pinned.is_empty() {
+            return Vec::new();
+        }
+        let shown: HashSet<&CallId> =
+            self.live().map(Arc::as_ref).chain(self.reverted()).flat_map(results_of).collect();
+        let mut lost: Vec<CallId> = pinned.iter().filter(|id| !shown.contains(id)).cloned().collect();
+        lost.sort_unstable();
+        lost
+    }
+
+    /// Returns messages in memory that are reverted.
+    fn reverted(&self) -> impl Iterator<Item = &Message> {
+        let slots = self.log.slots().iter();
+        slots.filter(|slot| !self.effects().counts(slot)).map(|slot| slot.message.as_ref())
+    }
+}
+
+/// Releases the unused memory of a long text.
+fn release_spare(part: &mut Part) {
+    if let Part::Text { text, .. } | Part::Reasoning { text, .. } | Part::ToolResult { output: text, .. } =
+        part
+        && text.capacity() - text.len() > SPARE
+    {
+        text.shrink_to_fit();
     }
 }

@@ -1,7 +1,7 @@
 //! The facts about a view that a search of the session's history needs: what the model already sees, and what
 //! it may not see.
 
-use super::View;
+use super::fold::Conversation;
 use becket_types::{CallId, Message, MessageId, Seq};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,20 +19,16 @@ pub(crate) struct Shown {
     pub(crate) reverted: HashSet<Seq>,
 }
 
-impl View {
-    pub(crate) fn shown(&self) -> Shown {
-        let stubs = self.effects.pruned.keys().filter(|id| self.is_pruned(id));
-        let stubs = stubs.chain(self.cuts().map(|cut| &cut.call_id));
-        Shown {
-            messages: self.live().map(|m| (m.id, Arc::clone(m))).collect(),
+impl Shown {
+    pub(super) fn of(conversation: &Conversation) -> Self {
+        let effects = &conversation.controls.effects;
+        let stubs = effects.pruned.keys().filter(|id| effects.is_pruned(id));
+        let stubs = stubs.chain(effects.cuts().map(|cut| &cut.call_id));
+        Self {
+            messages: conversation.live().map(|m| (m.id, Arc::clone(m))).collect(),
             stubs: stubs.cloned().collect(),
-            renamed: self.calls.renamed_results(),
-            reverted: self.effects.dead.clone(),
+            renamed: conversation.calls.renamed_results(),
+            reverted: effects.dead.clone(),
         }
-    }
-
-    /// True if the entry is reverted, by an undo or by a manual change.
-    pub fn is_reverted(&self, seq: Seq) -> bool {
-        self.effects.is_dead(seq)
     }
 }

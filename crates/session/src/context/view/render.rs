@@ -3,14 +3,18 @@
 //! A cursor goes through the live messages once. Results are taken from their positions and placed after
 //! their call, in the order of the calls. A call without a result gets a repair. After a boundary the cursor
 //! starts again; messages that are unchanged keep their position and generation.
+//!
+//! [`Rendering`] owns the context that was built last, for one model. It reads the conversation and changes nothing in it,
+//! except that it adds notices about repairs.
 
-use super::super::{budget, escape, media, repair};
-use super::View;
 use super::calls::Answer;
+use super::fold::Conversation;
 use super::shape::{Paint, Shaped, shape, shape_result};
+use crate::context::validate::{Validator, Violation};
+use crate::context::{ModelScope, budget, escape, media, repair};
 use becket_types::{
-    CallId, Context, ContextMessage, Message, MessageId, Origin, Part, Provenance, Role, Seq, Synthetic,
-    is_blank, visibility,
+    CallId, Context, ContextMessage, EntryKind, Message, MessageId, Origin, Part, Provenance, PruneReason,
+    Role, Seq, Synthetic, Tokens, is_blank, visibility,
 };
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,15 +25,15 @@ type Source = (usize, Option<usize>);
 
 /// The progress of the cursor, and facts about the messages it has passed.
 #[derive(Debug, Default)]
-pub(super) struct Cursor {
+struct Cursor {
     /// Index of the next live message.
-    pub(super) next: usize,
+    next: usize,
     /// Calls that got something else instead of a result: a repair, or a note that there is none yet.
-    pub(super) repaired: HashSet<CallId>,
+    repaired: HashSet<CallId>,
     /// Names of the tools that were called.
-    pub(super) called: BTreeSet<String>,
+    called: BTreeSet<String>,
     /// Media shown as text because the request would have too many: slot and part.
-    pub(super) hidden: HashSet<(usize, u32)>,
+    hidden: HashSet<(usize, u32)>,
     /// Media that are sent, oldest first.
     media: VecDeque<Sent>,
 }
@@ -44,40 +48,97 @@ struct Sent {
     bytes: u64,
 }
 
-impl View {
-    /// Returns the context of a request that is sent now. Costs only what is new since the last call, except
-    /// after a boundary.
-    pub fn context(&mut self) -> &Context {
-        let shown = self.dirty.then(|| {
-            self.forget(Self::UNDO_ROOM);
-            self.dirty = false;
+/// The context of the next request, as it was built last.
+#[derive(Debug)]
+pub(super) struct Rendering {
+    scope: ModelScope,
+    context: Context,
+    cursor: Cursor,
+    /// True if calls of the newest answer may be running.
+    pub(super) may_run: bool,
+    /// True if the next context is built from the start.
+    dirty: bool,
+    built: bool,
+    /// Checks the messages of one generation.
+    validator: (u64, Validator),
+}
+
+impl Rendering {
+    pub(super) fn new(scope: ModelScope) -> Self {
+        Self {
+            scope,
+            context: Context::default(),
+            cursor: Cursor::default(),
+            may_run: false,
+            dirty: false,
+            built: false,
+            validator: (0, Validator::default()),
+        }
+    }
+
+    pub(super) fn scope(&self) -> &ModelScope {
+        &self.scope
+    }
+
+    /// Returns the context as it was built last.
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Sets the model for the following requests. A boundary if it changes what is shown.
+    pub(super) fn set_scope(&mut self, scope: ModelScope) {
+        if self.scope != scope {
+            self.scope = scope;
+            self.dirty = true;
+            self.validator.1 = Validator::default();
+        }
+    }
+
+    pub(super) fn set_calls_may_run(&mut self, may_run: bool) {
+        self.dirty |= self.may_run != may_run && !self.cursor.repaired.is_empty();
+        self.may_run = may_run;
+    }
+
+    /// Builds the context of a request that is sent now. Costs only what is new since the last call, except after a boundary.
+    /// `undo_room`: tokens of removed messages that stay in memory after a boundary.
+    pub(super) fn build(&mut self, conversation: &mut Conversation, undo_room: Tokens) -> &Context {
+        let (cursor, log) = (&self.cursor, &conversation.log);
+        let is_repaired = |(at, part): (usize, usize)| match log[at].message.parts.get(part) {
+            Some(Part::ToolResult { call_id, .. }) => cursor.repaired.contains(call_id),
+            _ => false,
+        };
+        let dirty = std::mem::take(&mut self.dirty) || conversation.changes.concern(cursor.next, is_repaired);
+        let mut bump = conversation.changes.generation;
+        if bump {
+            self.context.system = Arc::clone(&conversation.record.system.sent);
+        }
+        conversation.changes.clear();
+        let shown = dirty.then(|| {
+            conversation.forget(undo_room);
             self.cursor = Cursor::default();
             std::mem::take(&mut self.context.messages)
         });
-        let fresh_from = self.context.messages.len();
-        if shown.is_some() || !self.built {
-            self.lead();
+        let fresh_from = if dirty { None } else { Some(self.context.messages.len()) };
+        if dirty || !self.built {
+            self.lead(conversation);
         }
-        self.advance(if shown.is_some() { usize::MAX } else { fresh_from });
+        bump |= self.advance(conversation, fresh_from);
         if let Some(shown) = shown {
-            self.keep_or_bump(shown);
+            bump |= !self.keep(shown);
         }
-        if std::mem::take(&mut self.bump) || !self.built {
-            self.context.generation = self.next_generation();
+        if bump || !self.built {
+            let next = conversation.last_seq.unwrap_or_default().0 << 16;
+            // The number is derived from the entry at which the generation begins, so numbers only grow, even if a newly
+            // computed view replaces this one.
+            self.context.generation = next.max(self.context.generation + 1);
         }
         self.built = true;
         &self.context
     }
 
-    /// Returns the number of the next generation. It is derived from the entry at which the generation
-    /// begins, so numbers only grow, even if a newly computed view replaces this one.
-    fn next_generation(&self) -> u64 {
-        (self.last_seq().0 << 16).max(self.context.generation + 1)
-    }
-
-    /// Compares the messages after a boundary. If all previous messages are unchanged the generation stays,
-    /// otherwise a new one begins.
-    fn keep_or_bump(&mut self, shown: Vec<Arc<ContextMessage>>) {
+    /// Compares the messages after a boundary with the previous ones. Returns true if all of those are unchanged; they are then
+    /// kept.
+    fn keep(&mut self, shown: Vec<Arc<ContextMessage>>) -> bool {
         let now = &mut self.context.messages;
         let same = |(a, b): (&Arc<ContextMessage>, &Arc<ContextMessage>)| {
             Arc::ptr_eq(&a.message, &b.message) || a.message == b.message
@@ -87,14 +148,13 @@ impl View {
             for (now, shown) in now.iter_mut().zip(shown) {
                 *now = shown;
             }
-        } else {
-            self.bump = true;
         }
+        same
     }
 
     /// Adds the summary, the session state and the rules below the working directory.
-    fn lead(&mut self) {
-        let Some((seq, compaction)) = self.effects.compaction.clone() else { return };
+    fn lead(&mut self, conversation: &Conversation) {
+        let Some((seq, compaction)) = conversation.effects().compaction.clone() else { return };
         // The summary must not be able to close the tag that contains it.
         let summary = escape::escape_tags(&compaction.summary, &["context-summary", "system-reminder"]);
         let pieces = [
@@ -109,12 +169,14 @@ impl View {
             }
         }
         // If a rules message was pinned or restored, its text is already shown.
-        let stands = |text: &str| {
-            let live = self.live.iter().map(|at| &self.log[*at].message);
-            live.filter(|m| m.origin == Origin::Synthetic(Synthetic::Rules)).any(|m| m.text() == text)
+        let is_shown = |text: &str| {
+            conversation
+                .live()
+                .filter(|m| m.origin == Origin::Synthetic(Synthetic::Rules))
+                .any(|m| m.text() == text)
         };
         let rules: Vec<_> =
-            compaction.rules.iter().enumerate().filter(|(_, item)| !stands(&item.text)).collect();
+            compaction.rules.iter().enumerate().filter(|(_, item)| !is_shown(&item.text)).collect();
         for (nth, item) in rules {
             let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), 2 + nth as u128);
             let text = escape::escape(&item.text);
@@ -123,43 +185,52 @@ impl View {
         }
     }
 
-    /// Moves the cursor forward. A change to a message before index `fresh_from` starts a new generation.
-    fn advance(&mut self, fresh_from: usize) {
-        while let Some(at) = self.live.get(self.cursor.next).copied() {
-            let slot = &self.log[at];
+    /// Moves the cursor forward. Returns true if a message before index `fresh_from` has changed; `None`: there is none.
+    fn advance(&mut self, conversation: &mut Conversation, fresh_from: Option<usize>) -> bool {
+        let mut changed = false;
+        while let Some(at) = conversation.live.slots.get(self.cursor.next).copied() {
+            let slot = &conversation.log[at];
             let message = Arc::clone(&slot.message);
-            let last = self.cursor.next + 1 == self.live.len();
+            let last = self.cursor.next + 1 == conversation.live.slots.len();
             if !slot.done && last {
                 // The message is still streaming and may grow.
                 break;
             }
             self.cursor.next += 1;
             match message.role {
-                Role::Tool => self.note_strays(at, &message),
+                Role::Tool => note_strays(conversation, at, &message),
                 _ if !visibility(&message.origin).model => {}
                 Role::Assistant => {
-                    self.emit((at, None), &message, fresh_from);
-                    self.emit_results(&message, fresh_from);
+                    changed |= self.emit(conversation, (at, None), &message, fresh_from);
+                    changed |= self.emit_results(conversation, &message, fresh_from);
                 }
-                Role::User | Role::System => self.emit((at, None), &message, fresh_from),
+                Role::User | Role::System => {
+                    changed |= self.emit(conversation, (at, None), &message, fresh_from);
+                }
             }
         }
+        changed
     }
 
-    fn emit_results(&mut self, caller: &Message, fresh_from: usize) {
+    fn emit_results(
+        &mut self,
+        conversation: &mut Conversation,
+        caller: &Message,
+        fresh_from: Option<usize>,
+    ) -> bool {
+        let mut changed = false;
+        let newest = &conversation.turn.newest;
+        let may_run = self.may_run && newest.assistant == Some(caller.seq) && newest.assistant > newest.input;
         for (nth, part) in caller.parts.iter().enumerate() {
             let Part::ToolCall { call_id, name, .. } = part else { continue };
             let tool = repair::safe_name(name);
             if !self.cursor.called.contains(tool.as_ref()) {
                 self.cursor.called.insert(tool.into_owned());
             }
-            if let Answer::At((at, result)) = self.calls.answer(call_id) {
-                let message = Arc::clone(&self.log[at].message);
-                self.emit((at, Some(result)), &message, fresh_from);
-            } else if self.may_run
-                && self.turn.newest.assistant == Some(caller.seq)
-                && self.turn.newest.assistant > self.turn.newest.input
-            {
+            if let Answer::At((at, result)) = conversation.calls.answer(call_id) {
+                let message = Arc::clone(&conversation.log[at].message);
+                changed |= self.emit(conversation, (at, Some(result)), &message, fresh_from);
+            } else if may_run {
                 self.cursor.repaired.insert(call_id.clone());
                 let result = repair::pending_result(caller, nth, call_id, name);
                 self.push(result, caller.seq, vec![repair::PENDING.to_owned()]);
@@ -167,80 +238,68 @@ impl View {
                 self.cursor.repaired.insert(call_id.clone());
                 let result = repair::missing_result(caller, nth, call_id, name);
                 self.push(result, caller.seq, vec!["repaired: result missing".to_owned()]);
-                self.notice(format!(
+                conversation.notices.add(format!(
                     "call {call_id} ({name}) has no result: the model is told `{}`",
                     repair::INTERRUPTED
                 ));
             }
         }
-    }
-
-    /// Adds notices about results that are not sent.
-    fn note_strays(&mut self, at: usize, message: &Message) {
-        for (nth, part) in message.parts.iter().enumerate() {
-            let Part::ToolResult { call_id, .. } = part else { continue };
-            let text = match self.calls.answer(call_id) {
-                Answer::At(place) if place == (at, nth) => continue,
-                Answer::At(_) => format!("call {call_id} has more than one result: the first one counts"),
-                Answer::Open | Answer::NotAsked => match self.calls.get(call_id) {
-                    // The call was reverted, so its result is omitted without a notice.
-                    Some(call) if self.effects.is_dead(call.at) => continue,
-                    _ => format!("the result of {call_id} has no call before it: it is not sent"),
-                },
-            };
-            self.notice(text);
-        }
-        if message.result_of().is_none() {
-            self.notice(format!("tool message {} holds no result: it is not sent", message.id));
-        }
+        changed
     }
 
     /// Converts one message, or one of its results.
-    fn shaped<'a>(&self, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
-        let as_text = |part: u32| self.is_text(at, raw, part);
+    fn shaped<'a>(&self, conversation: &Conversation, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
+        let effects = conversation.effects();
+        let as_text = |part: u32| self.is_text(conversation, at, raw, part);
         let mut how = Paint {
             scope: &self.scope,
-            wrapped: self.effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
+            wrapped: effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
             pruned: None,
             cut: None,
             as_text: &as_text,
         };
         let Some(nth) = result else { return shape(raw, &how) };
         if let Some(Part::ToolResult { call_id, .. }) = raw.parts.get(nth)
-            && !self.is_pinned(&raw.id)
+            && !effects.pinned_messages.contains(&raw.id)
         {
-            how.pruned = self.effects.pruned.get(call_id).filter(|_| self.is_pruned(call_id));
-            how.cut = self.cut_of(call_id);
+            how.pruned = effects.pruned.get(call_id).filter(|_| effects.is_pruned(call_id));
+            how.cut = effects.cut_of(call_id);
         }
         shape_result(raw, nth, &how)
     }
 
-    fn emit(&mut self, source: Source, raw: &Arc<Message>, fresh_from: usize) {
-        let shaped = self.shaped(source, raw);
+    /// Adds one message, or one of its results. Returns true if a message before index `fresh_from` has changed.
+    fn emit(
+        &mut self,
+        conversation: &mut Conversation,
+        source: Source,
+        raw: &Arc<Message>,
+        fresh_from: Option<usize>,
+    ) -> bool {
+        let shaped = self.shaped(conversation, source, raw);
         if shaped.parts.is_empty() {
-            return;
+            return false;
         }
         let pruned = shaped.compacted.is_some();
         let (message, applied, notes) = shaped.into_message(raw);
         for note in notes {
-            self.notice(note);
+            conversation.notices.add(note);
         }
         if self.context.messages.is_empty() && !repair::opens(message.role) {
             let start = repair::missing_start(raw);
             self.push(start, raw.seq, vec!["repaired: start missing".to_owned()]);
-            self.notice("the history starts with the model's words: a line was put before them".to_owned());
+            let notices = &mut conversation.notices;
+            notices.add("the history starts with the model's words: a line was put before them".to_owned());
         }
         // An unchanged message was already estimated when it was added.
         let tokens = if Arc::ptr_eq(&message, raw) {
-            self.log[source.0].tokens
+            conversation.log[source.0].tokens
         } else {
             budget::estimate_message(&message)
         };
         let provenance = Provenance { seq: raw.seq, message: Some(raw.id), applied };
         self.context.messages.push(Arc::new(ContextMessage { message, provenance, tokens }));
-        if !pruned && raw.has_media() {
-            self.count_media(source, raw, fresh_from);
-        }
+        !pruned && raw.has_media() && self.count_media(conversation, source, raw, fresh_from)
     }
 
     /// Adds a message made by the view.
@@ -253,26 +312,36 @@ impl View {
 
     /// Returns images and files in the context, oldest first: message, part and bytes. The context must have
     /// been built.
-    pub fn sent_media(&self) -> impl Iterator<Item = (MessageId, u32, u64)> + '_ {
-        self.cursor.media.iter().map(|sent| (self.log[sent.source.0].message.id, sent.part, sent.bytes))
+    pub(super) fn sent_media<'a>(
+        &'a self,
+        conversation: &'a Conversation,
+    ) -> impl Iterator<Item = (MessageId, u32, u64)> + 'a {
+        let id = |sent: &Sent| conversation.log[sent.source.0].message.id;
+        self.cursor.media.iter().map(move |sent| (id(sent), sent.part, sent.bytes))
     }
 
     /// Keeps the media of the whole request within the model's limits. If there are too many, the oldest
-    /// become text.
-    fn count_media(&mut self, source: Source, raw: &Message, fresh_from: usize) {
+    /// become text. Returns true if that changes a message before index `fresh_from`.
+    fn count_media(
+        &mut self,
+        conversation: &mut Conversation,
+        source: Source,
+        raw: &Message,
+        fresh_from: Option<usize>,
+    ) -> bool {
         let at = self.context.messages.len() - 1;
         let sent = &self.context.messages[at].message.parts;
         let sent_now = sent.iter().filter(|part| part.is_media()).count();
         for (part, media) in raw.parts.iter().enumerate().filter(|(_, p)| p.is_media()) {
             if let Some(why) = media::unsendable(media, &self.scope) {
-                self.notice(format!(
+                conversation.notices.add(format!(
                     "{} of message {} is sent as this text: {why}",
                     media::stub(media).unwrap_or_default(),
                     raw.id
                 ));
             }
             if self.context.messages[at].message.parts.contains(media)
-                && !self.is_text(source.0, raw, part as u32)
+                && !self.is_text(conversation, source.0, raw, part as u32)
             {
                 let bytes = media::bytes(media);
                 self.cursor.media.push_back(Sent { at, source, part: part as u32, bytes });
@@ -281,33 +350,98 @@ impl View {
         let sizes = self.cursor.media.iter().map(|m| m.bytes);
         let drop = media::overflow(sizes, sent_now, &self.scope);
         let gone: Vec<Sent> = self.cursor.media.drain(..drop).collect();
-        let Some(first) = gone.first() else { return };
-        self.bump |= first.at < fresh_from && fresh_from != usize::MAX;
+        let Some(first) = gone.first() else { return false };
+        let changed = fresh_from.is_some_and(|fresh| first.at < fresh);
         self.cursor.hidden.extend(gone.iter().map(|m| (m.source.0, m.part)));
         let repaint: BTreeSet<(usize, Source)> = gone.iter().map(|m| (m.at, m.source)).collect();
         for (at, source) in repaint {
-            self.repaint(at, source);
+            self.repaint(conversation, at, source);
         }
-        self.notice(format!(
+        conversation.notices.add(format!(
             "{} image(s) or file(s) up to message {at} are sent as text: a request to {} takes {} and {} bytes at most",
             gone.len(),
             self.scope.model,
             self.scope.max_images,
             self.scope.max_media_bytes
         ));
+        changed
     }
 
-    fn is_text(&self, at: usize, raw: &Message, part: u32) -> bool {
+    fn is_text(&self, conversation: &Conversation, at: usize, raw: &Message, part: u32) -> bool {
         self.cursor.hidden.contains(&(at, part))
-            || self.effects.media.get(&(raw.id, part)).is_some_and(|by| raw.seq < *by)
+            || conversation.effects().is_text(raw.id, part, raw.seq)
             || raw.parts.get(part as usize).is_some_and(|p| media::unsendable(p, &self.scope).is_some())
     }
 
-    fn repaint(&mut self, place: usize, source: Source) {
-        let raw = Arc::clone(&self.log[source.0].message);
-        let (message, applied, _) = self.shaped(source, &raw).into_message(&raw);
+    fn repaint(&mut self, conversation: &Conversation, place: usize, source: Source) {
+        let raw = Arc::clone(&conversation.log[source.0].message);
+        let (message, applied, _) = self.shaped(conversation, source, &raw).into_message(&raw);
         let tokens = budget::estimate_message(&message);
         let provenance = Provenance { seq: raw.seq, message: Some(raw.id), applied };
         self.context.messages[place] = Arc::new(ContextMessage { message, provenance, tokens });
+    }
+
+    /// Checks the context that was built last against the rules of the providers. Only new messages are
+    /// checked.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first rule that the context breaks.
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
+        let (generation, validator) = &mut self.validator;
+        if *generation != self.context.generation || validator.len() > self.context.messages.len() {
+            (*generation, *validator) = (self.context.generation, Validator::default());
+        }
+        let mut new = self.context.messages.iter().skip(validator.len());
+        let result = new.try_for_each(|m| validator.push(&m.message, Some(&self.scope)));
+        let result = result.and_then(|()| validator.end());
+        if result.is_err() {
+            *validator = Validator::default();
+        }
+        result
+    }
+
+    /// Returns the entry that records media shown as text because the request would have too much of them;
+    /// `None` if all are recorded. Append it after the context was built; it does not change what is shown.
+    pub(super) fn media_due(&self, conversation: &Conversation) -> Option<EntryKind> {
+        let mut media: Vec<(Seq, MessageId, u32)> = self
+            .cursor
+            .hidden
+            .iter()
+            .map(|(at, part)| (conversation.log[*at].seq, conversation.log[*at].message.id, *part))
+            .collect();
+        media.sort_unstable();
+        (!media.is_empty()).then(|| EntryKind::Prune {
+            calls: Vec::new(),
+            media: media.into_iter().map(|(_, id, part)| (id, part)).collect(),
+            cuts: Vec::new(),
+            freed_tokens: Tokens(0),
+            reason: PruneReason::MediaLimit,
+        })
+    }
+
+    /// Returns the names of the tools that the context calls.
+    pub(super) fn called(&self) -> impl Iterator<Item = &str> {
+        self.cursor.called.iter().map(String::as_str)
+    }
+}
+
+/// Adds notices about results that are not sent.
+fn note_strays(conversation: &mut Conversation, at: usize, message: &Message) {
+    for (nth, part) in message.parts.iter().enumerate() {
+        let Part::ToolResult { call_id, .. } = part else { continue };
+        let text = match conversation.calls.answer(call_id) {
+            Answer::At(place) if place == (at, nth) => continue,
+            Answer::At(_) => format!("call {call_id} has more than one result: the first one counts"),
+            Answer::Open | Answer::NotAsked => match conversation.calls.get(call_id) {
+                // The call was reverted, so its result is omitted without a notice.
+                Some(call) if conversation.effects().is_dead(call.at) => continue,
+                _ => format!("the result of {call_id} has no call before it: it is not sent"),
+            },
+        };
+        conversation.notices.add(text);
+    }
+    if message.result_of().is_none() {
+        conversation.notices.add(format!("tool message {} holds no result: it is not sent", message.id));
     }
 }

@@ -8,18 +8,20 @@ use becket_types::{
     SystemKind, Tokens, ToolSpec, Usage,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-impl View {
-    /// Returns every span of the context as it was last built, in the order in which it is sent: system
-    /// prompt and rules, tools, messages.
-    pub fn spans(&self, tools: &[ToolSpec]) -> Vec<Span> {
-        let mut out: Vec<Span> = self.system_items.iter().map(system_span).collect();
-        out.extend(tools.iter().map(tool_span));
-        for message in &self.context.messages {
-            out.extend(message.message.parts.iter().map(|part| part_span(message, part)));
-        }
-        out
+/// Returns every span of a context, in the order in which it is sent: system prompt and rules, tools, messages.
+pub(super) fn spans(
+    system: &[SystemItem],
+    tools: &[ToolSpec],
+    messages: &[Arc<ContextMessage>],
+) -> Vec<Span> {
+    let mut out: Vec<Span> = system.iter().map(system_span).collect();
+    out.extend(tools.iter().map(tool_span));
+    for message in messages {
+        out.extend(message.message.parts.iter().map(|part| part_span(message, part)));
     }
+    out
 }
 
 /// Number of tokens of each kind in a context: the sums of [`View::spans`], updated at the cost of what is
@@ -37,10 +39,10 @@ pub struct KindTotals {
 impl KindTotals {
     /// Updates and returns the sums for the context that `view` built last.
     pub fn update(&mut self, view: &View, tools: &[ToolSpec]) -> &BTreeMap<SpanKind, Tokens> {
-        let context = &view.context;
+        let context = view.last_context();
         if self.generation != Some(context.generation) || self.seen > context.messages.len() {
             *self = Self { generation: Some(context.generation), ..Self::default() };
-            let fixed = view.system_items.iter().map(system_span).chain(tools.iter().map(tool_span));
+            let fixed = view.system_items().iter().map(system_span).chain(tools.iter().map(tool_span));
             fixed.for_each(|span| self.add(span.kind, span.tokens));
         }
         let new = &context.messages[self.seen..];

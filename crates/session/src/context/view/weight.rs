@@ -5,10 +5,11 @@
 //! estimate may be too high there, but it is never noticeably too low. Repairs of broken histories (a missing
 //! result, a missing start) are not counted, because they are only a few tokens each.
 
-use super::calls::{Answer, results_of};
-use super::{Slot, View};
+use super::calls::{Answer, Calls, results_of};
+use super::controls::Effects;
+use super::log::Slot;
 use crate::context::{budget, cut, escape, prune, reminder};
-use becket_types::{Message, Origin, Part, Role, Synthetic, Tokens};
+use becket_types::{Compaction, Message, Origin, Part, Role, Synthetic, Tokens};
 
 /// Tokens that the provider's format adds to each message and each result.
 const FRAME: Tokens = Tokens(4);
@@ -33,66 +34,58 @@ fn escaped(part: &Part) -> Tokens {
     }
 }
 
-impl View {
-    /// Returns the estimate of a live message as the view sends it.
-    pub(super) fn weight(&self, slot: &Slot) -> Tokens {
-        let message = &slot.message;
-        let is_shortened = |call| self.is_pruned(call) || self.cut_of(call).is_some();
-        if message.role == Role::Tool && results_of(message).any(is_shortened) && !self.is_pinned(&message.id)
-        {
-            // Media beside results are shown with the first result.
-            let pruned = results_of(message).next().is_some_and(|call| self.is_pruned(call));
-            let weigh = |part| self.shortened_weight(part, pruned);
-            return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
-        }
-        if self.effects.wrapped.contains(&message.id) && message.is_user_turn() {
-            let wrapped = message.parts.iter().map(|part| match part {
-                Part::Text { text, .. } if reminder::wraps(part) => {
-                    budget::estimate_text(&reminder::wrap(text))
-                }
-                _ => budget::estimate_part(part),
-            });
-            return FRAME + wrapped.sum::<Tokens>();
-        }
-        slot.tokens
+/// Returns the estimate of a live message as the view sends it.
+pub(super) fn shown(slot: &Slot, effects: &Effects, calls: &Calls) -> Tokens {
+    let message = &slot.message;
+    let is_shortened = |call| effects.is_pruned(call) || effects.cut_of(call).is_some();
+    if message.role == Role::Tool
+        && results_of(message).any(is_shortened)
+        && !effects.pinned_messages.contains(&message.id)
+    {
+        // Media beside results are shown with the first result.
+        let pruned = results_of(message).next().is_some_and(|call| effects.is_pruned(call));
+        let weigh = |part| shortened(part, pruned, effects, calls);
+        return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
     }
-
-    /// Returns the estimate of one part of a tool message. `pruned`: the first output of the message is a
-    /// stub.
-    fn shortened_weight(&self, part: &Part, pruned: bool) -> Tokens {
-        match part {
-            Part::ToolResult { call_id, name, .. } => match self.effects.pruned.get(call_id) {
-                Some(mark) if self.is_pruned(call_id) => {
-                    // A result without its call is not sent, and a checkpoint does not keep its excerpt.
-                    let is_asked = self.calls.answer(call_id) != Answer::NotAsked;
-                    let excerpt = if is_asked { mark.excerpt.as_str() } else { "" };
-                    let stub = prune::stub(call_id, name, mark.bytes, mark.lines, excerpt);
-                    FRAME + budget::estimate_text(&stub)
-                }
-                _ => match self.cut_of(call_id).and_then(|cut| cut::render(part, cut)) {
-                    Some(text) => FRAME + budget::estimate_text(&text),
-                    None => escaped(part),
-                },
-            },
-            // Media beside a pruned output become a line of text. Beside a cut output they still count as
-            // media.
-            Part::Image { .. } | Part::File { .. } if pruned => Tokens(24),
-            _ => escaped(part),
-        }
-    }
-
-    /// Estimates everything that is shown again.
-    pub(super) fn recount(&mut self) {
-        self.live_tokens = self.live.iter().map(|at| self.weight(&self.log[*at])).sum();
-        self.lead_tokens = self.compaction().map_or(Tokens(0), |(_, compaction)| {
-            let rules = compaction
-                .rules
-                .iter()
-                .map(|item| FRAME + budget::estimate_text(&escape::escape(&item.text)));
-            budget::estimate_text(&compaction.summary)
-                + budget::estimate_text(&compaction.state)
-                + LEAD_FRAME
-                + rules.sum::<Tokens>()
+    if effects.wrapped.contains(&message.id) && message.is_user_turn() {
+        let wrapped = message.parts.iter().map(|part| match part {
+            Part::Text { text, .. } if reminder::wraps(part) => budget::estimate_text(&reminder::wrap(text)),
+            _ => budget::estimate_part(part),
         });
+        return FRAME + wrapped.sum::<Tokens>();
     }
+    slot.tokens
+}
+
+/// Returns the estimate of one part of a tool message. `pruned`: the first output of the message is a stub.
+fn shortened(part: &Part, pruned: bool, effects: &Effects, calls: &Calls) -> Tokens {
+    match part {
+        Part::ToolResult { call_id, name, .. } => match effects.pruned.get(call_id) {
+            Some(mark) if effects.is_pruned(call_id) => {
+                // A result without its call is not sent, and a checkpoint does not keep its excerpt.
+                let is_asked = calls.answer(call_id) != Answer::NotAsked;
+                let excerpt = if is_asked { mark.excerpt.as_str() } else { "" };
+                let stub = prune::stub(call_id, name, mark.bytes, mark.lines, excerpt);
+                FRAME + budget::estimate_text(&stub)
+            }
+            _ => match effects.cut_of(call_id).and_then(|cut| cut::render(part, cut)) {
+                Some(text) => FRAME + budget::estimate_text(&text),
+                None => escaped(part),
+            },
+        },
+        // Media beside a pruned output become a line of text. Beside a cut output they still count as
+        // media.
+        Part::Image { .. } | Part::File { .. } if pruned => Tokens(24),
+        _ => escaped(part),
+    }
+}
+
+/// Returns the estimate of summary, session state and rules, which precede the live messages.
+pub(super) fn lead(compaction: &Compaction) -> Tokens {
+    let rules =
+        compaction.rules.iter().map(|item| FRAME + budget::estimate_text(&escape::escape(&item.text)));
+    budget::estimate_text(&compaction.summary)
+        + budget::estimate_text(&compaction.state)
+        + LEAD_FRAME
+        + rules.sum::<Tokens>()
 }

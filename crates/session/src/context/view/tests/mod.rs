@@ -9,8 +9,8 @@ mod steering;
 use super::*;
 use crate::context::{due, reminder};
 use becket_types::{
-    CompactionSource, CompactionTrigger, ImageSource, Millis, Origin, PinTarget, PrunedCall, Synthetic,
-    SystemKind, TimeMeta,
+    CompactionSource, CompactionTrigger, FinishReason, ImageSource, Millis, Origin, PinTarget, PruneReason,
+    PrunedCall, Role, Synthetic, SystemKind, TimeMeta,
 };
 use serde_json::{Map, json};
 
@@ -112,7 +112,7 @@ impl Ledger {
             self.view.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         self.view.check().unwrap();
         let mut fresh = View::fold(Policy::default(), self.view.scope().clone(), &self.entries);
-        fresh.set_calls_may_run(self.view.may_run);
+        fresh.set_calls_may_run(self.view.rendering.may_run);
         let again: Vec<Message> =
             fresh.context().messages.iter().map(|m| Message::clone(&m.message)).collect();
         assert_eq!(messages, again, "the view is a function of the ledger");
