@@ -9,19 +9,18 @@
 
 mod batch;
 mod catch_up;
-mod days;
 mod schema;
 mod search;
+mod statistics;
 mod text;
 
 pub use catch_up::CaughtUp;
-pub use days::{DayStatistics, ToolStatistics};
 pub use search::{Hit, Query};
+pub use statistics::{DayStatistics, ModelStatistics, Statistics, ToolStatistics};
 
 use crate::store::{self, SessionSummary, path_from_bytes, project_name};
-use becket_types::{Cost, Millis, Usage};
+use becket_types::{Millis, Usage};
 use rusqlite::{Connection, Row};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// The reason why the index cannot be used. Never stops anything else.
@@ -57,25 +56,6 @@ pub struct Index {
     connection: Connection,
     /// Folder with all sessions.
     root: PathBuf,
-}
-
-/// Sums over all sessions, or over those of one project.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Statistics {
-    pub sessions: u64,
-    pub messages: u64,
-    /// Size of all ledgers in bytes.
-    pub bytes: u64,
-    pub models: Vec<ModelStatistics>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ModelStatistics {
-    /// `provider/name`.
-    pub model: String,
-    pub requests: u64,
-    pub usage: Usage,
-    pub cost: Cost,
 }
 
 const COLUMNS: &str =
@@ -115,6 +95,25 @@ impl Index {
         Ok((index, caught_up))
     }
 
+    /// Reads what was appended to the ledgers since the last time. Ledgers that cannot be read are counted
+    /// and skipped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be used.
+    pub fn catch_up(&mut self) -> Result<CaughtUp, IndexError> {
+        catch_up::catch_up(&mut self.connection, &self.root)
+    }
+
+    /// Releases the space of deleted sessions and empties the write-ahead log.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another process uses the index.
+    pub fn compact(&mut self) -> Result<(), IndexError> {
+        catch_up::compact(&self.connection)
+    }
+
     /// Returns all indexed sessions, or those of one project, most recently written first.
     ///
     /// # Errors
@@ -127,45 +126,6 @@ impl Index {
         ))?;
         let rows = statement.query_map([project], summary)?;
         Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
-    }
-
-    /// Returns sums over all sessions, or over those of one project.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the index cannot be read.
-    pub fn statistics(&self, project: Option<&Path>) -> Result<Statistics, IndexError> {
-        let project = project.map(project_name);
-        let mut all = self.connection.query_row(
-            "SELECT count(*), coalesce(sum(messages), 0), coalesce(sum(bytes), 0)
-             FROM sessions WHERE ?1 IS NULL OR project = ?1",
-            [&project],
-            |row| {
-                let models = Vec::new();
-                Ok(Statistics {
-                    sessions: unsigned(row, 0)?,
-                    messages: unsigned(row, 1)?,
-                    bytes: unsigned(row, 2)?,
-                    models,
-                })
-            },
-        )?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT u.model, sum(requests), sum(input), sum(output), sum(cache_read), sum(cache_write),
-                    sum(reasoning), sum(cost)
-             FROM usage u JOIN sessions s ON s.id = u.session
-             WHERE (?1 IS NULL OR s.project = ?1) AND u.requests > 0 GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
-        )?;
-        let rows = statement.query_map([&project], |row| {
-            Ok(ModelStatistics {
-                model: row.get(0)?,
-                requests: unsigned(row, 1)?,
-                usage: usage(row, 2)?,
-                cost: Cost(row.get(7)?),
-            })
-        })?;
-        all.models = rows.collect::<Result<_, _>>()?;
-        Ok(all)
     }
 }
 

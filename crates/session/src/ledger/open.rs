@@ -65,7 +65,7 @@ impl Ledger {
         let path = layout::ledger_path(dir);
         let mut reading = io.open(&path, OpenMode::Read).map_err(|e| not_found_or(e, dir, &path))?;
         let mut disk = DiskLedger::new(io, dir.to_path_buf());
-        disk.named = true;
+        disk.sync.named = true;
         match take_lock(&mut disk) {
             Ok(lock) => disk.lock = Some(lock),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(locked(dir)),
@@ -95,16 +95,16 @@ impl Ledger {
                 record.line += before;
             }
         }
-        disk.len = Some(end.good);
-        disk.open = end.open;
+        disk.end.len = Some(end.good);
+        disk.end.open = end.open;
         disk.stage = Stage::ReadOnly { total: end.total };
         if disk.lock.is_some()
             && let Ok(file) = disk.io.open(&path, OpenMode::Append)
         {
             // The line is ended with a newline at once, so that later writes cannot damage it.
             if end.open && write_all(disk.io.as_ref(), &file, b"\n").is_ok() {
-                disk.len = Some(end.good + 1);
-                disk.open = false;
+                disk.end.len = Some(end.good + 1);
+                disk.end.open = false;
             }
             disk.stage = Stage::Writable(file);
         }
@@ -150,8 +150,8 @@ impl DiskLedger {
                 Some(path)
             }
             Err(error) => {
-                self.len = None;
-                self.dirty = true;
+                self.end.len = None;
+                self.end.dirty = true;
                 self.warnings.push(format!(
                     "The last write to this session did not end ({} bytes) and could not be set aside ({error}); it \
                      is passed over.",

@@ -33,6 +33,27 @@ pub(super) enum Stage {
     Lost(Option<File>),
 }
 
+/// The end of the file.
+#[derive(Debug)]
+pub(super) struct FileEnd {
+    /// Number of bytes in complete lines; `None` if unknown, and then nothing is ever cut off.
+    pub(super) len: Option<u64>,
+    /// True if the last complete line has no newline.
+    pub(super) open: bool,
+    /// True if an incomplete line that could not be cut off may follow the last complete one.
+    pub(super) dirty: bool,
+}
+
+/// Lines and names that must be forced to disk.
+#[derive(Debug, Default)]
+pub(super) struct SyncState {
+    /// True once the names of a new file and its folders are durable.
+    pub(super) named: bool,
+    /// True if lines were written that must be durable.
+    due: bool,
+    failing: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct DiskLedger {
     pub(super) io: Arc<dyn Io>,
@@ -40,18 +61,11 @@ pub(super) struct DiskLedger {
     pub(super) stage: Stage,
     /// Held as long as this value exists.
     pub(super) lock: Option<File>,
-    /// Number of bytes in complete lines; `None` if unknown, and then nothing is ever cut off.
-    pub(super) len: Option<u64>,
-    /// True if the last complete line has no newline.
-    pub(super) open: bool,
-    /// True if an incomplete line that could not be cut off may follow the last complete one.
-    pub(super) dirty: bool,
+    pub(super) end: FileEnd,
     backlog: VecDeque<Vec<u8>>,
-    /// True once the names of a new file and its folders are durable.
-    pub(super) named: bool,
-    sync_owed: bool,
+    pub(super) sync: SyncState,
+    /// True if the last write failed.
     failing: bool,
-    sync_failing: bool,
     pub(super) warnings: Vec<String>,
     conflict: Option<StoreError>,
     taken_over: bool,
@@ -64,14 +78,10 @@ impl DiskLedger {
             dir,
             stage: Stage::New,
             lock: None,
-            len: Some(0),
-            open: false,
-            dirty: false,
+            end: FileEnd { len: Some(0), open: false, dirty: false },
             backlog: VecDeque::new(),
-            named: false,
-            sync_owed: false,
+            sync: SyncState::default(),
             failing: false,
-            sync_failing: false,
             warnings: Vec::new(),
             conflict: None,
             taken_over: false,
@@ -84,8 +94,8 @@ impl DiskLedger {
 
     /// Returns the size of the file, if it contains everything and nothing else.
     pub(super) fn whole(&self) -> Option<u64> {
-        let settled = self.backlog.is_empty() && !self.dirty && !self.open;
-        self.len.filter(|_| settled && matches!(self.stage, Stage::Writable(_)))
+        let settled = self.backlog.is_empty() && !self.end.dirty && !self.end.open;
+        self.end.len.filter(|_| settled && matches!(self.stage, Stage::Writable(_)))
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Vec<u8>> {
@@ -121,7 +131,7 @@ impl DiskLedger {
     pub(super) fn append(&mut self, line: Vec<u8>, durability: Durability) -> Result<(), StoreError> {
         self.backlog.push_back(line);
         if durability == Durability::Synced {
-            self.sync_owed = true;
+            self.sync.due = true;
         }
         self.flush();
         if self.taken_over {
@@ -196,13 +206,13 @@ impl DiskLedger {
         }
         let Stage::Writable(file) = &self.stage else { return Err(io::ErrorKind::PermissionDenied.into()) };
         let io = self.io.as_ref();
-        if self.dirty
-            && let Some(len) = self.len
+        if self.end.dirty
+            && let Some(len) = self.end.len
             && io.set_len(file, len).is_ok()
         {
-            self.dirty = false;
+            self.end.dirty = false;
         }
-        let bytes = if self.dirty || self.open {
+        let bytes = if self.end.dirty || self.end.open {
             let fenced = [b"\n", line].concat();
             write_all(io, file, &fenced).map(|()| fenced.len())
         } else {
@@ -210,14 +220,17 @@ impl DiskLedger {
         };
         match bytes {
             Ok(bytes) => {
-                self.len =
-                    if self.dirty { io.len(file).ok() } else { self.len.map(|len| len + bytes as u64) };
-                self.dirty = false;
-                self.open = false;
+                self.end.len = if self.end.dirty {
+                    io.len(file).ok()
+                } else {
+                    self.end.len.map(|len| len + bytes as u64)
+                };
+                self.end.dirty = false;
+                self.end.open = false;
                 Ok(())
             }
             Err(error) => {
-                self.dirty = self.len.is_none_or(|len| io.set_len(file, len).is_err());
+                self.end.dirty = self.end.len.is_none_or(|len| io.set_len(file, len).is_err());
                 Err(error)
             }
         }
@@ -297,7 +310,7 @@ impl DiskLedger {
         let file = self.io.open(&new, OpenMode::Fresh)?;
         write_all(self.io.as_ref(), &file, first)?;
         self.io.rename(&new, &path)?;
-        self.len = Some(first.len() as u64);
+        self.end.len = Some(first.len() as u64);
         self.stage = Stage::Writable(file);
         Ok(())
     }
@@ -333,20 +346,21 @@ impl DiskLedger {
     }
 
     fn force(&mut self) {
-        if !self.sync_owed {
+        if !self.sync.due {
             return;
         }
         let Stage::Writable(file) = &self.stage else { return };
-        let forced = self.io.sync(file).and_then(|()| if self.named { Ok(()) } else { self.sync_names() });
+        let forced =
+            self.io.sync(file).and_then(|()| if self.sync.named { Ok(()) } else { self.sync_names() });
         match forced {
             Ok(()) => {
-                self.named = true;
-                self.sync_owed = false;
-                self.sync_failing = false;
+                self.sync.named = true;
+                self.sync.due = false;
+                self.sync.failing = false;
             }
             // The sync stays due, so the next commit tries again.
             Err(error) => {
-                if !std::mem::replace(&mut self.sync_failing, true) {
+                if !std::mem::replace(&mut self.sync.failing, true) {
                     self.warnings.push(format!(
                         "{} is written but could not be forced to disk ({error}): a power loss now may cost its end.",
                         layout::ledger_path(&self.dir).display()

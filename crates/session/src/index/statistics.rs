@@ -1,10 +1,31 @@
-//! Statistics by day, project and tool.
+//! Statistics of the index: sums over sessions, by model, by day and project, and by tool.
+//!
+//! Reads only. Costs and tokens are those that the ledgers record.
 
 use super::{Index, IndexError, unsigned, usage};
 use crate::store::{path_from_bytes, project_name};
 use becket_types::{Cost, Usage};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// Sums over all sessions, or over those of one project.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    pub sessions: u64,
+    pub messages: u64,
+    /// Size of all ledgers in bytes.
+    pub bytes: u64,
+    pub models: Vec<ModelStatistics>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelStatistics {
+    /// `provider/name`.
+    pub model: String,
+    pub requests: u64,
+    pub usage: Usage,
+    pub cost: Cost,
+}
 
 /// Usage of one project on one day.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +49,45 @@ pub struct ToolStatistics {
 }
 
 impl Index {
+    /// Returns sums over all sessions, or over those of one project.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
+    pub fn statistics(&self, project: Option<&Path>) -> Result<Statistics, IndexError> {
+        let project = project.map(project_name);
+        let mut all = self.connection.query_row(
+            "SELECT count(*), coalesce(sum(messages), 0), coalesce(sum(bytes), 0)
+             FROM sessions WHERE ?1 IS NULL OR project = ?1",
+            [&project],
+            |row| {
+                let models = Vec::new();
+                Ok(Statistics {
+                    sessions: unsigned(row, 0)?,
+                    messages: unsigned(row, 1)?,
+                    bytes: unsigned(row, 2)?,
+                    models,
+                })
+            },
+        )?;
+        let mut statement = self.connection.prepare_cached(
+            "SELECT u.model, sum(requests), sum(input), sum(output), sum(cache_read), sum(cache_write),
+                    sum(reasoning), sum(cost)
+             FROM usage u JOIN sessions s ON s.id = u.session
+             WHERE (?1 IS NULL OR s.project = ?1) AND u.requests > 0 GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
+        )?;
+        let rows = statement.query_map([&project], |row| {
+            Ok(ModelStatistics {
+                model: row.get(0)?,
+                requests: unsigned(row, 1)?,
+                usage: usage(row, 2)?,
+                cost: Cost(row.get(7)?),
+            })
+        })?;
+        all.models = rows.collect::<Result<_, _>>()?;
+        Ok(all)
+    }
+
     /// Returns usage by day and project from day `since` on, oldest first.
     ///
     /// # Errors
@@ -69,17 +129,5 @@ impl Index {
             Ok(ToolStatistics { tool: row.get(0)?, calls: unsigned(row, 1)?, failed: unsigned(row, 2)? })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// Releases the space of deleted sessions and empties the write-ahead log.
-    ///
-    /// # Errors
-    ///
-    /// Fails if another process uses the index.
-    pub fn compact(&mut self) -> Result<(), IndexError> {
-        self.connection.execute_batch("INSERT INTO texts (texts) VALUES ('optimize'); VACUUM;")?;
-        // If readers hold the log, the next writer empties it.
-        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
     }
 }
