@@ -7,8 +7,8 @@ use crate::recall::plain::Plain;
 use crate::recall::spent::Spent;
 use crate::recall::summariser::Summariser;
 use crate::recall::task::{Act, Call, Fact, Kind, STEPS, Task, dice};
-use becket_session::context::Policy;
 use becket_session::context::budget::Budget;
+use becket_session::context::{Policy, SummaryPolicy};
 use becket_types::{CallId, Message, Part};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +78,8 @@ fn session<'a>(
         }
         Engine::Becket => Box::new(Becket::new(window, Policy::default(), by)?),
         Engine::NoAnchor => {
-            Box::new(Becket::new(window, Policy { anchor_chars: 0, ..Policy::default() }, by)?)
+            let summary = SummaryPolicy { anchor_chars: 0, ..SummaryPolicy::default() };
+            Box::new(Becket::new(window, Policy { summary, ..Policy::default() }, by)?)
         }
         Engine::Tuned { threshold, tail } => {
             let keep = tail.map(|share| (budget(window).usable() as f64 * share) as u64);

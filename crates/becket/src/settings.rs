@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use becket_config::Config;
 use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source};
 use becket_print::{Format, Schema};
-use becket_session::context::Policy;
+use becket_session::context::{Policy, SummaryPolicy};
 use becket_types::{PermissionMode, SessionId};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -181,7 +181,7 @@ pub(crate) fn policy(config: &Config) -> Policy {
         tail_turns: config.context.tail_turns,
         keep_recent_tokens: config.context.keep_recent_tokens,
         reattach: config.context.reattach,
-        template: config.context.template.clone(),
+        summary: SummaryPolicy { template: config.context.template.clone(), ..SummaryPolicy::default() },
         ..Policy::default()
     };
     policy.protect.extend(config.prune.protect.iter().cloned());

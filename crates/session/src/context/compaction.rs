@@ -91,6 +91,7 @@ mod nested_rules;
 mod outcome;
 mod plan;
 mod prepared;
+mod request_kind;
 mod snapshot;
 mod split;
 mod unseen;
@@ -248,6 +249,21 @@ pub struct Outcome {
     pub notices: Vec<String>,
 }
 
+/// Numbers of messages and outputs that a compaction changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportCounts {
+    /// Messages that leave the view.
+    pub dropped: usize,
+    /// Messages that are kept although they precede the cut.
+    pub kept: usize,
+    /// Messages in the tail.
+    pub tail: usize,
+    /// Outputs that become stubs.
+    pub pruned: usize,
+    /// Outputs that the model has not answered yet and that are shortened.
+    pub cut: usize,
+}
+
 /// The effect of a compaction for people: `/compact --preview`, `becket context`, the event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -259,14 +275,7 @@ pub struct Report {
     pub tokens_after: Tokens,
     pub before: Breakdown,
     pub after: Breakdown,
-    /// Numbers of messages that leave the view, that are kept although they precede the cut, and that are in the tail.
-    pub dropped: usize,
-    pub kept: usize,
-    pub tail: usize,
-    /// Number of outputs that become stubs.
-    pub pruned: usize,
-    /// Number of outputs that the model has not answered yet and that are shortened.
-    pub cut: usize,
+    pub counts: ReportCounts,
     /// True if the new view shows nothing that is new to the model: its results are stubs without any text.
     pub blind: bool,
     pub model_calls: u32,

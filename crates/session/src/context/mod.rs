@@ -50,10 +50,22 @@ pub struct Policy {
     pub keep_recent_tokens: Option<u64>,
     /// Compaction: share of the usable window for attached file contents; 0: none.
     pub reattach: f64,
+    pub summary: SummaryPolicy,
+}
+
+/// The form of a summary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryPolicy {
     /// Maximum length of the tail anchor in characters.
     pub anchor_chars: usize,
-    /// The user's own template for the summary.
+    /// The user's own template.
     pub template: Option<String>,
+}
+
+impl Default for SummaryPolicy {
+    fn default() -> Self {
+        Self { anchor_chars: 1_500, template: None }
+    }
 }
 
 impl Default for Policy {
@@ -70,8 +82,7 @@ impl Default for Policy {
             tail_turns: 2,
             keep_recent_tokens: None,
             reattach: 0.15,
-            anchor_chars: 1_500,
-            template: None,
+            summary: SummaryPolicy::default(),
         }
     }
 }

@@ -138,7 +138,7 @@ fn a_lone_turn_of_two_hundred_steps_is_compacted_and_keeps_the_task() {
     let outcome = committed(step);
     let c = compaction(&outcome);
     assert_eq!(c.kept, vec![log.messages[0].id]);
-    assert!(c.tail_from > Seq(300) && outcome.report.tail > 10, "{:?}", outcome.report);
+    assert!(c.tail_from > Seq(300) && outcome.report.counts.tail > 10, "{:?}", outcome.report);
     assert_eq!(continuation(&outcome).unwrap().text(), CONTINUE);
     // becket lists a call that ran, regardless of the model's text.
     assert!(c.summary.contains("- bash `run c200`: exit 0 [c200]"));

@@ -181,34 +181,48 @@ pub(super) struct Layout {
     pub(super) tail: Vec<usize>,
     /// Index of the unanswered prompt that the continuation repeats.
     pub(super) taken_out: Option<usize>,
-    /// Outputs of the unanswered step that are shortened.
-    pub(super) cuts: Vec<CutOutput>,
-    /// True if a smaller tail or summary would leave more space for these outputs.
-    pub(super) squeezed: bool,
-    /// True if nothing that is new to the model would be shown.
-    pub(super) blind: bool,
+    pub(super) unseen: Shortened,
     /// Messages with rules at or after the cut. Their text is shown after the summary instead.
     pub(super) rules_out: Vec<usize>,
     /// Media that become text.
     pub(super) media: Vec<(MessageId, u32)>,
-    /// Base tokens of the kept messages, the tail and the continuation.
-    pub(super) kept_cost: u64,
-    pub(super) tail_cost: u64,
-    pub(super) continuation_cost: u64,
+    pub(super) costs: LayoutCosts,
     /// State text that is repeated at this level.
     pub(super) state: String,
     /// The user's messages that are no longer in the view, quoted in a block after the summary's sections.
     pub(super) quotes: String,
 }
 
+/// The effect of a layout on the outputs that the model has not answered yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shortened {
+    /// Outputs of the unanswered step that are shortened.
+    pub(super) cuts: Vec<CutOutput>,
+    /// True if a smaller tail or summary would leave more space for these outputs.
+    pub(super) squeezed: bool,
+    /// True if nothing that is new to the model would be shown.
+    pub(super) blind: bool,
+}
+
+/// Base tokens of the messages that a layout keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LayoutCosts {
+    /// Messages before the cut that stay.
+    pub(super) kept: u64,
+    pub(super) tail: u64,
+    pub(super) continuation: u64,
+}
+
+impl LayoutCosts {
+    fn total(self) -> u64 {
+        self.kept + self.tail + self.continuation
+    }
+}
+
 impl Layout {
     /// Returns the base tokens of everything except the summary's own text.
     pub(super) fn fixed(&self) -> u64 {
-        self.kept_cost
-            + self.tail_cost
-            + self.continuation_cost
-            + estimate_text(&self.state).0
-            + estimate_text(&self.quotes).0
+        self.costs.total() + estimate_text(&self.state).0 + estimate_text(&self.quotes).0
     }
 }
 
@@ -220,7 +234,7 @@ impl Measured {
         let hidden: HashSet<&CallId> =
             snapshot.prunable.iter().map(|p| &p.call_id).chain(&snapshot.stubs).collect();
         let cut = |call: &CallId| {
-            layout.cuts.iter().find(|cut| cut.call_id == *call).or_else(|| snapshot.cuts.get(call))
+            layout.unseen.cuts.iter().find(|cut| cut.call_id == *call).or_else(|| snapshot.cuts.get(call))
         };
         let mut shown = ShownTexts::default();
         for at in layout.kept.iter().chain(&layout.tail).chain(&layout.taken_out) {
@@ -277,14 +291,16 @@ impl Measured {
             level,
             at,
             head,
-            kept_cost: sum(&kept),
-            tail_cost: sum(&tail),
+            costs: LayoutCosts {
+                kept: sum(&kept),
+                tail: sum(&tail),
+                continuation: next.map_or(0, |m| estimate_message(&m).0),
+            },
             kept,
             tail,
             taken_out,
             rules_out,
             media,
-            continuation_cost: next.map_or(0, |m| estimate_message(&m).0),
             state: state_text(&self.snapshot.state, self.state_limit(level)),
             ..Layout::default()
         };
@@ -385,7 +401,7 @@ impl Measured {
         if layout.head.is_empty() && self.snapshot.previous.is_none() {
             return None;
         }
-        let target = self.target_at(layout.level).filter(|_| !layout.squeezed)?;
+        let target = self.target_at(layout.level).filter(|_| !layout.unseen.squeezed)?;
         let fixed = self.real(self.fixed(layout));
         let room = self.base(target.0.checked_sub(fixed)?);
         (room.0 >= MIN_SUMMARY).then(|| room.min(self.most()))
@@ -412,9 +428,9 @@ impl Measured {
         Breakdown {
             summary: Tokens(self.real(estimate_text(summary).0 + SUMMARY_FRAME)),
             state: Tokens(self.real(estimate_text(&layout.state).0)),
-            kept: Tokens(self.real(layout.kept_cost)),
-            tail: Tokens(self.real(layout.tail_cost)),
-            continuation: Tokens(self.real(layout.continuation_cost)),
+            kept: Tokens(self.real(layout.costs.kept)),
+            tail: Tokens(self.real(layout.costs.tail)),
+            continuation: Tokens(self.real(layout.costs.continuation)),
             ..self.frame(self.rules.cost)
         }
     }

@@ -2,7 +2,7 @@
 
 use super::attached::{Attached, attach};
 use super::layout::{Layout, Measured};
-use super::{Outcome, Report, Snapshot};
+use super::{Outcome, Report, ReportCounts, Snapshot};
 use crate::context::budget::estimate_text;
 use crate::context::tail_anchor;
 use becket_types::{
@@ -28,7 +28,7 @@ pub(super) struct Made {
 pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
     let head: Vec<Arc<Message>> =
         layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
-    let chars = measured.snapshot.policy.anchor_chars.min((room.0 * 36 / 10 / 3) as usize);
+    let chars = measured.snapshot.policy.summary.anchor_chars.min((room.0 * 36 / 10 / 3) as usize);
     if chars == 0 {
         return None;
     }
@@ -83,8 +83,8 @@ pub(super) fn build(
     pruned.extend(snapshot.prunable.iter().cloned());
     pruned.retain(|p| in_view.contains(&&p.call_id));
     let mut cuts: Vec<CutOutput> = previous.map(|p| p.cuts.clone()).unwrap_or_default();
-    cuts.retain(|old| !layout.cuts.iter().any(|new| new.call_id == old.call_id));
-    cuts.extend(layout.cuts.iter().cloned());
+    cuts.retain(|old| !layout.unseen.cuts.iter().any(|new| new.call_id == old.call_id));
+    cuts.extend(layout.unseen.cuts.iter().cloned());
     cuts.retain(|c| in_view.contains(&&c.call_id));
     let report = Report {
         trigger: snapshot.trigger,
@@ -94,12 +94,14 @@ pub(super) fn build(
         tokens_after: after.total(),
         before: measured.breakdown(),
         after,
-        dropped: layout.head.len(),
-        kept: layout.kept.len(),
-        tail: layout.tail.len(),
-        pruned: pruned.len(),
-        cut: layout.cuts.len(),
-        blind: layout.blind,
+        counts: ReportCounts {
+            dropped: layout.head.len(),
+            kept: layout.kept.len(),
+            tail: layout.tail.len(),
+            pruned: pruned.len(),
+            cut: layout.unseen.cuts.len(),
+        },
+        blind: layout.unseen.blind,
         model_calls: made.model_calls,
         summary: summary.clone(),
         left_out: made.left_out.clone(),
@@ -130,7 +132,7 @@ pub(super) fn build(
     let next = measured.next_message(layout.level);
     let mut entries = vec![EntryKind::Compaction(Box::new(compaction))];
     entries.extend(next.map(|message| EntryKind::Message { message }));
-    let notices = match layout.cuts.len() {
+    let notices = match layout.unseen.cuts.len() {
         0 => Vec::new(),
         1 => vec![
             "A result of the newest step does not fit into the window: it is shown to the model in part, and `recall` brings \
@@ -167,11 +169,11 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             tokens_after: after,
             before,
             after: super::Breakdown { tail, ..before },
-            dropped: 0,
-            kept: 0,
-            tail: snapshot.messages.len(),
-            pruned: snapshot.prunable.len(),
-            cut: 0,
+            counts: ReportCounts {
+                tail: snapshot.messages.len(),
+                pruned: snapshot.prunable.len(),
+                ..ReportCounts::default()
+            },
             blind: false,
             model_calls: 0,
             summary: String::new(),
@@ -223,15 +225,16 @@ impl Outcome {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.counts;
         writeln!(f, "Before: {}", self.before)?;
         writeln!(f, "After:  {}", self.after)?;
         writeln!(
             f,
             "Dropped: {} messages; kept before the tail: {}; in the tail: {}; outputs that become stubs: {}",
-            self.dropped, self.kept, self.tail, self.pruned
+            counts.dropped, counts.kept, counts.tail, counts.pruned
         )?;
-        if self.cut > 0 {
-            writeln!(f, "Outputs that are new to the model and shown in part: {}", self.cut)?;
+        if counts.cut > 0 {
+            writeln!(f, "Outputs that are new to the model and shown in part: {}", counts.cut)?;
         }
         if !self.summary.is_empty() {
             let by = match self.source {

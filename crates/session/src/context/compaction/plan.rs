@@ -5,6 +5,7 @@ use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
 use super::outcome::{Made, anchor, build, prune_only};
 use super::prepared::{Cover, NEWER, Prepared, PreparedOutcome, reason};
+use super::request_kind::{MAX_OUTPUT, kind};
 use super::split::borders;
 use super::verify::{ACCEPT_SHARE, Stop, StopReason};
 use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
@@ -15,9 +16,7 @@ use crate::context::summary::{
     overhead, prompt, read, read_answer, records, shorten,
 };
 use crate::context::tail_anchor;
-use becket_types::{
-    CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Tokens, Usage, is_blank,
-};
+use becket_types::{CallId, CompactionSource, CompactionTrigger, LeftOut, Message, Millis, Tokens, is_blank};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -28,8 +27,6 @@ const MAX_PIECES: usize = 24;
 const AUDIT_TOKENS: u64 = 2_000;
 /// Minimum space in tokens for a piece of the head. A window that leaves less is too small for a summariser.
 const MIN_PIECE: u64 = 300;
-/// Output limit of a summary request in tokens. Reasoning models need more than the summary itself.
-const MAX_OUTPUT: u64 = 8_192;
 
 /// The reasons why a manual compaction does nothing.
 const ALL_STAYS: &str = "everything in the conversation stays verbatim; there is nothing to summarise";
@@ -66,23 +63,51 @@ pub struct Ask {
     facts: Facts,
     template: Template,
     kind: InputKind,
-    pieces: Vec<String>,
-    piece: usize,
-    audit: String,
+    head: HeadPieces,
     /// The newest summary so far, escaped, without the anchor block.
     so_far: String,
-    again: bool,
-    halved: bool,
-    model_calls: u32,
+    attempt: Attempt,
     /// Base tokens that summary and anchor may take.
     room: Tokens,
-    /// Index of the first message of the head that is not yet covered by `so_far`.
-    from: usize,
     /// Set for a preparation: the messages that the summary covers.
     preparing: Option<Cover>,
+    record: AskRecord,
+}
+
+/// The head as text, cut into pieces that fit the summariser. There is one request for each.
+#[derive(Debug, Default)]
+struct HeadPieces {
+    texts: Vec<String>,
+    /// Index of the piece of the current request.
+    at: usize,
+    /// Text from the kept tail that is used to check the summary; part of the last request.
+    audit: String,
+    /// Index of the first message of the head that is not yet covered by the summary so far.
+    from: usize,
+}
+
+impl HeadPieces {
+    fn is_last(&self) -> bool {
+        self.at + 1 >= self.texts.len()
+    }
+}
+
+/// Earlier tries of the current request.
+#[derive(Debug, Default)]
+struct Attempt {
+    /// True if the last answer did not follow the template.
+    again: bool,
+    /// True if the provider refused a piece as too long.
+    halved: bool,
     /// The best answer so far that does not follow the template.
     partial: Option<Answer>,
-    /// Text of the model that was not accepted, for the record.
+}
+
+/// Facts about the requests for the outcome.
+#[derive(Debug, Default)]
+struct AskRecord {
+    model_calls: u32,
+    /// Text of the model that was not accepted.
     left_out: Vec<LeftOut>,
     notices: Vec<String>,
 }
@@ -221,10 +246,10 @@ impl Ready {
 impl Ask {
     fn new(measured: Measured, layout: Layout, room: Tokens) -> Self {
         let snapshot = &measured.snapshot;
-        let template = Template::new(snapshot.policy.template.as_deref());
+        let template = Template::new(snapshot.policy.summary.template.as_deref());
         let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
         let earlier_sections = read_any(&template, earlier);
-        let cuts = snapshot.cuts.keys().chain(layout.cuts.iter().map(|cut| &cut.call_id));
+        let cuts = snapshot.cuts.keys().chain(layout.unseen.cuts.iter().map(|cut| &cut.call_id));
         let facts = Facts::new(
             &snapshot.journal,
             &snapshot.messages,
@@ -238,18 +263,11 @@ impl Ask {
             so_far: earlier_text(earlier),
             facts,
             template,
-            pieces: Vec::new(),
-            piece: 0,
-            audit: String::new(),
-            again: false,
-            halved: false,
-            model_calls: 0,
+            head: HeadPieces::default(),
+            attempt: Attempt::default(),
             room,
-            from: 0,
             preparing: None,
-            partial: None,
-            left_out: Vec::new(),
-            notices: Vec::new(),
+            record: AskRecord::default(),
             layout,
             measured,
         }
@@ -258,10 +276,10 @@ impl Ask {
     /// Requests a summary of the messages that a prepared summary does not cover, or uses it unchanged if it
     /// covers the whole head.
     fn start_from(mut self, ready: Ready) -> Step {
-        self.model_calls = ready.made.model_calls;
+        self.record.model_calls = ready.made.model_calls;
         self.so_far = escape_tags(&ready.summary);
         self.kind = InputKind::PrunedHead;
-        self.from = ready.at;
+        self.head.from = ready.at;
         if self.layout.head.iter().any(|i| *i >= ready.at) {
             return self.start();
         }
@@ -273,15 +291,16 @@ impl Ask {
 
     /// Requests the same summary from another model, because the first one cannot be reached.
     pub fn to_model(mut self, summariser: Summariser) -> Step {
-        self.model_calls += 1;
+        self.record.model_calls += 1;
         self.measured.snapshot.summariser = Some(summariser);
-        (self.kind, self.again, self.halved) = (InputKind::PrunedHead, false, false);
+        self.kind = InputKind::PrunedHead;
+        (self.attempt.again, self.attempt.halved) = (false, false);
         self.start()
     }
 
     /// Repeats the same request, because its answer was incomplete.
     pub fn once_more(mut self) -> Step {
-        self.model_calls += 1;
+        self.record.model_calls += 1;
         Step::Ask(Box::new(self))
     }
 
@@ -318,15 +337,15 @@ impl Ask {
         let Some(summariser) = &snapshot.summariser else { return false };
         // A tenth is reserved for inaccuracy of the estimate. After the provider refused a piece as too long,
         // pieces are half as large.
-        let share = if self.halved { 0.45 } else { 0.90 };
+        let share = if self.attempt.halved { 0.45 } else { 0.90 };
         let limit = self.measured.base(part_of(summariser.budget.usable(), share)).0;
         let user = last_user(&snapshot.messages).map(|i| Arc::clone(&snapshot.messages[i]));
         let stays: Vec<usize> = [self.layout.kept.as_slice(), self.layout.tail.as_slice()].concat();
         let audit = Tokens(self.measured.base(AUDIT_TOKENS).0.min(limit / 8));
-        self.audit = Audit::text(user.as_deref(), &self.messages(&stays), audit);
+        self.head.audit = Audit::text(user.as_deref(), &self.messages(&stays), audit);
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
         let taken = overhead(&self.template, snapshot.focus.as_deref()).0
-            + estimate_text(&self.audit).0
+            + estimate_text(&self.head.audit).0
             // The partial summary may still grow up to the summary's limit.
             + estimate_text(&self.so_far).0.max(self.room.0);
         let piece = limit.saturating_sub(taken);
@@ -335,14 +354,14 @@ impl Ask {
         }
         let stubs: HashSet<&CallId> =
             snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
-        let head: Vec<usize> = self.layout.head.iter().copied().filter(|i| *i >= self.from).collect();
+        let head: Vec<usize> = self.layout.head.iter().copied().filter(|i| *i >= self.head.from).collect();
         let head = self.messages(&head);
         for scale in [1, 4, 16] {
             let pieces = chunks(&records(&head, &stubs, scale), Tokens(piece));
             if pieces.len() <= MAX_PIECES {
-                self.pieces = pieces;
-                self.piece = 0;
-                return !self.pieces.is_empty();
+                self.head.texts = pieces;
+                self.head.at = 0;
+                return !self.head.texts.is_empty();
             }
         }
         false
@@ -360,17 +379,16 @@ impl Ask {
             .max(1);
         let (system, input) = match self.kind {
             InputKind::CachedPrefix => {
-                (String::new(), Prompt { focus, again: self.again, ..Prompt::default() })
+                (String::new(), Prompt { focus, again: self.attempt.again, ..Prompt::default() })
             }
             InputKind::PrunedHead => {
-                let last = self.piece + 1 >= self.pieces.len();
                 let input = Prompt {
                     previous: &self.so_far,
-                    conversation: self.pieces.get(self.piece).map_or("", String::as_str),
-                    piece: (self.piece + 1, self.pieces.len()),
-                    audit: if last { &self.audit } else { "" },
+                    conversation: self.head.texts.get(self.head.at).map_or("", String::as_str),
+                    piece: (self.head.at + 1, self.head.texts.len()),
+                    audit: if self.head.is_last() { &self.head.audit } else { "" },
                     focus,
-                    again: self.again,
+                    again: self.attempt.again,
                 };
                 (SYSTEM.to_owned(), input)
             }
@@ -380,7 +398,7 @@ impl Ask {
 
     /// Processes the text that came back, or the failure.
     pub fn answer(mut self, answer: Result<String, Failure>) -> Step {
-        self.model_calls += 1;
+        self.record.model_calls += 1;
         let text = match answer {
             Ok(text) => text,
             Err(Failure::Overflow) => return self.too_long(),
@@ -390,11 +408,11 @@ impl Ask {
             Ok(answer) if answer.has_sections() => answer,
             Ok(answer) if !answer.follows && !is_blank(&answer.outside) => {
                 let longer = |best: &Answer| answer.outside.len() > best.outside.len();
-                if self.partial.as_ref().is_none_or(longer) {
-                    self.partial = Some(answer);
+                if self.attempt.partial.as_ref().is_none_or(longer) {
+                    self.attempt.partial = Some(answer);
                 }
-                if !self.again {
-                    self.again = true;
+                if !self.attempt.again {
+                    self.attempt.again = true;
                     return Step::Ask(Box::new(self));
                 }
                 return self.fall_back("the model ignored the summary's template twice");
@@ -402,11 +420,11 @@ impl Ask {
             Ok(_) | Err(_) => return self.fall_back("the model returned an empty summary"),
         };
         let sections = self.complete(answer);
-        if self.piece + 1 < self.pieces.len() {
+        if !self.head.is_last() {
             // This piece is summarised. The next one is added on top of the result.
             self.so_far = sections.clamp(self.room);
-            self.piece += 1;
-            self.again = false;
+            self.head.at += 1;
+            self.attempt.again = false;
             return Step::Ask(Box::new(self));
         }
         self.finish(sections)
@@ -427,7 +445,7 @@ impl Ask {
         }
         complete(&mut sections, &self.measured.snapshot.messages, self.facts.todo());
         let names: Vec<&str> = missing.iter().map(|heading| heading.trim_start_matches('#').trim()).collect();
-        self.notices.push(format!(
+        self.record.notices.push(format!(
             "The model's summary is incomplete. Filled in without the model: {}",
             names.join(", ")
         ));
@@ -442,7 +460,7 @@ impl Ask {
         }
         if outside.len() <= GREETING || !sections.has("## Discoveries") {
             let (text, why) = (outside.to_owned(), "stands outside of the template's sections".to_owned());
-            self.left_out.push(LeftOut { section: String::new(), text, why });
+            self.record.left_out.push(LeftOut { section: String::new(), text, why });
             return;
         }
         let body = sections.get("## Discoveries");
@@ -453,13 +471,13 @@ impl Ask {
     /// model.
     fn too_long(mut self) -> Step {
         if self.kind == InputKind::PrunedHead {
-            if self.halved {
+            if self.attempt.halved {
                 return self.fall_back(&reason(&Failure::Overflow));
             }
-            self.halved = true;
+            self.attempt.halved = true;
         }
         self.kind = InputKind::PrunedHead;
-        self.again = false;
+        self.attempt.again = false;
         if !self.cut_pieces() {
             return self.fall_back(&reason(&Failure::Overflow));
         }
@@ -475,7 +493,7 @@ impl Ask {
             source,
             model,
             input: if by_model { self.kind.name() } else { "" },
-            model_calls: self.model_calls,
+            model_calls: self.record.model_calls,
             left_out: Vec::new(),
         }
     }
@@ -492,11 +510,11 @@ impl Ask {
         let repeated = self.measured.shown_texts(&self.layout).leave_out(&mut sections);
         let Assembled { text, left_out } =
             assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
-        let left_out = [self.left_out.clone(), repeated, left_out].concat();
+        let left_out = [self.record.left_out.clone(), repeated, left_out].concat();
         let made = Made { left_out, ..self.made(CompactionSource::Model) };
         let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
         if self.accepts(after) {
-            outcome.notices.append(&mut self.notices);
+            outcome.notices.append(&mut self.record.notices);
             return Step::Commit(Box::new(outcome));
         }
         let level = self.layout.level + 1;
@@ -509,7 +527,7 @@ impl Ask {
         }
         let level = self.layout.level;
         let mut earlier = self.so_far.clone();
-        if let Some(answer) = self.partial.take() {
+        if let Some(answer) = self.attempt.partial.take() {
             // An incomplete text of the model is better than none.
             let mut sections = read_any(&self.template, &earlier).unwrap_or_else(|| self.template.empty());
             self.keep_outside(&mut sections, &answer.outside);
@@ -537,7 +555,7 @@ impl Ask {
                 Some(sections) => assemble(sections, &self.facts, max),
                 None => fallback(&sources, &self.facts, max),
             };
-            let left_out = [self.left_out.clone(), left_out].concat();
+            let left_out = [self.record.left_out.clone(), left_out].concat();
             let made = Made { left_out, ..self.made(CompactionSource::Fallback) };
             let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
             if self.accepts(after) {
@@ -567,27 +585,4 @@ impl Ask {
         let block = anchor.map_or(0, |a| estimate_text(&tail_anchor::splice_before("", a, true)).0 + 2);
         Tokens(self.room.0.saturating_sub(block))
     }
-}
-
-/// Chooses the cheaper kind of request by the model's prices. A cached prefix needs a warm cache, space after
-/// the current request, and a provider that did not just refuse that request.
-fn kind(measured: &Measured) -> InputKind {
-    let snapshot = &measured.snapshot;
-    let Some(summariser) = &snapshot.summariser else { return InputKind::PrunedHead };
-    let (Some(prices), true) = (summariser.prices, summariser.cache_warm) else {
-        return InputKind::PrunedHead;
-    };
-    let budget = summariser.budget;
-    let instruction = measured.real(overhead(&Template::new(snapshot.policy.template.as_deref()), None).0);
-    let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT)
-        <= budget.window.min(budget.input_limit);
-    if !fits || snapshot.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
-        return InputKind::PrunedHead;
-    }
-    let cached = Usage { input: instruction, cache_read: measured.before.0, ..Usage::default() };
-    let stubs: HashSet<&CallId> =
-        snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
-    let head = records(&snapshot.messages, &stubs, 1).iter().map(|r| estimate_text(r).0).sum::<u64>();
-    let pruned = Usage { input: measured.real(head) + instruction, ..Usage::default() };
-    if prices.cost(&cached) <= prices.cost(&pruned) { InputKind::CachedPrefix } else { InputKind::PrunedHead }
 }

@@ -8,7 +8,7 @@
 //! and reports what fills the window.
 
 use super::Snapshot;
-use super::layout::{FULLER, LEVELS, Layout, Measured};
+use super::layout::{FULLER, LEVELS, Layout, Measured, Shortened};
 use super::split::first_unseen;
 use super::verify::{LAST_SHARE, target};
 use crate::context::budget::part_of;
@@ -108,18 +108,18 @@ impl Measured {
             let cut = new.or_else(|| self.snapshot.cuts.get(output.call_id));
             !output.text.is_empty() && cut.is_none_or(|cut| cut.head + cut.tail > 0)
         };
-        layout.blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));
+        let blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));
         let is_unfair = (room as f64) < free as f64 * FAIR_SHARE;
-        layout.squeezed = layout.level < FULLER && (is_unfair || layout.blind);
-        layout.tail_cost = self.tail_with(layout, &cuts);
-        layout.cuts = cuts;
+        let squeezed = layout.level < FULLER && (is_unfair || blind);
+        layout.costs.tail = self.tail_with(layout, &cuts);
+        layout.unseen = Shortened { cuts, squeezed, blind };
     }
 
     /// Returns the cuts that bring the outputs to `room` base tokens. The cost of a cut output is known only when it is
     /// made, so what is too much is taken from the room, and the outputs are cut again.
     fn cut_to_fit(&self, layout: &Layout, outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
         let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
-        let most = layout.tail_cost.saturating_sub(whole) + room;
+        let most = layout.costs.tail.saturating_sub(whole) + room;
         let mut left = room;
         let mut cuts = cut::share(outputs, left);
         for _ in 0..MAX_CUTS {
@@ -135,7 +135,7 @@ impl Measured {
 
     /// Returns the base tokens of the tail with these cuts.
     fn tail_with(&self, layout: &Layout, cuts: &[CutOutput]) -> u64 {
-        (layout.tail_cost + self.cut_cost(layout, cuts)).saturating_sub(self.cut_cost(layout, &[]))
+        (layout.costs.tail + self.cut_cost(layout, cuts)).saturating_sub(self.cut_cost(layout, &[]))
     }
 
     /// Returns the base tokens of the tail's unseen results, with these cuts and those already in force.
