@@ -9,18 +9,15 @@
 //! find the shell that runs it.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-/// The script around a command. It evaluates the command as a whole, so that the command's syntax errors, here-documents and
-/// comments cannot affect the script. At the end it writes the working directory to the file `$1`. `$2` is the limit on open
-/// files of a process, `$3` the file by which the shell enters a control group, or empty. Works in any POSIX shell.
-const WRAPPER: &str = concat!(
-    // Everything before the command is on one line, so that line numbers in the shell's messages fit the command.
-    r#"__at=$1; ulimit -n "$2" 2>/dev/null; [ -z "$3" ] || { echo $$ >"$3"; } 2>/dev/null; shift 3; __run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
-    r#"trap '{ command pwd -P >|"$__at"; } 2>/dev/null' EXIT; eval "$__run""#,
-    "\n",
-    r#"{ __status=$?; command pwd -P >|"$__at"; trap - EXIT; exit "$__status"; } 2>/dev/null"#,
+/// The part of the script around a command that comes before it, on one line, so that line numbers in the shell's messages fit the
+/// command. `$1` is the limit on open files of a process, `$2` the file by which the shell enters a control group, or empty.
+const PROLOGUE: &str = concat!(
+    r#"ulimit -n "$1" 2>/dev/null; [ -z "$2" ] || { echo $$ >"$2"; } 2>/dev/null; shift 2; "#,
+    r#"__run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
 );
 
 /// Longest command, in bytes, that is passed in an environment variable. Linux allows 128 KB for a single variable.
@@ -72,7 +69,36 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Arguments of the shell; the command itself is in the environment.
-pub(crate) fn arguments(cwd_file: &Path, open_files: u64, entrance: PathBuf) -> [OsString; 6] {
-    let files = open_files.to_string().into();
-    ["-c".into(), WRAPPER.into(), "bash".into(), cwd_file.into(), files, entrance.into()]
+pub(crate) fn arguments(cwd_file: &Path, open_files: u64, entrance: PathBuf) -> [OsString; 5] {
+    ["-c".into(), script(cwd_file), "bash".into(), open_files.to_string().into(), entrance.into()]
+}
+
+/// Returns the script around a command. It evaluates the command as a whole, so that the command's syntax errors, here-documents and
+/// comments cannot affect the script. At the end it writes the working directory to `cwd_file`. Works in any POSIX shell.
+///
+/// The command runs in the shell of the script and can set each of its variables and parameters. So what the script does after it
+/// depends on none of them: the name of the file is part of the script's text. Otherwise a command that only sets a variable could
+/// choose the file that is written.
+fn script(cwd_file: &Path) -> OsString {
+    let note =
+        [b"{ command pwd -P >|", &*quoted(cwd_file.as_os_str().as_bytes()), b"; } 2>/dev/null"].concat();
+    OsString::from_vec(
+        [
+            PROLOGUE.as_bytes(),
+            b"trap ",
+            &quoted(&[b"{ ", &*note, b"; } 2>/dev/null"].concat()),
+            b" EXIT; eval \"$__run\"\n",
+            // A trap of the command's own replaced the one above, and still runs after this. Tracing ends with the command.
+            b"{ set -- \"$?\"; ",
+            &note,
+            b"; set +x; } 2>/dev/null; exit \"$1\"\n",
+        ]
+        .concat(),
+    )
+}
+
+/// Returns `text` as one word of a shell that stands for itself.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'\'').collect();
+    [b"'", &*parts.join(&b"'\\''"[..]), b"'"].concat()
 }

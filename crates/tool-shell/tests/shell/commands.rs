@@ -263,6 +263,38 @@ async fn the_working_directory_is_kept() {
     assert!(room.text("pwd").await.contains("Give another one as `workdir`"));
 }
 
+/// becket's own script around a command writes one file after it. The command runs in the same shell, so each of its variables and
+/// parameters belongs to the command.
+#[tokio::test]
+async fn no_variable_of_a_command_chooses_the_file_that_is_written_after_it() {
+    let room = room();
+    std::fs::create_dir(room.root.join("d")).unwrap();
+    let mine = room.root.join("mine");
+    std::fs::write(&mine, "as it was").unwrap();
+    let target = mine.display();
+    let set = room.text("set -o posix; set").await;
+    let names = set.lines().filter_map(|line| Some(line.split_once('=')?.0)).filter(|name| {
+        let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    });
+    let names: Vec<&str> = names.chain(["__at", "__status", "__run", "BECKET_COMMAND"]).collect();
+    assert!(names.len() > 20, "{set}");
+    let mut commands = vec![format!("set -- '{target}' '{target}' '{target}' '{target}'")];
+    commands.extend(names.iter().map(|name| format!("{name}='{target}'")));
+    commands.extend(names.iter().map(|name| format!("export {name}='{target}'")));
+    commands.push(format!("for name in {}; do readonly \"$name='{target}'\"; done", names.join(" ")));
+    let folder = room.root.join("d");
+    for command in commands {
+        // Some names are constants of the shell, so that some commands fail.
+        room.text(&format!("{command}; cd '{}'", folder.display())).await;
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "as it was", "{command}");
+    }
+    assert_eq!(room.text("pwd").await, folder.display().to_string());
+    // The shell's own status is what the model reads, also with the names that the script once used.
+    assert!(room.text("readonly __status=0; (exit 7)").await.ends_with("[exit code 7]"));
+    assert_eq!(room.text("trap 'echo cleaned' EXIT; true").await, "cleaned");
+}
+
 #[tokio::test]
 async fn a_long_output_is_cut_in_the_middle_and_kept_whole() {
     let room = room();
