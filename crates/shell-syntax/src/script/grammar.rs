@@ -17,6 +17,7 @@ pub(super) fn faults(node: Node<'_>, source: &str) -> Vec<&'static str> {
     gaps(node, source, &mut faults);
     words_apart(node, source, &mut faults);
     hidden(node, source, &mut faults);
+    misread(node, source, &mut faults);
     match node.kind() {
         "comment" => comment(node, source, &mut faults),
         "ansi_c_string" if !ends_as_in_bash(text_of(node, source)) => {
@@ -75,6 +76,33 @@ pub(super) fn mask(source: &str) -> Option<String> {
         }
     }
     Some(out)
+}
+
+/// Finds unquoted operators and blanks in what the grammar takes for one word, as in `ls [[ a == |make ]]`, where `[[` is an
+/// argument. For the shell they end the word, so that another command may follow. Patterns of `[[ … ]]` and `case` may hold them.
+fn misread(node: Node<'_>, source: &str, faults: &mut Vec<&'static str>) {
+    if !matches!(node.kind(), "word" | "number" | "regex" | "extglob_pattern" | "test_operator") {
+        return;
+    }
+    let text = text_of(node, source);
+    let mut chars = text.chars();
+    let mut ends = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '|' | '&' | ';' | '<' | '>' | '(' | ')' => ends = true,
+            c => ends |= c.is_ascii_whitespace(),
+        }
+    }
+    let within = |kind: &str| matches!(kind, "test_command" | "case_item");
+    let is_pattern = || {
+        std::iter::successors(node.parent(), Node::parent)
+            .take_while(|up| up.kind() != "command")
+            .any(|up| within(up.kind()))
+    };
+    if ends && !is_pattern() {
+        faults.push("a word holds an operator, behind which the shell begins another command");
+    }
 }
 
 /// Checks that the tree accounts for all of the text. The grammar can continue over the end of a line without

@@ -43,6 +43,11 @@ impl Walker<'_> {
         if !fine {
             self.doubt("an expansion evaluates or sets something (${…})");
         }
+        // Within double quotes `'` is a plain letter in `${x:-'$(a)'}`, so bash runs `a`; the grammar takes it for quoted text.
+        let quotes = rest.contains('\'') && rest.contains(['$', '`']);
+        if quotes || rest.contains("<(") || rest.contains(">(") {
+            self.doubt("an expansion holds quotes around something that bash may evaluate (${…})");
+        }
         self.visit_all(node, depth);
     }
 
@@ -124,6 +129,9 @@ impl Walker<'_> {
         }
         if compares_numbers(text) {
             self.doubt("a numeric comparison evaluates what a variable holds");
+        }
+        if text.contains("<(") || text.contains(">(") {
+            self.unread("a test holds `<(` or `>(`, which runs a command");
         }
         self.visit_all(node, depth);
         self.add(vec![Word::literal("true")], Vec::new());
