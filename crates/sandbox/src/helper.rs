@@ -62,7 +62,7 @@ fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
         Backend::Landlock { .. } => {
             sys::drop_capabilities().map_err(|e| format!("capabilities: {e}"))?;
             sys::restrict(policy).map_err(|e| format!("Landlock: {e}"))?;
-            sys::seccomp(policy).map_err(|e| format!("seccomp: {e}"))?;
+            sys::seccomp(policy, false).map_err(|e| format!("seccomp: {e}"))?;
             let mut prepared = Command::new(program);
             prepared.args(arguments);
             Ok(prepared)
@@ -94,7 +94,7 @@ fn connected(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
     let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     let port = becket_network::enter(&way.socket, way.number).map_err(|e| format!("the proxy: {e}"))?;
-    sys::seccomp(&request.policy).map_err(|e| format!("seccomp: {e}"))?;
+    sys::seccomp(&request.policy, true).map_err(|e| format!("seccomp: {e}"))?;
     let mut prepared = Command::new(program);
     prepared.args(arguments);
     let (http, socks) = (format!("http://127.0.0.1:{port}"), format!("socks5h://127.0.0.1:{port}"));

@@ -72,6 +72,24 @@ const KEXEC_FILE_LOAD: i64 = 320;
 #[cfg(not(target_arch = "x86_64"))]
 const KEXEC_FILE_LOAD: i64 = 294;
 
+/// Memory, semaphores and messages that processes find by a number, without a file. Landlock does not cover them; bubblewrap gives a
+/// command a namespace of its own for them.
+const SHARED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and commands that only read
 /// do not need them.
 const METADATA: &[i64] = &[
@@ -142,12 +160,12 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const ANSWER_ERROR: u32 = 0x0005_0000;
 
-/// Returns the filter in the kernel's format.
-pub(crate) fn program(policy: &Policy) -> io::Result<BpfProgram> {
+/// Returns the filter in the kernel's format. `own_ipc`: the command is in an IPC namespace of its own.
+pub(crate) fn program(policy: &Policy, own_ipc: bool) -> io::Result<BpfProgram> {
     let wrong = |e: seccompiler::BackendError| io::Error::other(e.to_string());
     let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
     let filter = SeccompFilter::new(
-        rules(policy).map_err(wrong)?,
+        rules(policy, own_ipc).map_err(wrong)?,
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM.cast_unsigned()),
         arch,
@@ -174,10 +192,13 @@ fn not_implemented() -> BpfProgram {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn rules(policy: &Policy) -> Result<Rules, seccompiler::BackendError> {
+fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut out: Rules = FORBIDDEN.iter().chain(PORTS).map(|number| (*number, Vec::new())).collect();
     if policy.level == SandboxLevel::ReadOnly {
         out.extend(METADATA.iter().chain(OLD_METADATA).map(|number| (*number, Vec::new())));
+    }
+    if !own_ipc {
+        out.extend(SHARED.iter().map(|number| (*number, Vec::new())));
     }
     let all_of = |arg: u8, flag: u64| {
         let masked = SeccompCmpOp::MaskedEq(flag);

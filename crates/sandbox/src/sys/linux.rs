@@ -132,15 +132,15 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Applies the filter of system calls to this process.
-pub(crate) fn seccomp(policy: &Policy) -> io::Result<()> {
-    let program = filter::program(policy)?;
+/// Applies the filter of system calls to this process. `own_ipc`: it is in an IPC namespace of its own.
+pub(crate) fn seccomp(policy: &Policy, own_ipc: bool) -> io::Result<()> {
+    let program = filter::program(policy, own_ipc)?;
     seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// Returns the filter as a file, for a program that applies it itself.
+/// Returns the filter as a file, for a program that applies it itself, in an IPC namespace of its own.
 pub(crate) fn seccomp_file(policy: &Policy) -> io::Result<File> {
-    let program = filter::program(policy)?;
+    let program = filter::program(policy, true)?;
     let mut bytes = Vec::with_capacity(program.len() * 8);
     for one in &program {
         bytes.extend(one.code.to_ne_bytes());

@@ -20,7 +20,7 @@ pub(crate) fn restrict(_: &Policy) -> io::Result<()> {
     missing()
 }
 
-pub(crate) fn seccomp(_: &Policy) -> io::Result<()> {
+pub(crate) fn seccomp(_: &Policy, _: bool) -> io::Result<()> {
     missing()
 }
 

@@ -238,6 +238,45 @@ fn other_processes_and_the_kernel_are_out_of_reach() {
     all(CALLS, &[Workspace, ReadOnly], OUTSIDE, holds(&[DONE]));
 }
 
+/// Memory, semaphores, messages and queues without a file, made by another program of the user before.
+const SHARED: &str = r#"
+import ctypes, sys
+l = ctypes.CDLL(None)
+key, made = int(sys.argv[2]), 0o1600 if sys.argv[1] == "make" else 0
+name = b"/becket-%d" % key
+ids = [l.shmget(key, 4096, made), l.semget(key, 1, made), l.msgget(key, made), l.mq_open(name, 0o102 if made else 2, 0o600, None)]
+if sys.argv[1] == "look":
+    print(["DID-IT" for one in ids if one >= 0], l.shmget(0, 4096, 0o1600))
+if sys.argv[1] == "remove":
+    l.shmctl(ids[0], 0, None), l.semctl(ids[1], 0, 0), l.msgctl(ids[2], 0, None), l.mq_unlink(name)
+sys.exit(0 if made == 0 or min(ids) >= 0 else 1)
+"#;
+
+#[test]
+fn what_other_programs_share_without_a_file_is_out_of_reach() {
+    let key = (std::process::id() % 1_000_000 + 7_000_000).to_string();
+    let outside = |what: &str| {
+        let python = std::process::Command::new("python3").args(["-c", SHARED, what, &key]).output();
+        python.is_ok_and(|output| output.status.success())
+    };
+    if !outside("make") {
+        println!("skipped: there is no python3, or such objects cannot be made here");
+        return;
+    }
+    let script = format!("python3 -c '{}' look {key}", SHARED.replace('\'', "\""));
+    let mut failed = Vec::new();
+    for (kind, ground) in grounds() {
+        for level in [Workspace, ReadOnly] {
+            let text = text(&ground.run(level, &script));
+            if text.contains(DONE) || !text.contains("[]") {
+                failed.push(format!("{kind:?} {level}: {text}"));
+            }
+        }
+    }
+    outside("remove");
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
 #[test]
 fn the_read_only_level_writes_nothing_at_all() {
     all(READ_ONLY_WRITES, &[ReadOnly], &["outside", "home", "ws"], holds(&[DONE]));
