@@ -119,7 +119,7 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
 const MAX_MARKED: (usize, usize) = (60, 20_000);
 
 /// Finds the words that differ in replaced lines. `line` is the line of the diff at which the group begins.
-fn mark<'a>(
+pub(crate) fn mark<'a>(
     diff: &TextDiff<'a, 'a, str>,
     group: &[similar::DiffOp],
     mut line: usize,

@@ -7,9 +7,10 @@
 //!
 //! Invariants: hunks are counted from 0 across all files of a call. Content that is not UTF-8 is one hunk.
 
+use crate::diff;
 use becket_types::{FilePreview, ToolOutput};
 use serde_json::Value;
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
+use similar::{DiffOp, DiffTag, TextDiff};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -62,11 +63,14 @@ impl HunkFilter {
         if !self.showing && self.rejected.is_empty() {
             return new;
         }
-        let text = |bytes: &[u8]| bytes.len() <= MAX_BYTES && std::str::from_utf8(bytes).is_ok();
-        let (hunks, out) =
-            if text(old) && text(&new) { self.lines(old, &new) } else { self.whole(old, &new) };
+        let text = |bytes| std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES);
+        let mut preview = FilePreview { path: path.to_owned(), hunks: Vec::new(), marks: Vec::new() };
+        let out = match (text(old), text(&new)) {
+            (Some(old), Some(new)) => self.lines(old, new, &mut preview),
+            _ => self.whole(old, &new, &mut preview),
+        };
         if self.showing {
-            self.shown.push(FilePreview { path: path.to_owned(), hunks });
+            self.shown.push(preview);
         }
         out
     }
@@ -83,30 +87,36 @@ impl HunkFilter {
         takes
     }
 
-    fn whole(&mut self, old: &[u8], new: &[u8]) -> (Vec<String>, Vec<u8>) {
+    fn whole(&mut self, old: &[u8], new: &[u8], preview: &mut FilePreview) -> Vec<u8> {
         let hunk = format!("@@ {} bytes become {} @@\n", old.len(), new.len());
         let out = if self.takes(&hunk) { new } else { old };
-        (vec![hunk], out.to_vec())
+        preview.hunks.push(hunk);
+        out.to_vec()
     }
 
-    fn lines(&mut self, old: &[u8], new: &[u8]) -> (Vec<String>, Vec<u8>) {
-        let split = |text| <[u8]>::split_inclusive(text, |b| *b == b'\n').collect::<Vec<_>>();
+    fn lines(&mut self, old: &str, new: &str, preview: &mut FilePreview) -> Vec<u8> {
+        // `similar` also ends a line at a carriage return, which is a byte of its line here.
+        let split = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
         let (before, after) = (split(old), split(new));
-        let groups = group_diff_ops(capture_diff_slices(Algorithm::Myers, &before, &after), CONTEXT);
-        let (mut hunks, mut out, mut at) = (Vec::new(), Vec::with_capacity(new.len()), 0);
-        for group in &groups {
+        let compared = TextDiff::configure().diff_slices(&before, &after);
+        let (mut out, mut at, mut line) = (String::with_capacity(new.len()), 0, 0);
+        for group in &compared.grouped_ops(CONTEXT) {
             let hunk = unified(group, &before, &after);
+            if self.showing {
+                diff::mark(&compared, group, line + 1, &mut preview.marks);
+                line += hunk.lines().count();
+            }
             if !self.takes(&hunk) {
                 for op in group.iter().filter(|op| op.tag() != DiffTag::Equal) {
-                    out.extend(after[at..op.new_range().start].concat());
-                    out.extend(before[op.old_range()].concat());
+                    out.push_str(&after[at..op.new_range().start].concat());
+                    out.push_str(&before[op.old_range()].concat());
                     at = op.new_range().end;
                 }
             }
-            hunks.push(hunk);
+            preview.hunks.push(hunk);
         }
-        out.extend(after[at..].concat());
-        (hunks, out)
+        out.push_str(&after[at..].concat());
+        out.into_bytes()
     }
 
     /// Ends the filtering before the write.
@@ -147,7 +157,7 @@ impl HunkFilter {
     }
 }
 
-fn unified(group: &[DiffOp], before: &[&[u8]], after: &[&[u8]]) -> String {
+fn unified(group: &[DiffOp], before: &[&str], after: &[&str]) -> String {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return String::new() };
     let old = first.old_range().start..last.old_range().end;
     let new = first.new_range().start..last.new_range().end;
@@ -158,10 +168,9 @@ fn unified(group: &[DiffOp], before: &[&[u8]], after: &[&[u8]]) -> String {
         new.start + usize::from(!new.is_empty()),
         new.len()
     );
-    let mut put = |sign: char, lines: &[&[u8]]| {
+    let mut put = |sign: char, lines: &[&str]| {
         for line in lines {
-            let text = String::from_utf8_lossy(line);
-            let _ = writeln!(out, "{sign}{}", text.trim_end_matches(['\n', '\r']));
+            let _ = writeln!(out, "{sign}{}", line.trim_end_matches(['\n', '\r']));
         }
     };
     for op in group {
@@ -182,6 +191,25 @@ mod tests {
 
     fn text(lines: &[&str]) -> Vec<u8> {
         (lines.join("\n") + "\n").into_bytes()
+    }
+
+    #[test]
+    fn changed_words_are_marked_in_the_lines_of_all_hunks() {
+        let numbers: Vec<String> = (0..40).map(|i| format!("{i} ends here")).collect();
+        let mut lines: Vec<&str> = numbers.iter().map(String::as_str).collect();
+        let old = text(&lines);
+        (lines[2], lines[20]) = ("2 begins here", "twenty\rends here");
+        lines.push("one more");
+        let mut hunk_filter = HunkFilter::showing();
+        hunk_filter.pass(Path::new("/a"), &old, text(&lines));
+        let shown = hunk_filter.previews();
+        let all: Vec<String> = shown[0].hunks.concat().split_inclusive('\n').map(str::to_owned).collect();
+        let marked: Vec<&str> =
+            shown[0].marks.iter().map(|(line, from, to)| &all[*line][*from..*to]).collect();
+        assert_eq!(shown[0].hunks.len(), 3);
+        assert_eq!(marked[..2], ["ends", "begins"]);
+        assert!(marked.contains(&"20") && marked.iter().any(|word| word.contains("twenty")), "{marked:?}");
+        assert!(shown[0].marks.is_sorted_by_key(|mark| mark.0));
     }
 
     #[test]

@@ -317,7 +317,7 @@ impl Theme {
             dim: none,
             accent: bold,
             user: bold,
-            code: none,
+            code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
             ok: none,
             warning: bold,

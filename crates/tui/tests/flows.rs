@@ -41,6 +41,7 @@ fn question(hunks: usize) -> PermissionRequest {
         preview: vec![FilePreview {
             path: "/home/u/project/a.rs".into(),
             hunks: (1..=hunks).map(hunk).collect(),
+            marks: Vec::new(),
         }],
     }
 }

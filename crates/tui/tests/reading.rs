@@ -232,7 +232,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             printed(40),
             Some(0),
             false,
-            &["● bash make", "│ … 37 more lines · Ctrl-O opens", "│ line 38", "│ line 39", "│ line 40"],
+            &["● bash make", "│ … 37 earlier lines · Ctrl-O opens", "│ line 38", "│ line 39", "│ line 40"],
         ),
         (
             "bash",
@@ -241,8 +241,8 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             Some(3),
             true,
             &[
-                "✗ bash make  exit 3 · 20 ms",
-                "│ … 4 more lines · Ctrl-O opens",
+                "✗ bash make  failed, exit 3 · 20 ms",
+                "│ … 4 earlier lines · Ctrl-O opens",
                 "│ line 5",
                 "│ line 6",
                 "│ line 7",
@@ -291,7 +291,7 @@ fn a_running_command_shows_its_last_lines_and_counts_those_that_left_memory() {
     let shown: Vec<&str> = screen.lines().take(7).collect();
     let wanted = [
         "◐ bash make",
-        "│ … 39995 more lines · Ctrl-O opens",
+        "│ … 39995 earlier lines · Ctrl-O opens",
         "│ unit 39996",
         "│ unit 39997",
         "│ unit 39998",
@@ -308,11 +308,11 @@ fn one_call_opens_by_a_click_on_any_of_its_rows_and_the_others_stay_closed() {
     for _ in 0..2 {
         ended(&mut stage, "bash", &json!({"command": "make"}), &printed(9), Some(0), false);
     }
-    assert_eq!(stage.screen().matches("6 more lines").count(), 2);
+    assert_eq!(stage.screen().matches("6 earlier lines").count(), 2);
     mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 8, 1);
     mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 8, 1);
     let screen = stage.screen();
-    assert_eq!(screen.matches("6 more lines").count(), 1, "{screen}");
+    assert_eq!(screen.matches("6 earlier lines").count(), 1, "{screen}");
     assert_eq!(screen.matches("line 4").count(), 1, "{screen}");
 }
 

@@ -70,7 +70,11 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         offer: None,
         nearest: None,
         secrets: None,
-        preview: vec![FilePreview { path, hunks: vec![hunk.to_owned()] }],
+        preview: vec![FilePreview {
+            path,
+            hunks: vec![hunk.to_owned()],
+            marks: vec![(2, 12, 13), (4, 12, 13)],
+        }],
     })));
     let screen = stage.screen();
     let question = "? Change src/span.py?  adds 2 lines, removes 1\n  why changes are asked about\n\n  \
@@ -86,7 +90,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(small.screen().contains("why no rule allows `rm`\n\n  1 Yes, once"), "{}", small.screen());
-    let mut smaller = Stage::new(80, 11);
+    let mut smaller = Stage::new(80, 10);
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(smaller.screen().contains("why no rule allows `rm`\n  1 Yes, once"), "{}", smaller.screen());
@@ -119,7 +123,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter steers this turn, Tab queues for the next\nscript/demo · default · project"
+        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter sends it now, Tab after this turn\nscript/demo · default · project"
     );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {

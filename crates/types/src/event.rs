@@ -417,6 +417,10 @@ pub struct FilePreview {
     pub path: PathBuf,
     /// Hunks of the unified diff. Each begins with its `@@` line.
     pub hunks: Vec<String>,
+    /// The words that differ in replaced lines, in order: the index of the line in all hunks together, and start and end byte in that
+    /// line with its sign.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<(usize, usize, usize)>,
 }
 
 /// A call that did not run because permission was denied.

@@ -59,17 +59,20 @@ impl App {
             lines = self.todo.lines(columns, rows, &self.theme);
         }
         lines.extend(self.waiting.lines(columns, &self.theme));
-        lines.extend(self.status.activity(columns, &self.theme, self.stop_key(asking)));
+        // A question says itself that becket waits.
+        if !asking {
+            lines.extend(self.status.activity(columns, &self.theme, self.stop_key()));
+        }
         lines.extend(self.status.note(columns, &self.theme));
         lines
     }
 
     /// Returns the key that interrupts now, `None` while a list or a search uses every key.
-    fn stop_key(&self, asking: bool) -> Option<&'static str> {
+    fn stop_key(&self) -> Option<&'static str> {
         let taken =
             self.palette.is_some() || self.reading.is_open(&self.transcript) || self.composer.is_searching();
-        let escape_is_taken = asking || self.completion.is_open() || self.composer.takes_escape();
-        (asking || !taken).then_some(if escape_is_taken { "Ctrl-C" } else { "Esc" })
+        let escape_is_taken = self.completion.is_open() || self.composer.takes_escape();
+        (!taken).then_some(if escape_is_taken { "Ctrl-C" } else { "Esc" })
     }
 
     /// Returns the composer's height on a screen of `rows`.
@@ -176,7 +179,7 @@ impl App {
         let mut effects = Vec::new();
         let hint = match (asking, self.status.is_working()) {
             (true, _) => self.approvals.hint(),
-            (false, true) => "Enter steers this turn, Tab queues for the next",
+            (false, true) => "Enter sends it now, Tab after this turn",
             (false, false) => "Describe a task, or type / for commands",
         };
         self.composer.draw(frame, bottom, &self.theme, hint);

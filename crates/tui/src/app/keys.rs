@@ -10,6 +10,7 @@ use crate::keymap::Do;
 use crate::overlay::{self, Overlay};
 use crate::palette::{self, Palette};
 use crate::picker;
+use crate::transcript::block::Weight;
 use becket_types::{Command, DeliveryMode, PermissionMode};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::ops::Range;
@@ -165,6 +166,12 @@ impl App {
             return self.submit(prompt, DeliveryMode::Steer);
         }
         let reason = prompt.text.trim().to_owned();
+        if prompt.images.is_empty() && approval::means_an_answer(&reason) {
+            let text = "The question is still open. Press Tab, then 1, to allow it once; a text refuses it.";
+            self.note(Weight::Warning, text.to_owned());
+            self.composer.set(&prompt.text);
+            return Vec::new();
+        }
         let mut effects = self.draft.gone();
         effects.push(Effect::Ask(Request::Remember { prompt: prompt.text.clone() }));
         effects.extend(self.approvals.refuse(Some(reason).filter(|reason| !reason.is_empty())));

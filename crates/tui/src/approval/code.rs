@@ -6,9 +6,11 @@
 use crate::highlight::{Code, Job};
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::changed_words;
 use becket_types::FilePreview;
 use ratatui::style::Style;
 use ratatui::text::Span;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The hunks of one file as code of its language.
@@ -18,11 +20,12 @@ pub(super) struct ChangedCode {
     new: Arc<Code>,
 }
 
-/// The next line of the old and of the new text.
+/// The next line of the old text, of the new text and of all hunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
     old: usize,
     new: usize,
+    pub(super) line: usize,
 }
 
 impl ChangedCode {
@@ -46,8 +49,32 @@ impl ChangedCode {
         [&self.old, &self.new].into_iter().filter_map(Code::wanted)
     }
 
-    /// Returns the spans of the next line of the hunks: its sign in `style`, then its code. `at` moves on.
-    pub(super) fn spans(&self, line: &str, at: &mut At, style: Style, theme: &Theme) -> Vec<Span<'static>> {
+    /// Returns the spans of the next line of `file`: its sign in `style`, then its code with the changed words marked. `at` moves on.
+    pub(super) fn spans(
+        &self,
+        file: &FilePreview,
+        line: &str,
+        at: &mut At,
+        style: Style,
+        theme: &Theme,
+    ) -> Vec<Span<'static>> {
+        let index = at.line;
+        let first = file.marks.partition_point(|mark| mark.0 < index);
+        let marks =
+            file.marks[first..].iter().take_while(|mark| mark.0 == index).map(|mark| (mark.1, mark.2));
+        let mut spans = self.coloured(line, at, style, theme);
+        at.line += 1;
+        let word = if line.starts_with('+') { theme.added_word } else { theme.removed_word };
+        let text = line.get(1..).unwrap_or_default();
+        for (from, to) in changed_words(marks, text) {
+            // The sign is one byte.
+            let shown = |end: usize| 1 + text::visible(&text[..end]).len();
+            mark(&mut spans, shown(from)..shown(to), word);
+        }
+        spans
+    }
+
+    fn coloured(&self, line: &str, at: &mut At, style: Style, theme: &Theme) -> Vec<Span<'static>> {
         let Some((in_old, in_new, code)) = sides(line) else {
             return vec![Span::styled(text::visible(line).into_owned(), style)];
         };
@@ -76,6 +103,26 @@ impl ChangedCode {
     }
 }
 
+/// Puts `style` under the own style of these bytes of all spans together. Bytes that are no whole characters stay as they are.
+fn mark(spans: &mut Vec<Span<'static>>, bytes: Range<usize>, style: Style) {
+    let mut start = 0;
+    for span in std::mem::take(spans) {
+        let cut = |at: usize| at.clamp(start, start + span.content.len()) - start;
+        let (from, to) = (cut(bytes.start), cut(bytes.end));
+        start += span.content.len();
+        let parts = [span.content.get(..from), span.content.get(from..to), span.content.get(to..)];
+        let [Some(before), Some(inside), Some(after)] = parts else {
+            spans.push(span);
+            continue;
+        };
+        for (part, style) in [(before, span.style), (inside, style.patch(span.style)), (after, span.style)] {
+            if !part.is_empty() {
+                spans.push(Span::styled(part.to_owned(), style));
+            }
+        }
+    }
+}
+
 /// Returns if a line of a hunk is in the old text and in the new text, and its code. `\ No newline at end of file` is in neither.
 fn sides(line: &str) -> Option<(bool, bool, &str)> {
     match line.as_bytes().first() {
@@ -97,13 +144,18 @@ mod tests {
             "@@ -1,2 +1,3 @@\n def f():\n-    return 1\n+    # why\n+    return \"2\"\n",
             "@@ -9 +10 @@\n-\tx\u{202e}\n\\ No newline at end of file\n",
         ];
-        FilePreview { path: path.into(), hunks: hunks.map(str::to_owned).to_vec() }
+        FilePreview { path: path.into(), hunks: hunks.map(str::to_owned).to_vec(), marks: vec![(4, 12, 15)] }
     }
 
     fn drawn(file: &FilePreview, code: &ChangedCode, theme: &Theme) -> Vec<Vec<Span<'static>>> {
         let mut at = At::default();
-        let lines = file.hunks.iter().flat_map(|hunk| hunk.lines().skip(1));
-        lines.map(|line| code.spans(line, &mut at, theme.added, theme)).collect()
+        let mut spans = Vec::new();
+        for hunk in &file.hunks {
+            at.line += 1;
+            spans
+                .extend(hunk.lines().skip(1).map(|line| code.spans(file, line, &mut at, theme.added, theme)));
+        }
+        spans
     }
 
     #[test]
@@ -137,12 +189,12 @@ mod tests {
             let rows = drawn(&file, &code, &theme);
             rows[row].iter().find(|span| span.content == word).map(|span| span.style)
         };
-        for (row, word, class) in [
-            (0, "def", Class::Keyword),
-            (1, "return", Class::Keyword),
-            (2, "# why", Class::Comment),
-            (3, "\"2\"", Class::String),
-        ] {
+        // A changed word keeps its own colour over the background that marks it.
+        let marked = theme.added_word.patch(theme.text.patch(theme.class(Class::String)));
+        assert_eq!(colour(3, "\"2\""), Some(marked));
+        for (row, word, class) in
+            [(0, "def", Class::Keyword), (1, "return", Class::Keyword), (2, "# why", Class::Comment)]
+        {
             assert_eq!(colour(row, word), Some(theme.text.patch(theme.class(class))), "{word}");
         }
     }

@@ -95,6 +95,7 @@ impl Approvals {
                 "↓ answers · Esc twice: no",
             ],
             _ => &[
+                "Tab, then a number answers · or write what to do instead · Esc refuses · Ctrl-C interrupts",
                 "Tab, then a number answers · or write what to do instead · Esc refuses",
                 "↓ answers · or write why · Esc no",
                 "↓ answers · Esc no",

@@ -31,6 +31,20 @@ use std::collections::{BTreeSet, VecDeque};
 /// Widest rule that an answer shows; a longer one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
 
+/// Texts that mean yes, in languages in which people answer so out of habit.
+const CONSENT: [&str; 24] = [
+    "y", "yes", "yep", "yeah", "ok", "okay", "sure", "allow", "accept", "approve", "go", "go ahead", "do it",
+    "ja", "oui", "si", "sí", "sim", "da", "да", "tak", "evet", "はい", "好",
+];
+
+/// True if a text that was sent while a question is open can only be meant as an answer to it: consent, or the number of an answer.
+/// It must not refuse the call, and typing never allows one.
+pub fn means_an_answer(text: &str) -> bool {
+    let text = text.trim().trim_end_matches(['.', '!', '。', '！']).trim().to_lowercase();
+    let number = text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());
+    number || CONSENT.contains(&text.as_str())
+}
+
 /// Permission questions in order, and the state of the first one.
 #[derive(Debug, Default)]
 pub struct Approvals {
@@ -182,8 +196,9 @@ impl Approvals {
 
     /// Shows the next question. It has to be read like the first one, so the composer gets the keyboard.
     fn begin(&mut self) {
-        let queue = std::mem::take(&mut self.queue);
-        *self = Self { queue, ..Self::default() };
+        let before = std::mem::take(self);
+        *self =
+            Self { queue: before.queue, files: before.files, workspace: before.workspace, ..Self::default() };
     }
 
     /// Records that the question was drawn, which starts the time in which it is read.

@@ -171,7 +171,8 @@ impl<'a> Question<'a> {
         }
         // The reason comes before the change, which may be long: the last line is the one that is read last.
         self.say("  why ", &self.relative(&request.reason), theme.dim);
-        if let Some(nearest) = &request.nearest {
+        if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
+        {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
         }
         if request.secrets.is_some() {
@@ -217,6 +218,7 @@ impl<'a> Question<'a> {
             for hunk in &file.hunks {
                 let dropped = rejected.contains(&number);
                 let (head, body) = hunk.split_once('\n').unwrap_or((hunk, ""));
+                code_at.line += 1;
                 if hunks > 1 {
                     let mark = if dropped { "[ ]" } else { "[x]" };
                     let lead = if at == Some(number) { LOOKED_AT } else { "  " };
@@ -236,7 +238,7 @@ impl<'a> Question<'a> {
                         _ => (theme.text, None),
                     };
                     let from = self.lines.len();
-                    let coloured = code.get(i).map(|code| code.spans(line, &mut code_at, style, theme));
+                    let coloured = code.get(i).map(|code| code.spans(file, line, &mut code_at, style, theme));
                     let plain = || vec![Span::styled(text::visible(line).into_owned(), style)];
                     // A hunk that was left out is dim as a whole.
                     let spans = coloured.filter(|_| !dropped).unwrap_or_else(plain);

@@ -67,6 +67,8 @@ pub enum Body {
 /// Importance of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
+    /// The end of a turn.
+    Done,
     Quiet,
     Warning,
     Error,
@@ -336,12 +338,13 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Gap(gap) => vec![Line::styled(text::fit(&gap.line(), width).into_owned(), theme.dim).into()],
         Body::Sheet(sheet) => sheet.rows(width, theme).into_iter().map(Row::from).collect(),
         Body::Note { weight, text } => {
-            let (mark, style) = match weight {
-                Weight::Quiet => ("· ", theme.dim),
-                Weight::Warning => ("! ", theme.warning),
-                Weight::Error => ("✗ ", theme.error),
+            let (mark, style, words) = match weight {
+                Weight::Done => ("✓ ", theme.ok, theme.text),
+                Weight::Quiet => ("· ", theme.dim, theme.dim),
+                Weight::Warning => ("! ", theme.warning, theme.warning),
+                Weight::Error => ("✗ ", theme.error, theme.error),
             };
-            paragraph(text, width, mark, "  ", style, style)
+            paragraph(text, width, mark, "  ", style, words)
         }
         Body::Hidden { kind, text } => {
             let mut rows =

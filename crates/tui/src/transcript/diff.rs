@@ -139,6 +139,24 @@ fn hunk(line: &str) -> Option<(usize, usize)> {
     Some((first()?, first()?))
 }
 
+/// Returns the bytes of `text` to mark, in order. `marks`: start and end of words that changed in the line, which has a sign before
+/// `text`. Spaces at both ends of a word are left out. A line that is mostly new has no marks, because its background says the same.
+pub(crate) fn changed_words(marks: impl Iterator<Item = (usize, usize)>, text: &str) -> Vec<(usize, usize)> {
+    let filled = |text: &str| text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count();
+    let mut words = Vec::new();
+    let (mut at, mut marked) = (0, 0);
+    for (from, to) in marks {
+        let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
+        let Some(word) = text.get(from..to).filter(|word| from >= at && !word.trim().is_empty()) else {
+            continue;
+        };
+        let from = from + word.len() - word.trim_start().len();
+        words.push((from, from + word.trim().len()));
+        (at, marked) = (to, marked + filled(word));
+    }
+    if marked * 3 > filled(text) * 2 { Vec::new() } else { words }
+}
+
 fn read_marks(marks: &Value) -> Marks {
     let mut out = Marks::new();
     for mark in marks.as_array().into_iter().flatten() {
@@ -268,26 +286,6 @@ impl Painter<'_> {
         }
     }
 
-    /// Returns the bytes of the words to mark, in order. Spaces at both ends of a word are left out. A line that is mostly new has
-    /// no marks, because its background says the same.
-    fn changed_words(&self, row: &Change<'_>) -> Vec<(usize, usize)> {
-        let filled = |text: &str| text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count();
-        let mut words = Vec::new();
-        let (mut at, mut marked) = (0, 0);
-        for (from, to) in self.marks.get(&row.index).into_iter().flatten() {
-            // Marks count the sign as the first byte.
-            let (from, to) = (from.saturating_sub(1), to.saturating_sub(1));
-            let Some(word) = row.text.get(from..to).filter(|word| from >= at && !word.trim().is_empty())
-            else {
-                continue;
-            };
-            let from = from + word.len() - word.trim_start().len();
-            words.push((from, from + word.trim().len()));
-            (at, marked) = (to, marked + filled(word));
-        }
-        if marked * 3 > filled(row.text) * 2 { Vec::new() } else { words }
-    }
-
     /// Appends the text of a line in `room` columns, with the changed words marked.
     fn words(&self, row: &Change<'_>, room: usize, spans: &mut Vec<Span<'static>>) -> CodeSpans {
         let Look { text: style, word: marked, .. } = self.look(row.kind);
@@ -302,7 +300,8 @@ impl Painter<'_> {
             left = left.saturating_sub(text::width(&shown));
             spans.push(Span::styled(shown, style));
         };
-        for (from, to) in self.changed_words(row) {
+        let marks = self.marks.get(&row.index).into_iter().flatten().copied();
+        for (from, to) in changed_words(marks, row.text) {
             put(&row.text[at..from], style);
             put(&row.text[from..to], marked);
             at = to;

@@ -99,7 +99,7 @@ impl Blocks {
                 {
                     Some(text) => {
                         // The ledger reproduces this line, so the turn can be evicted from memory.
-                        self.push(Body::Note { weight: Weight::Quiet, text });
+                        self.push(Body::Note { weight: Weight::Done, text });
                         true
                     }
                     None => self.turn_end(&result.end),
@@ -434,7 +434,7 @@ const SHORT_TURN: u64 = 5_000;
 fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option<String> {
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
-        parts.push(format!("worked for {}", super::tool_rows::duration(result.duration.0)));
+        parts.push(format!("done in {}", super::tool_rows::duration(result.duration.0)));
     }
     if result.cost.0 >= 0.005 && !parts.is_empty() {
         parts.push(format!("${:.2}", result.cost.0));

@@ -63,12 +63,17 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
         out.push(more(all - last.len(), call, width, theme));
     }
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
-    out.extend(last.into_iter().map(|line| barred(ansi.line(line), call, width, theme)));
+    let mut rows: Vec<Vec<Span<'static>>> = last.into_iter().map(|line| ansi.line(line)).collect();
+    // The last line of a command that succeeded is mostly its result.
+    if let (State::Done { .. }, Some(result)) = (&call.state, rows.last_mut()) {
+        result.iter_mut().filter(|span| span.style == style).for_each(|span| span.style = theme.text);
+    }
+    out.extend(rows.into_iter().map(|spans| barred(spans, call, width, theme)));
     out
 }
 
 fn more(lines: usize, call: &ToolCall, width: usize, theme: &Theme) -> Row {
-    let text = format!("… {lines} more line{} · {}", if lines == 1 { "" } else { "s" }, call.open_hint());
+    let text = format!("… {lines} earlier line{} · {}", if lines == 1 { "" } else { "s" }, call.open_hint());
     barred(vec![Span::styled(text, theme.dim)], call, width, theme)
 }
 

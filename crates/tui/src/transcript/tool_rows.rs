@@ -170,7 +170,11 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
 /// Returns the end of the call's line: its result, its duration, how it ended.
 fn tail(call: &ToolCall) -> String {
     let (came_to, ended) = (came_to(call), ended(call));
-    let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
+    let between = match &call.state {
+        State::Failed { .. } if came_to.is_empty() && ended.starts_with("exit ") => "failed, ",
+        _ if came_to.is_empty() || ended.is_empty() => "",
+        _ => " · ",
+    };
     format!("{came_to}{between}{ended}")
 }
 

@@ -106,6 +106,7 @@ impl Renderer<'_> {
             Tag::BlockQuote(_) => {
                 self.block();
                 self.prefix.push(Span::styled("│ ", self.theme.border));
+                self.styles.push(self.style().add_modifier(Modifier::ITALIC));
             }
             Tag::CodeBlock(kind) => {
                 self.block();
@@ -164,6 +165,7 @@ impl Renderer<'_> {
             }
             TagEnd::BlockQuote(_) => {
                 self.flush();
+                self.styles.pop();
                 self.prefix.pop();
                 self.gap = true;
             }
