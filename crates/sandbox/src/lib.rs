@@ -30,6 +30,7 @@ mod bwrap;
 mod grants;
 mod handle;
 pub mod helper;
+mod nested_git;
 mod obeyed;
 pub mod policy;
 mod probe;

@@ -2,6 +2,7 @@
 //!
 //! All input paths must be absolute and free of symbolic links; the caller resolves them.
 
+use crate::nested_git;
 use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -169,6 +170,9 @@ impl Policy {
         let obeyed = inputs.roots.iter().flat_map(|root| obeyed_in(root));
         let in_git =
             inputs.git_dirs.iter().flat_map(|dir| OBEYED_IN_GIT_DIR.iter().map(move |name| dir.join(name)));
+        let own_git =
+            inputs.roots.iter().map(|root| root.join(".git")).chain(inputs.git_dirs.iter().cloned());
+        let nested = own_git.flat_map(|dir| nested_git::protected(&dir));
         Self {
             level: SandboxLevel::Workspace,
             read: paths(&["/"]),
@@ -177,7 +181,7 @@ impl Policy {
             devices,
             deny_read: denied(inputs, temp),
             deny_write: inputs.deny_write.clone(),
-            protected: obeyed.chain(in_git).collect(),
+            protected: obeyed.chain(in_git).chain(nested).collect(),
             deny_execute: Vec::new(),
             network: inputs.network,
         }

@@ -16,8 +16,9 @@ pub enum ObeyedPart {
     Only(&'static [&'static str]),
 }
 
-/// Files in a git directory that change what git runs.
-pub const OBEYED_IN_GIT_DIR: &[&str] = &["hooks", "config", "config.worktree", "info/attributes"];
+/// Files in a git directory that change what git runs. `commondir` names the folder with the configuration and the hooks.
+pub const OBEYED_IN_GIT_DIR: &[&str] =
+    &["hooks", "config", "config.worktree", "info/attributes", "commondir"];
 
 /// Folder names, in lower case.
 pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[

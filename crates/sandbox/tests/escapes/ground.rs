@@ -86,6 +86,8 @@ impl Ground {
         write(at("ws/.git/HEAD"), "ref: refs/heads/main\n");
         write(at("ws/.git/config"), "[core]\n");
         write(at("ws/.git/hooks/pre-commit"), "#!/bin/sh\n");
+        write(at("ws/.git/modules/lib/HEAD"), "ref: refs/heads/main\n");
+        write(at("ws/.git/modules/lib/config"), "[core]\n\tworktree = ../../../lib\n");
         write(at("ws/prog"), "#!/bin/sh\necho DID-IT\n");
         std::fs::set_permissions(at("ws/prog"), std::fs::Permissions::from_mode(0o755)).unwrap();
         symlink(at("home/.ssh/id_rsa"), at("ws/link-secret")).unwrap();
