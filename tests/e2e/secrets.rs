@@ -44,6 +44,31 @@ fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
     }
 }
 
+/// Characters that a person cannot see could carry instructions. They are visible in whatever the model gets, whichever tool read them.
+#[test]
+fn what_a_person_cannot_see_is_visible_in_every_output() {
+    let hidden = "seen\u{E0072}\u{E0075}\u{E006E}\u{202E}\u{200B}\u{FE01}\u{FE01} end\n";
+    let bench = Bench::new(&[("a.txt", hidden)]);
+    for (tool, input) in [
+        ("read", json!({"path": "a.txt"})),
+        ("grep", json!({"pattern": "end"})),
+        ("bash", json!({"command": "cat a.txt"})),
+        ("bash", json!({"command": "cat a.txt >&2; false"})),
+    ] {
+        let server = answers(Answer::tool("c1", tool, input.clone()));
+        run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "bypassPermissions", "look"]));
+        let sent = server.requests().last().unwrap().json().to_string();
+        assert!(
+            sent.contains("seen<U+E0072>") || sent.contains("more invisible characters>"),
+            "{input}: {sent}"
+        );
+        assert!(
+            !sent.contains(|c| matches!(c, '\u{E0000}'..='\u{E007F}' | '\u{202E}' | '\u{200B}')),
+            "{input}: {sent}"
+        );
+    }
+}
+
 #[test]
 fn a_mask_is_never_written_over_the_secret_it_stands_for() {
     let text = format!("token = {}\n", token());

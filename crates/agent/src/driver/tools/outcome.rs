@@ -15,6 +15,7 @@ use becket_types::{
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -259,8 +260,12 @@ pub(super) fn masked_secret(kind: &str) -> String {
     )
 }
 
-/// The tool message: the result, and the images that came with it.
-pub(super) fn result_message(call: &Call, output: ToolOutput) -> Message {
+/// The tool message: the result, and the images that came with it. Every result passes here, so this is where characters that a
+/// person cannot see become visible, whichever tool printed them.
+pub(super) fn result_message(call: &Call, mut output: ToolOutput) -> Message {
+    if let Cow::Owned(shown) = becket_tool::text::clean(&output.content) {
+        output.content = shown;
+    }
     let mut message =
         Message::tool_result(call.id.clone(), call.name.clone(), output.content, output.is_error);
     for part in &mut message.parts {
