@@ -27,6 +27,7 @@ use ratatui::style::Style;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -160,13 +161,13 @@ impl Speaker {
                     out.push(why);
                     return;
                 }
-                out.extend(without_fences(&undo::page(plan)));
+                out.extend(without_fences(&undo::page(plan, Path::new(""))));
                 let force =
                     if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
                 out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
                 (self.undo, self.asked) = (Some(plan.plan), true);
             }
-            Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome)),
+            Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome, Path::new(""))),
             Event::SessionStarted { resumed: true, title, .. } => {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
             }

@@ -164,6 +164,12 @@ impl Said {
         {
             return Self::Memory(line.trim().to_owned());
         }
+        // What one types into a shell or another program out of habit is no message for a model.
+        match text.to_ascii_lowercase().as_str() {
+            "exit" | "quit" | ":q" | ":q!" | ":wq" => return Self::Command(Ok(Action::Quit)),
+            "help" | "?" => return Self::Command(Ok(Action::Help)),
+            _ => {}
+        }
         parse(text).map_or(Self::Task, Self::Command)
     }
 }
@@ -465,6 +471,14 @@ mod tests {
             assert_eq!(said(task), Said::Task, "{task}");
         }
         assert_eq!(said("/quit"), Said::Command(Ok(Action::Quit)));
+        for text in ["exit", " Quit ", ":q", ":wq"] {
+            assert_eq!(said(text), Said::Command(Ok(Action::Quit)), "{text}");
+        }
+        assert_eq!(
+            (said("help"), said("?")),
+            (Said::Command(Ok(Action::Help)), Said::Command(Ok(Action::Help)))
+        );
+        assert_eq!((said("exit code 1?"), said("help me")), (Said::Task, Said::Task));
     }
 
     #[test]

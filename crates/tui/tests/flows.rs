@@ -293,7 +293,7 @@ fn escape_twice_goes_back_to_a_message() {
     })));
     let screen = stage.screen();
     for part in [
-        "LEFT ALONE",
+        "LEAVE ALONE",
         "/p/a.rs  +1 −2  changed since",
         "2 Yes, and overwrite what others changed",
         "edit a.rs",

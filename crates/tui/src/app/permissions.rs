@@ -20,22 +20,30 @@ impl App {
     /// Shows the page of `/permissions`, with an answer for each rule that can be withdrawn.
     pub(super) fn show_permissions(&mut self, mut page: Page) {
         let mut choices = Vec::new();
+        let kept = page.data.get("always").and_then(Value::as_array).cloned().unwrap_or_default();
+        let names: Vec<&str> = kept.iter().filter_map(|rule| rule.get("rule")?.as_str()).collect();
+        // A rule that is kept was also granted to this session. It is one answer of the user, so it is listed once.
+        let of_session: Vec<&String> =
+            self.grants.iter().filter(|rule| !names.contains(&rule.as_str())).collect();
         let mut text = String::from("\nAllowed for the rest of this session:");
-        if self.grants.is_empty() {
+        if of_session.is_empty() {
             text.push_str(" nothing.");
         }
         text.push('\n');
-        for rule in &self.grants {
+        for rule in of_session {
             let _ = writeln!(text, "- `{rule}`");
             let effect = Effect::Send(Command::Revoke { rule: rule.clone() });
             choices.push(Choice::new(&format!("Withdraw {rule} (this session)"), rule, effect));
         }
-        let kept = page.data.get("always").and_then(Value::as_array);
-        for rule in kept.into_iter().flatten() {
+        if !names.is_empty() {
+            text.push_str("\nAllowed always:\n");
+        }
+        for rule in &kept {
             let Some(name) = rule.get("rule").and_then(Value::as_str) else { continue };
             let local = rule.get("local").and_then(Value::as_bool).unwrap_or_default();
             let (place, scope) =
                 if local { (Place::Local, "this project") } else { (Place::User, "every project") };
+            let _ = writeln!(text, "- `{name}` in {scope}");
             let effect = Effect::Ask(Request::Disallow { rule: name.to_owned(), place });
             choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
         }

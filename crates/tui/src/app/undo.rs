@@ -6,6 +6,7 @@ use crate::overlay::{Choice, Overlay};
 use crate::transcript::block::Weight;
 use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Most paths that a page lists.
 const MOST: usize = 200;
@@ -27,7 +28,7 @@ impl App {
         ];
         let markdown = format!(
             "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
-             Nothing is deleted; what would be done is shown first."
+             The next page shows what would change, and asks."
         );
         let page = Page { title: "rewind".to_owned(), markdown, ..Page::default() };
         self.overlay = Some(Overlay::choosing(page, choices));
@@ -45,7 +46,8 @@ impl App {
             let label = "Yes, and overwrite what others changed";
             choices.push(Choice::new(label, "yes, overwrite", carry_out(true)));
         }
-        let page = Page { title: name(plan.kind).to_owned(), markdown: page(plan), ..Page::default() };
+        let markdown = page(plan, self.status.folder_of_session());
+        let page = Page { title: name(plan.kind).to_owned(), markdown, ..Page::default() };
         self.overlay = Some(Overlay::choosing(page, choices));
     }
 
@@ -61,7 +63,7 @@ impl App {
     pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
         let effects = outcome.conversation.as_ref().map_or_else(Vec::new, |back| self.take_up(&back.to));
         let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
-        self.note(weight, outcome_text(outcome));
+        self.note(weight, outcome_text(outcome, self.status.folder_of_session()));
         effects
     }
 
@@ -89,7 +91,7 @@ pub(crate) fn has_conflicts(plan: &UndoPlan) -> bool {
 }
 
 /// Describes the result. Each path that was left alone or failed has a line of its own.
-pub(crate) fn outcome_text(outcome: &UndoOutcome) -> String {
+pub(crate) fn outcome_text(outcome: &UndoOutcome, folder: &Path) -> String {
     let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
     let done = match (outcome.restored, outcome.deleted) {
         (0, 0) => "no file changed".to_owned(),
@@ -100,7 +102,7 @@ pub(crate) fn outcome_text(outcome: &UndoOutcome) -> String {
     let mut text = format!("{}: {done}", name(outcome.kind));
     for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
         for path in paths {
-            let _ = write!(text, "\n{what}: {} ({})", path.path.0.display(), path.reason);
+            let _ = write!(text, "\n{what}: {} ({})", relative(&path.path.0, folder).display(), path.reason);
         }
     }
     if let Some(back) = &outcome.conversation {
@@ -117,19 +119,25 @@ fn name(kind: UndoKind) -> &'static str {
     }
 }
 
-/// Describes the plan in Markdown.
-pub(crate) fn page(plan: &UndoPlan) -> String {
+/// Returns the path relative to the folder of the session, if it is in it.
+fn relative<'a>(path: &'a Path, folder: &Path) -> &'a Path {
+    // An empty folder, before the session is known, is a prefix of every path.
+    path.strip_prefix(folder).unwrap_or(path)
+}
+
+/// Describes the plan in Markdown. Paths in `folder` are relative to it.
+pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
     let mut out = String::new();
     if let Some(back) = &plan.conversation {
         let _ = writeln!(
             out,
-            "The conversation goes back to before “{}”: {} entries no longer count.\n",
-            back.text, back.entries
+            "The conversation would go back to before “{}”. What came after it stays in the session's file.\n",
+            back.text
         );
     }
     for turn in &plan.turns {
         let again = if plan.kind == UndoKind::Redo { "done again" } else { "taken back" };
-        let _ = writeln!(out, "Changes of the turn “{}” are {again}.\n", turn.text.replace('`', "'"));
+        let _ = writeln!(out, "Changes of the turn “{}” would be {again}.\n", turn.text.replace('`', "'"));
     }
     if plan.newer > 0 && !plan.turns.is_empty() {
         let turns =
@@ -147,9 +155,9 @@ pub(crate) fn page(plan: &UndoPlan) -> String {
         out.push_str("```text\n");
         for path in plan.paths.iter().take(MOST) {
             let fate = match &path.fate {
-                PathFate::Restore => "restored",
-                PathFate::Delete => "deleted",
-                PathFate::Conflict { .. } => "LEFT ALONE",
+                PathFate::Restore => "restore",
+                PathFate::Delete => "delete",
+                PathFate::Conflict { .. } => "LEAVE ALONE",
                 PathFate::Lost { .. } => "LOST",
             };
             let lines = path.lines.map_or_else(String::new, |(add, del)| format!("  +{add} −{del}"));
@@ -157,7 +165,7 @@ pub(crate) fn page(plan: &UndoPlan) -> String {
                 PathFate::Conflict { why } | PathFate::Lost { why } => format!("  {why}"),
                 PathFate::Restore | PathFate::Delete => String::new(),
             };
-            let _ = writeln!(out, "{fate:<10}  {}{lines}{why}", path.path.0.display());
+            let _ = writeln!(out, "{fate:<11}  {}{lines}{why}", relative(&path.path.0, folder).display());
         }
         if plan.paths.len() > MOST {
             let _ = writeln!(out, "… and {} more", plan.paths.len() - MOST);

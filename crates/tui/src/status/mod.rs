@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The activity while a question is open.
 const WAITING: &str = "waiting for you";
@@ -298,6 +298,11 @@ impl Status {
         (self.meter.window, self.meter.usable)
     }
 
+    /// Returns the folder of the session; empty before the session is known.
+    pub fn folder_of_session(&self) -> &Path {
+        &self.cwd
+    }
+
     /// Sets the permission mode that the user chose.
     pub fn set_mode(&mut self, mode: &str) -> Vec<Effect> {
         mode.clone_into(&mut self.mode);
@@ -458,9 +463,24 @@ impl Status {
     pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
         let width = usize::from(width);
         if !self.script.is_empty() {
-            return self.script.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
+            let mut lines: Vec<_> =
+                self.script.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
+            // A mode that asks less or more than usual is never out of sight, whatever the program prints.
+            let mode = format!(" · {} mode", self.mode);
+            if self.mode != "default"
+                && let (Some(last), Some(shown)) = (self.script.get(lines.len() - 1), lines.last_mut())
+            {
+                *shown = script::line(last, width.saturating_sub(text::width(&mode)));
+                shown.spans.push(Span::styled(mode, if self.is_loud() { theme.warning } else { theme.dim }));
+            }
+            return lines;
         }
         vec![self.own(width, theme, vim)]
+    }
+
+    /// True in modes in which calls run without a question.
+    fn is_loud(&self) -> bool {
+        matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto")
     }
 
     /// Returns the built-in line: model, mode and fill of the context, or all facts. Parts that do not fit are left out
@@ -474,9 +494,8 @@ impl Status {
         };
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
         put(8, self.model.clone(), theme.dim);
-        let loud = matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto");
         let mode = if width < NAMED { self.mode.clone() } else { format!("{} mode", self.mode) };
-        put(7, mode, if loud { theme.warning } else { theme.dim });
+        put(7, mode, if self.is_loud() { theme.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
         if self.whole || !filled {
             put(4, self.place(), theme.dim);
