@@ -114,10 +114,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let is_sub = first.as_ref().and_then(|a| a.to_str()).is_some_and(|a| args::SUBCOMMANDS.contains(&a));
     if is_sub {
         return match Sub::try_parse() {
-            Ok(Sub { command: Subcommands::Exec(args) }) => {
-                exec::run(&mut storage::place(Environment::read())?, *args)
-            }
-            Ok(sub) => subcommand(sub.command),
+            Ok(sub) => command(sub),
             Err(error) => {
                 let words: Vec<OsString> = std::env::args_os().skip(1).collect();
                 match cmd::login::key_as_argument(&error, &words) {
@@ -141,6 +138,12 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         Ok(run) => run,
         Err(error) => return mistyped(&error, &arguments),
     };
+    if let Some(words) = args::command_first(&run, &arguments) {
+        return match Sub::try_parse_from(words) {
+            Ok(sub) => command(sub),
+            Err(error) => Ok(clap_exit(&error)),
+        };
+    }
     // A program sends messages, so there is no terminal to draw on.
     run.print |= run.output.input_format == args::InputFormat::StreamJson;
     let print = run.print;
@@ -161,6 +164,13 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),
         Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
+    }
+}
+
+fn command(sub: Sub) -> Result<ExitStatus, Failure> {
+    match sub.command {
+        Subcommands::Exec(args) => exec::run(&mut storage::place(Environment::read())?, *args),
+        other => subcommand(other),
     }
 }
 

@@ -468,11 +468,16 @@ pub(crate) fn effort_of(tokens: u64) -> &'static str {
 pub(crate) fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = vec![cwd.to_path_buf()];
     for dir in add_dirs {
-        let path = Path::new(dir)
-            .canonicalize()
-            .map_err(|e| Failure::usage(format!("cannot use the directory {dir} (--add-dir): {e}")))?;
+        let path = Path::new(dir).canonicalize().map_err(|e| {
+            Failure::usage(format!(
+                "cannot use the directory {dir} (--add-dir, or add_dirs in a configuration file): {e}"
+            ))
+            .hint("make the directory, or take it out there")
+        })?;
         if !path.is_dir() {
-            return Err(Failure::usage(format!("{dir} (--add-dir) is not a directory")));
+            return Err(Failure::usage(format!(
+                "{dir} (--add-dir, or add_dirs in a configuration file) is not a directory"
+            )));
         }
         out.push(path);
     }

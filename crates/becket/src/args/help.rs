@@ -19,7 +19,7 @@ Examples:
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 max turns, 4 budget, 5 permission denied, 6 schema not met,
 7 model unreachable, 8 repetition, 9 context full, 10 no room for results, 11 no answer, 12 calls as text,
-13 time limit, 130 interrupted, 143 terminated.
+13 time limit, 14 session not saved, 130 interrupted, 143 terminated.
 `becket help COMMAND` explains a command.";
 
 /// Parses the arguments of a run.

@@ -71,6 +71,17 @@ pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
 }
 
+/// Returns the arguments with the command first, if options stand before it, as in `git -C DIR log`.
+pub(crate) fn command_first(run: &Run, arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let explicit = run.print || arguments.iter().any(|argument| argument == "--");
+    let word = run.prompt.as_deref().filter(|word| !explicit && SUBCOMMANDS.contains(word))?;
+    let at = arguments.iter().rposition(|argument| argument == word)?;
+    let mut out = arguments.to_vec();
+    let word = out.remove(at);
+    out.insert(1, word);
+    Some(out)
+}
+
 /// Returns the first argument if it looks like a mistyped command: it does not exist, and a similar one does.
 pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
@@ -182,6 +193,25 @@ mod tests {
                 std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
             let error = Run::try_parse_from(&words).err();
             assert_eq!(error.and_then(|error| unquoted(&error, &words)).as_deref(), want, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_command_may_stand_behind_its_options() {
+        for (typed, want) in [
+            ("-C /x sessions", Some("becket sessions -C /x")),
+            ("--cd=/x doctor", Some("becket doctor --cd=/x")),
+            ("-p sessions", None),
+            ("-C /x -- sessions", None),
+            ("-C sessions fix", None),
+            ("--model x refactor", None),
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
+            let run = Run::try_parse_from(&words).unwrap();
+            let first = command_first(&run, &words);
+            let first = first.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
+            assert_eq!(first.as_deref(), want, "{typed}");
         }
     }
 

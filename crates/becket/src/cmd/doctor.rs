@@ -9,7 +9,8 @@ use crate::cmd::{count, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;
-use crate::settings::configuration;
+use crate::settings::{configuration, roots};
+use becket_config::Settings;
 use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
 use becket_session::context::repair::PENDING;
@@ -87,6 +88,10 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
     let args = ConfigArgs { settings: None, setting_sources: None, cd: None };
     match configuration(environment, cwd, &args, Vec::new(), true) {
         Err(failure) => vec![check("config", false, failure.message)],
+        Ok(settings) if roots(cwd, &settings.config.add_dirs).is_err() => {
+            let why = roots(cwd, &settings.config.add_dirs).err().map(|failure| failure.message);
+            vec![check("config", false, why.unwrap_or_default())]
+        }
         Ok(settings) if settings.warnings.is_empty() => {
             let file = environment.config_dir.join("config.toml");
             let text = if file.is_file() {
@@ -126,7 +131,10 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 }
                 // Many gateways answer requests but have no list of models.
                 Err(e) if e.kind == ErrorKind::NotFound && e.status.is_some() => {
-                    out.push(check("model", true, format!("{name}: reachable; it has no list of models")));
+                    let text = format!(
+                        "{name}: reachable, but it has no list of models: if requests fail too, check the path of its address"
+                    );
+                    out.push(check("model", true, text));
                 }
                 Err(e) => {
                     // The hint to run the doctor is removed, because the reader has just run it.
@@ -142,9 +150,42 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 false,
                 "no model can be used: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
             ));
+        } else {
+            out.push(of_a_run(environment, &settings, models).await);
         }
         Ok(out)
     })
+}
+
+/// Chooses a model as a run does, without a request to it.
+async fn of_a_run(
+    environment: &Environment,
+    settings: &Settings,
+    mut models: becket_model::Settings,
+) -> Check {
+    let chosen = crate::models::choose(environment, settings, &mut models).await;
+    let opened = chosen.and_then(|reference| match becket_model::open(&reference, &models) {
+        Ok(_) => Ok(reference),
+        Err(error) => Err(crate::models::usage(&error)),
+    });
+    let can_fall_back = || {
+        let fallbacks = settings.config.models.fallback.iter();
+        fallbacks
+            .filter_map(|name| ModelRef::parse(name).ok())
+            .find(|next| becket_model::open(next, &models).is_ok())
+    };
+    match opened {
+        Ok(reference) => check("model", true, format!("a session begins with {reference}")),
+        Err(failure) => match can_fall_back() {
+            Some(next) => {
+                check("model", true, format!("{} A session begins with {next}, a fallback", failure.message))
+            }
+            None => {
+                let hint = failure.hint.map(|hint| format!(" ({})", hint.replace(" (`becket doctor`)", "")));
+                check("model", false, format!("{}{}", failure.message, hint.unwrap_or_default()))
+            }
+        },
+    }
 }
 
 /// Returns a finding if the server lists its models and the configured model is not among them.
@@ -169,18 +210,14 @@ fn storage(environment: &Environment) -> Vec<Check> {
     let dirs = store::session_dirs(&root, None);
     let bytes: u64 =
         dirs.iter().filter_map(|d| fs::metadata(store::ledger_path(d)).ok()).map(|m| m.len()).sum();
-    let mut out = vec![check(
-        "store",
-        true,
-        format!("{}, {}B of ledgers in {}", count(dirs.len(), "session"), short(bytes), root.display()),
-    )];
+    let text =
+        format!("{}, {}B of ledgers in {}", count(dirs.len(), "session"), short(bytes), root.display());
     if let Some(why) = unwritable(&environment.data_dir) {
-        out.push(check(
-            "store",
-            false,
-            format!("{why}; sessions are kept in memory only until this is repaired"),
-        ));
+        // The index cannot be brought up to date either, and deleting it would not help.
+        let why = format!("{text}; {why}; sessions are kept in memory only until this is repaired");
+        return vec![check("store", false, why)];
     }
+    let mut out = vec![check("store", true, text)];
     match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
         Ok(Ok(_)) => {
             out.push(check("index", true, "in step with the ledgers (it can be deleted at any time)"));
@@ -198,7 +235,10 @@ fn storage(environment: &Environment) -> Vec<Check> {
 fn unwritable(dir: &Path) -> Option<String> {
     // A folder that does not exist would be created in its nearest existing parent.
     let nearest = dir.ancestors().find(|d| d.exists())?;
-    tempfile::tempfile_in(nearest).err().map(|e| format!("cannot write in {}: {e}", dir.display()))
+    // A full disk still makes files, but they stay empty.
+    let write = |mut file: fs::File| file.write_all(&[b' '; 4096]).and_then(|()| file.sync_all());
+    let written = tempfile::tempfile_in(nearest).and_then(write);
+    written.err().map(|e| format!("cannot write in {}: {e}", dir.display()))
 }
 
 fn programs(environment: &Environment) -> Vec<Check> {

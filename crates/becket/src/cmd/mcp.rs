@@ -337,7 +337,7 @@ fn get(
         let _ = writeln!(out, "note: {note}");
     }
     if !status.stderr.trim().is_empty() {
-        let _ = writeln!(out, "the server's own description:\n{}", status.stderr.trim_end());
+        let _ = writeln!(out, "written to its standard error:\n{}", status.stderr.trim_end());
     }
     Ok(ExitStatus::Ok)
 }

@@ -167,12 +167,12 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let own = settings.settings.config.provider("openai").base_url.clone();
-    let mut servers: Vec<(String, String)> =
-        SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect();
-    if let Some(base) = &own {
-        servers.retain(|(_, other)| other != base);
-        servers.insert(0, ("your server".to_owned(), base.clone()));
-    }
+    // Whoever names a server means it. Another one that answers would stand above it, and the address in the environment would be
+    // used again at the next start, with the other one's model.
+    let servers: Vec<(String, String)> = match &own {
+        Some(base) => vec![("your server".to_owned(), base.clone())],
+        None => SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect(),
+    };
     let key = settings.settings.credentials.get("openai").map(|c| c.value.clone());
     let mut found = Vec::new();
     let mut note = None;
@@ -205,6 +205,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
                 note = Some(wants_key(&base, sent.is_some(), may_keep(environment, settings)));
                 locked = may_keep(environment, settings).then_some(base);
             }
+            Listing::Refused(what) => note = Some(format!("the server at {base} {what}")),
             Listing::Nothing => {
                 note = Some(format!(
                     "no model server answers at {base}: check the address, and that the server runs"
@@ -299,9 +300,12 @@ fn page(
         "Which model is becket to begin with? Your choice is kept in your configuration; /model and --model change it."
             .to_owned(),
     ];
-    let looking = "looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …";
+    let looking = match &settings.settings.config.provider("openai").base_url {
+        Some(base) => format!("asking your server at {base} for its models …"),
+        None => "looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …".to_owned(),
+    };
     let page = Welcome::new("Welcome to becket", text, entries)
-        .noting(note.as_deref().unwrap_or(looking))
+        .noting(note.as_deref().unwrap_or(&looking))
         .judged_address(|text| address(text).map(|base| format!("{base} is asked for its models")))
         .judged(if locked { any_key } else { known_key });
     (page, fixed)
@@ -345,10 +349,14 @@ fn look(
             while let Some((listing, server)) = answers.next().await {
                 let Listing::Models(entries) = listing else {
                     // Another address of this machine may belong to a program without models.
-                    if let (Listing::WantsKey, Some((base, key))) = (listing, &own)
-                        && *base == server.1
-                    {
-                        locked = Some(wants_key(base, key.is_some(), false));
+                    if let Some((base, key)) = own.as_ref().filter(|(base, _)| *base == server.1) {
+                        locked = Some(match listing {
+                            Listing::WantsKey => wants_key(base, key.is_some(), false),
+                            Listing::Refused(what) => format!("the server at {base} {what}"),
+                            _ => format!(
+                                "your server at {base} does not answer yet; it appears here when it does"
+                            ),
+                        });
                     }
                     silent.push(server);
                     if sender.is_closed() {
@@ -385,6 +393,8 @@ enum Listing {
     Models(Vec<Entry>),
     /// It refuses a request without a key, or with this one.
     WantsKey,
+    /// It answers, but not as a model server does. The text goes on after "the server at …".
+    Refused(String),
     /// It did not answer in time, or has no models.
     Nothing,
 }
@@ -400,6 +410,18 @@ async fn ask(name: String, base: String, key: Option<Secret>, patience: Duration
     let models = match listed {
         Ok(Ok(models)) if !models.is_empty() => models,
         Ok(Err(error)) if error.kind == ErrorKind::Auth => return Listing::WantsKey,
+        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
+            return Listing::Refused(
+                "answers, but has no list of models there: check the path, which mostly ends in /v1"
+                    .to_owned(),
+            );
+        }
+        Ok(Err(error)) if !matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
+            return Listing::Refused(format!(
+                "answers, but not as a model server: {}",
+                one_line(&error.message, 200)
+            ));
+        }
         _ => return Listing::Nothing,
     };
     let entry = |model: &becket_model::probe::Listed| {
