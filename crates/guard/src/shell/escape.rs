@@ -125,8 +125,10 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         }
         "make" | "gmake" => make(rest),
         "gradle" | "gradlew" => GRADLE.hit(rest),
-        "curl" => CURL.hit(rest),
-        "wget" => WGET.hit(rest),
+        "curl" => CURL.hit(rest).or_else(|| fetched_beside(rest)),
+        "wget" => WGET.hit(rest).or_else(|| fetched_beside(rest)),
+        "kubectl" => KUBECTL.hit(rest),
+        "pip" | "pip3" => PIP.hit(rest),
         "sed" | "gsed" => sed(rest),
         "awk" | "gawk" | "mawk" | "nawk" => awk(rest),
         "test" | "[" | "printf" => readonly::evaluates(name, rest).then(|| all(rest)),
@@ -148,20 +150,33 @@ const GRADLE: Options =
     of("", "init-script project-dir build-file settings-file include-build", "Ibcp", "DPgxt");
 const CURL: Options = of(
     "",
-    "config output output-dir remote-name remote-name-all upload-file",
-    "KoOT",
-    "AbBcCdDeEFhHmPQrtuUwxXyYz",
+    "config output output-dir remote-name remote-name-all upload-file trace trace-ascii stderr libcurl etag-save hsts alt-svc \
+     cookie-jar dump-header netrc-file",
+    "cDKoOT",
+    "AbBCdeEFhHmPQrtuUwxXyYz",
 );
 const WGET: Options = of(
     "",
-    "config execute use-askpass output-document directory-prefix input-file",
-    "eOPi",
-    "abBDlnNoQtTUwXY",
+    "config execute use-askpass output-document directory-prefix input-file output-file append-output post-file body-file \
+     save-cookies load-cookies warc-file hsts-file rejected-log",
+    "aeOoPi",
+    "bBDlnNQtTUwXY",
 );
+/// A configuration of the cluster can name a program that supplies the key.
+const KUBECTL: Options = of("", "kubeconfig profile-output cache-dir", "", "nlofckp");
+const PIP: Options = of("", "python log", "", "icrt");
 const MAKE: Options = of("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
 const GO: &[&str] = &["exec", "toolexec", "vettool", "overlay", "modfile", "C"];
 const COMPILER: &[&str] =
     &["wrapper", "fplugin", "B", "specs", "load", "Xclang", "fuse-ld", "fpass-plugin", "ld-path"];
+
+/// The word by which a program that fetches an address also reads a file, or fetches a second address: a rule that names one address
+/// covers only that one.
+fn fetched_beside(rest: &[Word]) -> Option<String> {
+    let of_file = |t: &str| t.starts_with('@') || t.contains("=@") || t.starts_with("file:");
+    let file = rest.iter().find(|word| of_file(&word.text)).map(shown);
+    file.or_else(|| rest.iter().filter(|word| word.text.contains("://")).nth(1).map(shown))
+}
 
 fn shown(word: &Word) -> String {
     if word.is_literal() { word.text.clone() } else { word.raw.clone() }
