@@ -529,6 +529,9 @@ impl Walker<'_> {
         let ended = ends.is_none_or(|c| c.is_ascii_whitespace() || ";&|<>)".contains(c));
         match grammar::delimiter(mark).filter(|_| ended) {
             // The grammar may look for another delimiter than the shell.
+            Some(end) if !grammar::ends_here(node, end, self.source) => {
+                self.unread("a here-document ends elsewhere for the shell");
+            }
             Some(end) if !body.lines().any(|line| line.trim_start_matches('\t').starts_with(end)) => {}
             Some(_) => self.unread("a line inside a here-document begins like its end"),
             None => self.unread("the end mark of a here-document is not plain text"),

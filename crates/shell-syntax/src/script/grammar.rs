@@ -277,6 +277,21 @@ fn is_word(kind: &str) -> bool {
     )
 }
 
+/// True if the line at which the grammar ends this body of a here-document is the delimiter alone. Only `<<-` allows tabs before it;
+/// the grammar always does.
+pub(super) fn ends_here(body: Node<'_>, delimiter: &str, source: &str) -> bool {
+    let Some(redirect) = body.parent() else { return false };
+    let Some(end) = children(redirect).into_iter().find(|child| child.kind() == "heredoc_end") else {
+        return false;
+    };
+    let from = source[..end.start_byte()].rfind('\n').map_or(0, |at| at + 1);
+    let line = source[from..].lines().next().unwrap_or_default();
+    let strips =
+        text_of(redirect, source).trim_start_matches(|c: char| c.is_ascii_digit()).starts_with("<<-");
+    let line = if strips { line.trim_start_matches('\t') } else { line };
+    line == delimiter
+}
+
 /// Returns the delimiter of a here-document, if it is plain text, quoted or not.
 pub(super) fn delimiter(mark: &str) -> Option<&str> {
     let quoted = |quote: char| mark.strip_prefix(quote).and_then(|m| m.strip_suffix(quote));

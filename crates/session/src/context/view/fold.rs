@@ -243,11 +243,9 @@ impl Conversation {
                 (Role::Assistant, Part::ToolCall { call_id, .. }) => {
                     self.calls.ask(call_id);
                 }
-                (Role::Tool, Part::ToolResult { call_id, .. }) => {
-                    if self.calls.reply(call_id, (at, nth)) {
-                        // The context may contain a repair in place of this result.
-                        self.changes.answer((at, nth));
-                    }
+                // The context may contain a repair in place of this result.
+                (Role::Tool, Part::ToolResult { call_id, .. }) if self.calls.reply(call_id, (at, nth)) => {
+                    self.changes.answer((at, nth));
                 }
                 _ => {}
             }
