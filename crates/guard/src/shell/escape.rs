@@ -40,6 +40,7 @@ const GIT: &[Options] = &[
         "",
     ),
     of("cat-file", "textconv filters", "", ""),
+    of("blame annotate", "contents ignore-revs-file", "", "LSM"),
 ];
 
 /// Subcommands that run other programs, give away credentials, or serve others.
@@ -109,7 +110,10 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         }
         "npm" | "pnpm" | "yarn" | "npx" | "bun" => package_manager(rest),
         "cargo" => cargo(rest),
-        "go" => single_dash(rest, GO),
+        "go" => single_dash(rest, GO).or_else(|| has(&|t| t.contains("extld") || t.contains("linkmode"))),
+        "helm" => HELM.hit(rest),
+        "mypy" => MYPY.hit(rest),
+        "pylint" => PYLINT.hit(rest),
         "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" => {
             single_dash(rest, COMPILER).or_else(|| has(&|t| t.starts_with('@')))
         }
@@ -164,6 +168,9 @@ const WGET: Options = of(
 );
 /// A configuration of the cluster can name a program that supplies the key.
 const KUBECTL: Options = of("", "kubeconfig profile-output cache-dir", "", "nlofckp");
+const HELM: Options = of("", "post-renderer kubeconfig", "", "nof");
+const MYPY: Options = of("", "python-executable", "", "mpc");
+const PYLINT: Options = of("", "init-hook load-plugins rcfile", "", "jdefr");
 const PIP: Options = of("", "python log", "", "icrt");
 const MAKE: Options = of("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
 const GO: &[&str] = &["exec", "toolexec", "vettool", "overlay", "modfile", "C"];
@@ -279,7 +286,9 @@ fn package_manager(words: &[Word]) -> Option<String> {
         word.text.strip_prefix('-').is_some_and(|rest| {
             let name =
                 rest.trim_start_matches('-').split('=').next().unwrap_or_default().to_ascii_lowercase();
-            let name = name.strip_prefix("no-").unwrap_or(&name).replace('_', "-");
+            // pnpm and Yarn take settings also as `--config.script-shell`.
+            let name = name.strip_prefix("config.").unwrap_or(&name);
+            let name = name.strip_prefix("no-").unwrap_or(name).replace('_', "-");
             name == "c" || (name.len() > 1 && NAMES.iter().any(|n| n.starts_with(name.as_str())))
         })
     };
