@@ -9,6 +9,7 @@
 use crate::frontmatter::{self, Frontmatter};
 use crate::{Skill, Skills, Source, bundled};
 use becket_tool::paths;
+use becket_types::split_frontmatter;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub struct SkillDir {
 pub(crate) fn discover(dirs: &[SkillDir]) -> Skills {
     let mut search = Search::default();
     for text in bundled::BUNDLED {
-        if let Some((head, _)) = frontmatter::split(text) {
+        if let Some((head, _)) = split_frontmatter(text) {
             // A bundled skill's folder has the skill's name.
             let folder = head.lines().find_map(|l| l.strip_prefix("name: ")).unwrap_or_default();
             match frontmatter::parse(head, folder) {
@@ -141,7 +142,7 @@ impl Search {
     fn load(&mut self, dir: &Path, file: &Path, scope: Scope) {
         let warn = |why: &str| format!("{}: {why}", file.display());
         let parsed = read(file).and_then(|text| {
-            let (head, _) = frontmatter::split(&text).ok_or("it does not begin with frontmatter (---)")?;
+            let (head, _) = split_frontmatter(&text).ok_or("it does not begin with frontmatter (---)")?;
             let folder = dir.file_name().unwrap_or_default().to_string_lossy();
             frontmatter::parse(head, &folder)
         });

@@ -7,6 +7,7 @@
 //! Works on text only; opens no file.
 
 use crate::yaml;
+use becket_types::split_frontmatter;
 use serde_json::{Map, Value};
 
 /// Maximum size in bytes.
@@ -26,21 +27,6 @@ pub(crate) struct Frontmatter {
     pub(crate) user_invocable: bool,
     pub(crate) hooks: Option<Value>,
     pub(crate) warnings: Vec<String>,
-}
-
-/// Splits a `SKILL.md` into frontmatter and body; `None` if it does not begin with frontmatter.
-pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start_matches('\u{FEFF}');
-    let rest = text.strip_prefix("---")?;
-    let rest = rest.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n')?;
-    let mut at = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((&rest[..at], &rest[at + line.len()..]));
-        }
-        at += line.len();
-    }
-    None
 }
 
 /// Parses frontmatter. `folder` is the name of the skill's directory.
@@ -128,7 +114,7 @@ impl Head {
     ///
     /// Returns the reason why the frontmatter cannot be parsed.
     pub fn of(text: &str) -> Option<Result<(Self, &str), String>> {
-        let (head, body) = split(text)?;
+        let (head, body) = split_frontmatter(text)?;
         if head.len() > MAX_BYTES {
             return Some(Err(format!(
                 "its frontmatter has {} bytes; at most {MAX_BYTES} are read",
@@ -282,20 +268,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_split_at_its_second_line_of_dashes() {
-        for (text, want) in [
-            ("---\na: b\n---\nbody\n---\n", Some(("a: b\n", "body\n---\n"))),
-            ("\u{FEFF}---\r\na: b\r\n---\r\nbody", Some(("a: b\r\n", "body"))),
-            ("---\n---\n", Some(("", ""))),
-            ("---\na: b\n", None),
-            ("# no head", None),
-            ("----\na\n---\n", None),
-        ] {
-            assert_eq!(split(text), want, "{text:?}");
-        }
-    }
-
-    #[test]
     fn alias_bombs_are_bounded() {
         let mut bomb = String::from("description: d\na: &a [x,x,x,x,x,x,x,x,x]\n");
         for (from, to) in ('a'..='k').zip('b'..='l') {
@@ -311,7 +283,7 @@ mod tests {
         #[test]
         fn no_head_panics(head in "([a-z#:'\"|>&*!%@`{}\\[\\],\n -]{0,60}\n?){0,4}") {
             let _ = parse(&head, "x");
-            let _ = split(&format!("---\n{head}"));
+            let _ = split_frontmatter(&format!("---\n{head}"));
         }
     }
 }

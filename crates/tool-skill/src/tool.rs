@@ -5,10 +5,10 @@
 //! therefore never in the context twice and never looks like a new request. Reads only the skill's own
 //! folder; runs nothing.
 
-use crate::{Skill, Skills, Source, catalog, discover, expand, frontmatter, usage};
+use crate::{Skill, Skills, Source, catalog, discover, expand, usage};
 use becket_tool::input::Parser;
 use becket_tool::{Keep, Tool, ToolEnv, finish, text};
-use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
+use becket_types::{Access, ToolOutput, ToolSpec, cut_end, split_frontmatter};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -206,7 +206,7 @@ fn body(skill: &Skill) -> Result<String, String> {
         Source::Bundled(text) => (*text).to_owned(),
         Source::Folder(_, file) => discover::read(file)?,
     };
-    frontmatter::split(&text)
+    split_frontmatter(&text)
         .map(|(_, body)| body.to_owned())
         .ok_or_else(|| "it has no frontmatter any more".to_owned())
 }

@@ -17,6 +17,7 @@ mod context;
 mod decided;
 mod entry;
 mod event;
+mod frontmatter;
 mod hook;
 mod ids;
 mod message;
@@ -46,6 +47,7 @@ pub use event::{
     Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,
     PermissionDenial, PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
+pub use frontmatter::split_frontmatter;
 pub use hook::{
     HookCall, HookEvent, HookMessage, HookOutcome, HookPermission, HookResult, HookRun, HookText,
 };

@@ -4,6 +4,7 @@
 //! Patterns are compared with the path relative to the folder that contains `.claude` or `.becket`. Knows nothing of the
 //! session, and opens no file.
 
+use becket_types::split_frontmatter;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ fn add(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
 
 /// Splits a text into the patterns of its `paths` and the rules. `None`: it has no `paths`.
 pub(super) fn split(text: &str) -> (Option<Vec<String>>, &str) {
-    let Some((head, body)) = frontmatter(text) else { return (None, text) };
+    let Some((head, body)) = split_frontmatter(text) else { return (None, text) };
     let mut lines = head.lines();
     while let Some(line) = lines.next() {
         let Some(value) = line.strip_prefix("paths:") else { continue };
@@ -111,18 +112,6 @@ pub(super) fn split(text: &str) -> (Option<Vec<String>>, &str) {
         return (Some(patterns).filter(|patterns| !patterns.is_empty()), body);
     }
     (None, body)
-}
-
-fn frontmatter(text: &str) -> Option<(&str, &str)> {
-    let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
-    let mut at = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((&rest[..at], &rest[at + line.len()..]));
-        }
-        at += line.len();
-    }
-    None
 }
 
 /// Splits a list at its commas, except those inside braces.
@@ -162,10 +151,14 @@ mod tests {
             ("description: x\npaths:\n  - \"src/**\"\n  - lib/*.rs\nother: y", &["src/**", "lib/*.rs"]),
             ("paths:\n- a\n- b", &["a", "b"]),
         ] {
-            let text = format!("---\n{head}\n---\nBe strict.\n");
-            let (patterns, body) = split(&text);
-            assert_eq!(patterns.as_deref().unwrap_or_default(), want, "{head}");
-            assert_eq!(body, "Be strict.\n");
+            for mark in ["", "\u{FEFF}"] {
+                let text = format!("{mark}---\n{head}\n---\nBe strict.\n");
+                let (patterns, body) = split(&text);
+                assert_eq!(patterns.as_deref().unwrap_or_default(), want, "{text:?}");
+                assert_eq!(body, "Be strict.\n");
+                let text = text.replace('\n', "\r\n");
+                assert_eq!(split(&text).0.unwrap_or_default(), want, "{text:?}");
+            }
         }
         for text in ["Be strict.", "---\npaths:\n---\nx", "---\nname: x\n---\nx", "---\nno end"] {
             assert_eq!(split(text).0, None, "{text}");

@@ -13,7 +13,7 @@ use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_hooks::Engine;
-use becket_tool_skill::Skills;
+use becket_tool_skill::{Head, Skills};
 use becket_tui::input::{Confirm, Custom, Page, Reply};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -302,27 +302,22 @@ fn small(path: &Path) -> Option<String> {
 }
 
 fn found(name: String, text: String, project: bool) -> Found {
-    let mut custom = Custom { name, ..Custom::default() };
-    let mut body = text.as_str();
-    if let Some(rest) = text.strip_prefix("---\n")
-        && let Some((head, after)) = rest.split_once("\n---")
-    {
-        for line in head.lines() {
-            let Some((key, value)) = line.split_once(':') else { continue };
-            let value = value.trim().trim_matches(['"', '\'']).to_owned();
-            match key.trim() {
-                "description" => custom.description = value,
-                "argument-hint" => custom.arguments = value,
-                _ => {}
-            }
-        }
-        body = after.trim_start_matches('-').trim_start_matches('\n');
-    }
+    let (head, body) = match Head::of(&text) {
+        Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
+        // A file without a readable head is a prompt as a whole.
+        Some(Err(_)) | None => (Head::default(), text.trim_start_matches('\u{FEFF}')),
+    };
+    let mut custom = Custom {
+        name,
+        description: head.text("description").unwrap_or_default(),
+        arguments: head.text("argument-hint").unwrap_or_default(),
+    };
     if custom.description.is_empty() {
         let first = body.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
         first.trim_start_matches('#').trim().clone_into(&mut custom.description);
     }
-    Found { custom, body: body.to_owned(), text, project }
+    let body = body.to_owned();
+    Found { custom, body, text, project }
 }
 
 /// A part of a command's file after its arguments were filled in.
@@ -419,6 +414,10 @@ mod tests {
                 "---\ndescription: \"Reviews\"\nargument-hint: FILE\n---\nLook at $1 as $2. All: $ARGUMENTS\n",
             ),
             (".claude/commands/review.md", "weaker"),
+            (
+                ".claude/commands/mark.md",
+                "\u{FEFF}---\r\ndescription: Marks: it\r\nargument-hint: [a] [b]\r\n---\r\nMark $1\r\n",
+            ),
             (".claude/commands/git/log.md", "# The log\nSay what changed:\n!`echo one` and !`echo two`"),
             ("home/own.md", "See @notes.txt, !`echo mine`"),
             ("home/bad name.md", "x"),
@@ -449,14 +448,17 @@ mod tests {
     async fn a_file_is_a_command_and_the_project_s_goes_first() {
         let (_dir, custom_commands, user_shell) = room();
         let names: Vec<String> = custom_commands.list().into_iter().map(|c| c.name).collect();
-        assert_eq!(names, ["git:log", "own", "review"]);
-        assert_eq!(custom_commands.list()[2].description, "Reviews");
+        assert_eq!(names, ["git:log", "mark", "own", "review"]);
+        assert_eq!(custom_commands.list()[3].description, "Reviews");
+        let mark = custom_commands.list().remove(1);
+        assert_eq!((mark.description.as_str(), mark.arguments.as_str()), ("Marks: it", "[a] [b]"));
         assert_eq!(custom_commands.list()[0].description, "The log");
         let answer = |name: &str, arguments: &str, trust| {
             Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), name.into(), arguments.into(), trust)
         };
         let said = answer("review", "a.rs  critic", false).await;
         assert_eq!(said, Reply::Prompt("Look at a.rs as critic. All: a.rs  critic".into()));
+        assert_eq!(answer("mark", "x", false).await, Reply::Prompt("Mark x".into()));
         let own = answer("own", "", false).await;
         assert_eq!(own, Reply::Prompt("See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```".into()));
         assert!(matches!(answer("none", "", false).await, Reply::Done(Err(_))));
