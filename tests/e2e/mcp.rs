@@ -273,7 +273,9 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
     run(bench.command().args(["mcp", "list"])).expect(0);
     assert!(!marked(), "looking starts nothing that is not allowed");
     run(bench.command().args(["mcp", "approve", "p"])).expect(0);
-    assert!(!asked(&ran().stderr));
+    run(bench.command().args(["mcp", "list"])).expect(0);
+    assert!(marked(), "an allowed server is started");
+    assert!(!asked(&ran().stderr), "a file that the server writes is no part of what was allowed");
     bench.project.write(".mcp.json", json!({"mcpServers": {"p": entry("two")}}).to_string());
     assert!(asked(&ran().stderr), "a changed entry is asked for again");
     bench.project.write(".mcp.json", json!({"mcpServers": {"p": entry("one")}}).to_string());

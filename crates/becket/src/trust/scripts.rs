@@ -310,17 +310,20 @@ impl<'a> Search<'a> {
     fn command(&mut self, words: &[Word], dirs: Option<&[PathBuf]>, depth: usize) {
         let Some(first) = words.first() else { return };
         let name = base_name(&first.text).to_owned();
+        let inner = Some(unwrap(words)).filter(|_| depth < MAX_DEPTH).unwrap_or(Unwrapped::Plain);
         if !WRITERS.contains(&name.as_str()) {
-            for word in words {
+            // The text of a script is read below as what it is. Its pieces would include files that it only writes.
+            let is_script = |word: &Word| matches!(&inner, Unwrapped::Script(text) if *text == word.text);
+            for word in words.iter().filter(|word| !is_script(word)) {
                 self.word(word, dirs);
             }
         }
-        match unwrap(words) {
-            Unwrapped::Command(inner) if depth < MAX_DEPTH => return self.command(&inner, dirs, depth + 1),
-            Unwrapped::Script(text) if depth < MAX_DEPTH => {
+        match inner {
+            Unwrapped::Command(inner) => return self.command(&inner, dirs, depth + 1),
+            Unwrapped::Script(text) => {
                 return self.shell(&text, dirs.map(<[PathBuf]>::to_vec), depth + 1);
             }
-            _ => {}
+            Unwrapped::Plain | Unwrapped::Opaque(_) => {}
         }
         self.on_path(first, dirs);
         self.runner(&name, words, dirs);
