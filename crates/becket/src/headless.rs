@@ -10,6 +10,7 @@ mod front;
 mod lines;
 mod link;
 mod opening;
+mod waits;
 
 use crate::args::InputFormat;
 use crate::assemble::{Assembled, assemble, leave};
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
-use becket_print::{ExitStatus, Format, McpFacts, PrintOptions, Printer, Schema, SessionFacts};
+use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use figures::Figures;
 use front::Front;
@@ -31,6 +32,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use waits::{Waited, Waits};
 
 /// The first prompt waits this long for MCP servers in the program's own process.
 const STARTING: Duration = Duration::from_secs(30);
@@ -120,6 +122,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     settings.host_servers = None;
     drop(host);
+    let mut waits = Waits::default();
+    if let Some(starting) = mcp.as_ref().and_then(|hub| hub.host_settled(STARTING)) {
+        waits.add(async move {
+            starting.await;
+            Waited::Started
+        });
+    }
     let mut front = Front {
         commands: handle.commands,
         events: handle.events,
@@ -144,8 +153,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         cwd: settings.cwd.clone(),
         settings: facts.settings,
         rules: facts.rules,
-        starting: mcp.as_ref().and_then(|hub| hub.host_settled(STARTING)),
-        held: VecDeque::new(),
+        waits,
         mcp: mcp.clone(),
         greeting,
         printer,
@@ -306,7 +314,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
         session: SessionFacts {
             agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
             slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
-            mcp: McpFacts::default(),
+            mcp: None,
             effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
             folder,
         },

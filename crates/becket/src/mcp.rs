@@ -14,6 +14,7 @@ use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_mcp::elicitation::Elicitation;
 use becket_mcp::oauth::TokenStore;
 use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, State, Status, config};
+use becket_print::McpFacts;
 use becket_sandbox::Programs;
 use becket_tool_shell::environment::for_commands;
 use serde_json::{Map, Value, json};
@@ -360,14 +361,12 @@ pub(crate) async fn start(
             configs.push(server);
         }
     }
-    if configs.is_empty() {
+    // A program that drives becket can set servers while the session runs.
+    if configs.is_empty() && run.host_servers.is_none() {
         return Ok(Started::default());
     }
     let mut settings = hub_settings(environment, &run.cwd, programs.clone());
-    if let Some(host) = &run.host_servers {
-        let servers = configs.iter().filter(|config| matches!(config.endpoint, Endpoint::Host));
-        settings.channels = servers.map(|config| (config.name.clone(), host.channel(&config.name))).collect();
-    }
+    settings.host.clone_from(&run.host_servers);
     settings.elicitation = match (run.mcp.mcp_elicitation, &run.host_servers) {
         (Some(ElicitationArg::Defaults), _) => Elicitation::Defaults,
         (Some(ElicitationArg::Ask) | None, Some(host)) => Elicitation::Ask(Arc::clone(&host.ask)),
@@ -406,6 +405,27 @@ pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Prog
     }
 }
 
+/// Replaces the servers that a driving program has set, and waits for the new ones. Returns the answer to its request.
+pub(crate) async fn set_servers(
+    hub: Arc<Hub>,
+    environment: Environment,
+    servers: Map<String, Value>,
+) -> Value {
+    let vars = |name: &str| environment.vars.get(name).cloned();
+    let (mut wanted, mut errors) = (Vec::new(), Map::new());
+    for (name, entry) in &servers {
+        match config::server(name, entry, &vars) {
+            Ok((server, _)) => wanted.push(server),
+            Err(why) => {
+                errors.insert(name.clone(), json!(why));
+            }
+        }
+    }
+    let change = hub.set_dynamic(wanted).await;
+    errors.extend(change.errors.into_iter().map(|(name, why)| (name, json!(why))));
+    json!({ "added": change.added, "removed": change.removed, "errors": errors })
+}
+
 /// Returns the states of all servers, in the shape that the Claude Agent SDK reads.
 pub(crate) fn statuses(hub: &Hub) -> Vec<Value> {
     hub.statuses().iter().map(status).collect()
@@ -420,8 +440,23 @@ fn status(server: &Status) -> Value {
     out
 }
 
+/// Returns what `system/init` says about the servers as they are now.
+pub(crate) fn facts(hub: &Hub) -> McpFacts {
+    McpFacts {
+        servers: statuses(hub),
+        tools: hub.statuses().into_iter().flat_map(|server| server.tools).collect(),
+        prompts: hub.prompts().into_iter().map(|prompt| prompt.command).collect(),
+    }
+}
+
 /// Longest wait for a server that a prompt names.
 const NAMED: Duration = Duration::from_secs(30);
+
+/// True if a prompt calls a prompt of a server, or names a resource of one of these servers.
+pub(crate) fn refers(hub: &Hub, text: &str) -> bool {
+    let mut words = text.split_whitespace().filter_map(|word| word.strip_prefix('@')?.split_once(':'));
+    text.starts_with("/mcp__") || words.any(|(server, uri)| !uri.is_empty() && hub.has(server))
+}
 
 /// Expands references to servers in a prompt. `/mcp__server__prompt words` becomes the text of that prompt, and each
 /// `@server:uri` adds the resource.
@@ -437,13 +472,12 @@ pub(crate) async fn expanded(hub: &Hub, text: String) -> Result<String, Failure>
         let words: Vec<String> = words.map(str::to_owned).collect();
         return hub.prompt(&name, &words).await.map(|prompt| prompt.0).map_err(Failure::usage);
     }
-    let names: Vec<String> = hub.statuses().into_iter().map(|status| status.name).collect();
     let mut out = text.clone();
     for word in text.split_whitespace() {
         let Some((server, uri)) = word.strip_prefix('@').and_then(|word| word.split_once(':')) else {
             continue;
         };
-        if !names.iter().any(|name| name == server) || uri.is_empty() {
+        if !hub.has(server) || uri.is_empty() {
             continue;
         }
         let uri = uri.trim_end_matches(['.', ',', ';', ')', '?', '!']);

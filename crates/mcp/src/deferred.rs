@@ -6,7 +6,7 @@
 
 use crate::hub::{Hub, Named};
 use crate::naming;
-use crate::server::Server;
+use crate::server::{Server, State};
 use crate::tool::{self, spec};
 use becket_tool::{Keep, Tool, ToolEnv, finish};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
@@ -40,7 +40,8 @@ impl Search {
             "properties": {"query": {"type": "string", "description": "Words of what the tool should do, or the name of a tool or server. Empty: the servers and the names of their tools."}},
             "required": ["query"],
         });
-        let enabled = hub.servers().filter(|server| server.config.enabled);
+        let servers = hub.servers();
+        let enabled = servers.iter().filter(|server| server.state() != State::Disabled);
         let shown = enabled.map(|server| {
             let about = server.config.description.as_deref();
             let about = about.map(|text| format!(" ({})", cut_end(text.trim(), 200))).unwrap_or_default();

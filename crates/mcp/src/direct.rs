@@ -32,7 +32,7 @@ pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Res
         progress: &|_| {},
     };
     let result = call::call(&context, tool, arguments).await;
-    let result = result.map_err(|error| failed(known, &error).content)?;
+    let result = result.map_err(|error| failed(&known, &error).content)?;
     let texts = result.content.into_iter().filter_map(|block| match block {
         ContentBlock::Text(text) => Some(text.text),
         _ => None,

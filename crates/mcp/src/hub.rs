@@ -10,15 +10,14 @@ use crate::oauth::TokenStore;
 use crate::server::{Server, State, Status};
 use crate::shared::Shared;
 use crate::tool::McpTool;
-use crate::transport::channel::Channel;
+use crate::transport::channel::HostServers;
 pub use crate::transport::http::Proxies;
 use becket_sandbox::Programs;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The inputs for starting servers.
@@ -32,16 +31,27 @@ pub struct HubSettings {
     pub programs: Programs,
     pub proxies: Proxies,
     pub elicitation: Elicitation,
-    /// Servers in the program that drives becket, by name.
-    pub channels: BTreeMap<String, Arc<dyn Channel>>,
+    /// The program that drives becket, if it can have servers.
+    pub host: Option<HostServers>,
     pub tokens: Option<TokenStore>,
     /// If the definitions take more bytes than this, tools are found by a search.
     pub most_definitions: usize,
 }
 
+/// Result of [`Hub::set_dynamic`]: names, and the reasons why servers do not work. A server whose configuration changed is
+/// removed and added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DynamicChange {
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+    pub errors: Vec<(String, String)>,
+}
+
 /// All servers of a session; see the module.
 pub struct Hub {
-    servers: BTreeMap<String, Arc<Server>>,
+    servers: RwLock<BTreeMap<String, Arc<Server>>>,
+    /// Servers that were set while the session ran.
+    dynamic: Mutex<BTreeSet<String>>,
     pub(crate) shared: Arc<Shared>,
     /// Servers whose tools were in a request. They stay there, because the cached beginning of requests contains them.
     direct: Mutex<BTreeSet<String>>,
@@ -52,21 +62,82 @@ pub struct Hub {
 impl Hub {
     /// Starts all servers that are not switched off. Needs a runtime. Does not wait.
     pub fn start(configs: Vec<ServerConfig>, settings: HubSettings) -> Arc<Self> {
-        let shared = Arc::new(Shared {
-            version: settings.version,
-            cwd: settings.cwd,
-            variables: settings.variables,
-            programs: settings.programs,
-            proxies: settings.proxies,
-            elicitation: settings.elicitation,
-            channels: settings.channels,
-            tokens: settings.tokens,
-            most_definitions: settings.most_definitions,
-            generation: AtomicU64::new(1),
-        });
+        let shared = Arc::new(Shared::new(settings));
         let start = |config: ServerConfig| (config.name.clone(), Server::start(config, Arc::clone(&shared)));
-        let servers = configs.into_iter().map(start).collect();
-        Arc::new(Self { servers, shared, direct: Mutex::default(), deferring: Mutex::new(false) })
+        let servers = RwLock::new(configs.into_iter().map(start).collect());
+        Arc::new(Self {
+            servers,
+            dynamic: Mutex::default(),
+            shared,
+            direct: Mutex::default(),
+            deferring: Mutex::new(false),
+        })
+    }
+
+    /// Replaces the servers of earlier calls and those in the program's own process by these, and waits until the new
+    /// ones have started. A server that is wanted again with the same configuration stays as it is, unless it failed.
+    /// Configured servers stay, except those that `wanted` names.
+    pub async fn set_dynamic(&self, wanted: Vec<ServerConfig>) -> DynamicChange {
+        let mut out = DynamicChange::default();
+        let names: Vec<String> = wanted.iter().map(|config| config.name.clone()).collect();
+        let mut stopping = Vec::new();
+        {
+            let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
+            let mut dynamic = self.dynamic.lock().unwrap_or_else(PoisonError::into_inner);
+            let stays = |name: &str, server: &Server| match wanted.iter().find(|config| config.name == name) {
+                Some(config) => server.config == *config,
+                None => !dynamic.contains(name) && !matches!(server.config.endpoint, Endpoint::Host),
+            };
+            let gone: Vec<String> = servers
+                .iter()
+                .filter(|(name, server)| !stays(name, server))
+                .map(|(n, _)| n.clone())
+                .collect();
+            for name in gone {
+                stopping.extend(servers.remove(&name));
+                out.removed.push(name);
+            }
+            for config in wanted {
+                if let Some(known) = servers.get(&config.name) {
+                    known.retry();
+                    continue;
+                }
+                out.added.push(config.name.clone());
+                servers.insert(config.name.clone(), Server::start(config, Arc::clone(&self.shared)));
+            }
+            *dynamic = names.iter().cloned().collect();
+        }
+        self.shared.changed();
+        futures::future::join_all(stopping.iter().map(|server| server.stop())).await;
+        for name in names {
+            let Some(server) = self.server(&name) else { continue };
+            server.settled().await;
+            match server.state() {
+                State::Failed(why) => out.errors.push((name, why)),
+                State::NeedsAuth => {
+                    out.errors
+                        .push((name.clone(), format!("it wants an authorization: becket mcp login {name}")));
+                }
+                State::Disabled | State::Pending | State::Connected { .. } => {}
+            }
+        }
+        out
+    }
+
+    /// Switches a server on or off for this session. Waits until it has started, or is stopped.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if no server has this name, or if the server does not start.
+    pub async fn toggle(&self, name: &str, enabled: bool) -> Result<(), String> {
+        let server =
+            self.server(name).ok_or_else(|| format!("there is no MCP server {name:?} in this session"))?;
+        if !enabled {
+            server.switch_off();
+            return Ok(());
+        }
+        server.switch_on();
+        server.ready().await.map(drop).map_err(|why| format!("the MCP server {name} {why}"))
     }
 
     /// Waits for the required servers.
@@ -75,7 +146,7 @@ impl Hub {
     ///
     /// Returns a message about the first required server that cannot be used.
     pub async fn required(&self) -> Result<(), String> {
-        for server in self.servers.values().filter(|server| server.config.required) {
+        for server in self.servers().iter().filter(|server| server.config.required) {
             server
                 .ready()
                 .await
@@ -86,15 +157,16 @@ impl Hub {
 
     /// Waits until no server is being started, or until `limit` is over.
     pub async fn settled(&self, limit: Duration) {
-        let all = futures::future::join_all(self.servers.values().map(|server| server.settled()));
+        let servers = self.servers();
+        let all = futures::future::join_all(servers.iter().map(|server| server.settled()));
         let _ = tokio::time::timeout(limit, all).await;
     }
 
     /// Waits until no server in the host's own process is being started, or until `limit` is over. Returns `None` if there is
     /// no such server.
     pub fn host_settled(self: &Arc<Self>, limit: Duration) -> Option<BoxFuture<'static, ()>> {
-        let of_host = |server: &&Arc<Server>| matches!(server.config.endpoint, Endpoint::Host);
-        let servers: Vec<Arc<Server>> = self.servers.values().filter(of_host).cloned().collect();
+        let mut servers = self.servers();
+        servers.retain(|server| matches!(server.config.endpoint, Endpoint::Host));
         (!servers.is_empty()).then(|| {
             let all = async move {
                 for server in &servers {
@@ -123,13 +195,18 @@ impl Hub {
                 instructions: listing.instructions.clone(),
             }
         };
-        self.servers.values().map(status).collect()
+        self.servers().iter().map(status).collect()
+    }
+
+    /// True if a server has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.server(name).is_some()
     }
 
     /// Opens the connection of a server again. Returns false if no server has this name.
     pub fn reconnect(&self, name: &str) -> bool {
-        let server = self.servers.get(name);
-        if let Some(server) = server {
+        let server = self.server(name);
+        if let Some(server) = &server {
             server.reconnect();
         }
         server.is_some()
@@ -137,21 +214,23 @@ impl Hub {
 
     /// Stops all servers in parallel, within about a second.
     pub async fn stop(&self) {
-        futures::future::join_all(self.servers.values().map(|server| server.stop())).await;
+        let servers = self.servers();
+        futures::future::join_all(servers.iter().map(|server| server.stop())).await;
     }
 
-    pub(crate) fn server(&self, name: &str) -> Option<&Arc<Server>> {
-        self.servers.get(name)
+    pub(crate) fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.servers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
-        self.servers.values()
+    /// Returns the servers by name, as they are now.
+    pub(crate) fn servers(&self) -> Vec<Arc<Server>> {
+        self.servers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Returns all tools of servers that are or were connected, with their names.
     pub(crate) fn named(&self) -> Vec<Named> {
         let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
-        for server in self.servers.values().filter(|server| server.state() != State::Disabled) {
+        for server in self.servers().iter().filter(|server| server.state() != State::Disabled) {
             for (index, tool) in server.listing().tools.iter().enumerate() {
                 let name = naming::tool_name(&server.config.name, &tool.tool.name, &taken);
                 // A tool that is listed twice counts once.
@@ -178,7 +257,7 @@ impl Hub {
             }
         }
         for (name, size) in sizes {
-            let exposure = self.servers.get(name).and_then(|server| server.config.exposure);
+            let exposure = self.server(name).and_then(|server| server.config.exposure);
             match exposure {
                 Some(Exposure::Direct) => {
                     direct.insert(name.to_owned());

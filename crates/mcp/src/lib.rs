@@ -46,7 +46,7 @@ mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
 pub use direct::call_tool;
-pub use hub::{Hub, HubSettings, Proxies};
+pub use hub::{DynamicChange, Hub, HubSettings, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::ResourceInfo;

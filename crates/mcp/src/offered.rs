@@ -15,7 +15,7 @@ pub struct HubTools(pub Arc<Hub>);
 
 impl std::fmt::Debug for HubTools {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.servers().map(|server| &server.config.name)).finish()
+        f.debug_list().entries(self.0.servers().iter().map(|server| &server.config.name)).finish()
     }
 }
 
@@ -34,14 +34,15 @@ impl ToolSource for HubTools {
                 out.push(OfferedTool { tool: Arc::new(tool), offered });
             }
         }
+        let servers = self.0.servers();
         let mut deferring = self.0.deferring.lock().unwrap_or_else(PoisonError::into_inner);
         // Tools of servers that are still being started are found by the search in the meantime. Once offered, the
         // search stays.
-        *deferring |= !deferred.is_empty() || self.0.servers().any(|server| server.state() == State::Pending);
+        *deferring |= !deferred.is_empty() || servers.iter().any(|server| server.state() == State::Pending);
         if *deferring {
             out.extend(deferred::tools(&self.0).into_iter().map(OfferedTool::offered));
         }
-        if self.0.servers().any(|server| {
+        if servers.iter().any(|server| {
             let listing = server.listing();
             !listing.resources.is_empty() || !listing.templates.is_empty()
         }) {
@@ -52,11 +53,11 @@ impl ToolSource for HubTools {
 
     fn late(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let lower = name.to_ascii_lowercase();
-        let is_of = |server: &&Arc<Server>| {
+        let is_of = |server: &Arc<Server>| {
             let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
             server.state() == State::Pending && lower.starts_with(&prefix)
         };
-        let server = self.0.servers().find(is_of)?;
-        Some(Arc::new(deferred::Late::new(name, Arc::clone(server), Arc::clone(&self.0))))
+        let server = self.0.servers().into_iter().find(is_of)?;
+        Some(Arc::new(deferred::Late::new(name, server, Arc::clone(&self.0))))
     }
 }

@@ -53,7 +53,7 @@ impl Hub {
     pub async fn resource_text(&self, server: &str, uri: &str) -> Result<String, String> {
         let server = self.server(server).ok_or_else(|| format!("there is no MCP server {server}"))?;
         let cancel = CancellationToken::new();
-        let result = read(server, uri, &cancel, &|_| {}).await;
+        let result = read(&server, uri, &cancel, &|_| {}).await;
         let result = result.map_err(|output| output.content)?;
         let mut out = String::new();
         for contents in result.contents {
@@ -111,7 +111,8 @@ impl Tool for ListResources {
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
         let wanted = input.get("server").and_then(Value::as_str);
         let mut lines = Vec::new();
-        for server in self.hub.servers().filter(|s| wanted.is_none_or(|name| s.config.name == name)) {
+        let servers = self.hub.servers().into_iter();
+        for server in servers.filter(|s| wanted.is_none_or(|name| s.config.name == name)) {
             let listing = server.listing();
             let name = &server.config.name;
             for resource in &listing.resources {
@@ -159,13 +160,13 @@ impl Tool for ReadResource {
             let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let (name, uri) = (text("server"), text("uri"));
             let Some(server) = self.hub.server(&name) else {
-                let names: Vec<&str> = self.hub.servers().map(|s| s.config.name.as_str()).collect();
+                let names: Vec<String> = self.hub.servers().iter().map(|s| s.config.name.clone()).collect();
                 return ToolOutput::error(format!(
                     "There is no MCP server {name:?}. Servers: {}.",
                     names.join(", ")
                 ));
             };
-            match read(server, &uri, &env.cancel, &*env.progress).await {
+            match read(&server, &uri, &env.cancel, &*env.progress).await {
                 Ok(result) => {
                     let mut gathered = Gathered::new(env);
                     for contents in result.contents {

@@ -114,6 +114,8 @@ pub(crate) struct Live {
 }
 
 struct Inner {
+    /// False while the server is switched off. Its state is [`State::Disabled`] then, whatever its task does.
+    on: bool,
     state: State,
     live: Option<Live>,
     listing: Arc<Listing>,
@@ -121,6 +123,7 @@ struct Inner {
 
 enum Order {
     Reconnect,
+    SwitchOff,
     Stop,
 }
 
@@ -144,7 +147,7 @@ impl Server {
         let server = Arc::new(Self {
             config,
             shared,
-            inner: Mutex::new(Inner { state, live: None, listing: Arc::default() }),
+            inner: Mutex::new(Inner { on: enabled, state, live: None, listing: Arc::default() }),
             changed: watch::Sender::new(0),
             words: Words::default(),
             orders,
@@ -160,7 +163,13 @@ impl Server {
     }
 
     fn set(&self, change: impl FnOnce(&mut Inner)) {
-        change(&mut self.inner());
+        {
+            let mut inner = self.inner();
+            change(&mut inner);
+            if !inner.on {
+                *inner = Inner { on: false, state: State::Disabled, live: None, listing: Arc::default() };
+            }
+        }
         self.changed.send_modify(|count| *count += 1);
         self.shared.changed();
     }
@@ -195,8 +204,43 @@ impl Server {
         }
     }
 
+    /// Opens the connection again. A server that is switched off is switched on.
     pub(crate) fn reconnect(&self) {
-        let _ = self.orders.send(Order::Reconnect);
+        self.set(|inner| {
+            if !inner.on {
+                (inner.on, inner.state) = (true, State::Pending);
+            }
+            // Orders are sent under the lock, so that the last order is that of the last switch.
+            let _ = self.orders.send(Order::Reconnect);
+        });
+    }
+
+    /// Starts a server that is not being started and not connected.
+    pub(crate) fn retry(&self) {
+        if !matches!(self.state(), State::Failed(_) | State::NeedsAuth) {
+            return;
+        }
+        self.set(|inner| {
+            if inner.on {
+                inner.state = State::Pending;
+                let _ = self.orders.send(Order::Reconnect);
+            }
+        });
+    }
+
+    /// Ends the connection. The server's lists are empty from now on, and no call connects it.
+    pub(crate) fn switch_off(&self) {
+        self.set(|inner| {
+            inner.on = false;
+            let _ = self.orders.send(Order::SwitchOff);
+        });
+    }
+
+    /// Starts a server that is switched off.
+    pub(crate) fn switch_on(&self) {
+        if self.state() == State::Disabled {
+            self.reconnect();
+        }
     }
 
     /// Ends the connection and its task, within a second.
@@ -222,18 +266,15 @@ impl Server {
 
     /// Returns the open connection. Waits while it is being opened. `Err` is the end of a sentence about the server.
     pub(crate) async fn ready(&self) -> Result<Live, String> {
-        if matches!(self.state(), State::Failed(_) | State::NeedsAuth) {
-            // A call needs the server now, so try once more.
-            self.set(|inner| inner.state = State::Pending);
-            self.reconnect();
-        }
+        // A call needs the server now, so try once more.
+        self.retry();
         if tokio::time::timeout(WAIT, self.settled()).await.is_err() {
             return Err(format!("has not answered for {} s while it was being started", WAIT.as_secs()));
         }
         let inner = self.inner();
         match (&inner.state, &inner.live) {
             (State::Connected { .. }, Some(live)) => Ok(live.clone()),
-            (State::Disabled, _) => Err("is switched off in the configuration".to_owned()),
+            (State::Disabled, _) => Err("is switched off".to_owned()),
             (State::NeedsAuth, _) => Err(format!(
                 "wants an authorization; the user can give it with: becket mcp login {}",
                 self.config.name
@@ -250,6 +291,7 @@ impl Server {
             if wait {
                 match orders.recv().await {
                     Some(Order::Reconnect) => attempts = 0,
+                    Some(Order::SwitchOff) => continue,
                     Some(Order::Stop) | None => return,
                 }
             }
@@ -257,7 +299,13 @@ impl Server {
             let marks = Arc::new(Marks::default());
             let opened = tokio::select! {
                 opened = tokio::time::timeout(START, self.open(&marks)) => opened,
-                () = stopped(&mut orders) => return,
+                end = halted(&mut orders) => match end {
+                    End::SwitchedOff => {
+                        wait = true;
+                        continue;
+                    }
+                    _ => return,
+                },
             };
             let why = match opened {
                 Ok(Ok(service)) => {
@@ -268,6 +316,12 @@ impl Server {
                     }
                     match end {
                         End::Stopped => return,
+                        End::SwitchedOff => {
+                            // If it was switched on in the meantime, it is connected again by the next order.
+                            self.set(|inner| (inner.state, inner.live) = (State::Pending, None));
+                            wait = true;
+                            continue;
+                        }
                         End::Reconnect => {
                             (attempts, wait) = (0, false);
                             continue;
@@ -295,6 +349,7 @@ impl Server {
                     () = tokio::time::sleep(pause) => {}
                     order = orders.recv() => match order {
                         Some(Order::Reconnect) => attempts = 0,
+                        Some(Order::SwitchOff) => wait = true,
                         Some(Order::Stop) | None => return,
                     },
                 }
@@ -357,6 +412,7 @@ impl Server {
                 _ = &mut closed => return End::Closed,
                 order = orders.recv() => break match order {
                     Some(Order::Reconnect) => End::Reconnect,
+                    Some(Order::SwitchOff) => End::SwitchedOff,
                     Some(Order::Stop) | None => End::Stopped,
                 },
                 () = &mut told => {}
@@ -392,15 +448,18 @@ impl Server {
 enum End {
     Closed,
     Stopped,
+    SwitchedOff,
     Reconnect,
 }
 
-async fn stopped(orders: &mut mpsc::UnboundedReceiver<Order>) {
+/// Waits for an order that ends a start.
+async fn halted(orders: &mut mpsc::UnboundedReceiver<Order>) -> End {
     loop {
         match orders.recv().await {
             // The server is being started already.
             Some(Order::Reconnect) => {}
-            Some(Order::Stop) | None => return,
+            Some(Order::SwitchOff) => return End::SwitchedOff,
+            Some(Order::Stop) | None => return End::Stopped,
         }
     }
 }

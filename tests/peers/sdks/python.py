@@ -469,6 +469,15 @@ async def tools_of_the_programs_process_are_called(place):
         assert "sum: 42" in str(texts[0]) and "no such number" in str(texts[1]), texts
         status = await client.get_mcp_status()
         assert [s["status"] for s in status["mcpServers"]] == ["connected"], status
+        await client.toggle_mcp_server("calc", enabled=False)
+        status = await client.get_mcp_status()
+        assert [s["status"] for s in status["mcpServers"]] == ["disabled"], status
+        await client.query("without it")
+        init = inits([m async for m in client.receive_response()])[0].data
+        assert "mcp__calc__add" not in init["tools"], init["tools"]
+        await client.toggle_mcp_server("calc", enabled=True)
+        status = await client.get_mcp_status()
+        assert [s["status"] for s in status["mcpServers"]] == ["connected"], status
     # A tool that nobody allowed is not called, and a program that sends one message and leaves gets its answer.
     seen.clear()
     options = place.options(place.model(call("mcp__calc__add", {"a": 2, "b": 3}), "over"), mcp_servers={"calc": calc})

@@ -167,6 +167,48 @@ const scenarios = {
     assert.deepEqual(asked, [["fix", "Your name?", "form", ["name"]]]);
     assert.ok(JSON.stringify(messages).includes("Grace"), JSON.stringify(messages));
   },
+  async servers_are_replaced_while_the_session_runs(place) {
+    const fixture = fileURLToPath(new URL("../../fixtures/mcp_server.py", import.meta.url));
+    const process = (mode) => ({ command: "python3", args: [fixture, mode] });
+    const add = tool("add", "Adds.", { a: z.number() }, async ({ a }) => ({ content: [{ type: "text", text: `plus ${a}` }] }));
+    const calc = createSdkMcpServer({ name: "calc", version: "1.0.0", tools: [add] });
+    const model = place.model("one", call("mcp__calc__add", { a: 7 }), "two", call("mcp__late__echo", { text: "hi" }), "three");
+    let next;
+    async function* prompts() {
+      for (let turn = 0; turn < 3; turn++) {
+        yield* input("go");
+        await new Promise((done) => (next = done));
+      }
+    }
+    const options = place.options(model, {
+      mcpServers: { first: process("plain") },
+      mcpServersDelivery: "initialize",
+      allowedTools: ["mcp__calc", "mcp__late"],
+    });
+    let turn = 0;
+    const messages = await collect(prompts(), options, async (message, running) => {
+      if (message.type !== "result") return;
+      turn += 1;
+      const states = async () =>
+        Object.fromEntries((await running.mcpServerStatus()).map((server) => [server.name, server.status]));
+      if (turn === 1) {
+        assert.equal((await running.initializationResult()).mcp_servers_applied, true);
+        const set = await running.setMcpServers({ calc, dead: process("dead") });
+        assert.deepEqual([set.added.sort(), set.removed, Object.keys(set.errors)], [["calc", "dead"], [], ["dead"]]);
+        await running.toggleMcpServer("first", false);
+        assert.deepEqual(await states(), { calc: "connected", dead: "failed", first: "disabled" });
+      } else if (turn === 2) {
+        const set = await running.setMcpServers({ late: process("prompts") });
+        assert.deepEqual([set.added, set.removed.sort(), set.errors], [["late"], ["calc", "dead"], {}]);
+      }
+      next();
+    });
+    const text = JSON.stringify(messages);
+    assert.ok(text.includes("plus 7") && text.includes("Echo: hi"), text);
+    const last = inits(messages).at(-1);
+    assert.ok(last.tools.includes("mcp__late__echo") && !last.tools.some((name) => name.startsWith("mcp__calc")), last.tools);
+    assert.ok(last.slash_commands.includes("mcp__late__greet"), last.slash_commands);
+  },
   async requests_about_the_session_are_answered(place) {
     let release;
     const over = new Promise((done) => (release = done));

@@ -6,6 +6,7 @@
 use super::Front;
 use super::figures::Rewinding;
 use super::opening::is_empty;
+use super::waits::{Held, Waited};
 use crate::failure::Failure;
 use crate::settings::effort_of;
 use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
@@ -72,15 +73,12 @@ impl Front {
                 Err(why) => Err(why),
             },
             "get_context_usage" => Ok(self.figures.context_usage(&self.model)),
-            "mcp_status" => {
-                let servers = self.mcp.as_deref().map(crate::mcp::statuses).unwrap_or_default();
-                Ok(json!({ "mcpServers": servers }))
+            "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
+                match self.servers(&id, subtype, body) {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
             }
-            "mcp_reconnect" => match (text("serverName"), &self.mcp) {
-                (Some(name), Some(hub)) if hub.reconnect(name) => Ok(json!({})),
-                (Some(name), _) => Err(format!("there is no MCP server {name:?} in this session")),
-                (None, _) => Err("mcp_reconnect needs `serverName`".to_owned()),
-            },
             "get_session_cost" => Ok(json!({
                 "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
             })),
@@ -101,6 +99,49 @@ impl Front {
             Ok(response) => super::written(self.printer.control_response(&id, &response)),
             Err(why) => super::written(self.printer.refusal(&id, &why)),
         }
+    }
+
+    /// Returns the answer to a request about MCP servers. `None`: it comes once the servers have started.
+    fn servers(&mut self, id: &str, subtype: &str, body: &Value) -> Option<Result<Value, String>> {
+        let Some(hub) = self.mcp.clone() else {
+            return Some(match subtype {
+                "mcp_status" => Ok(json!({ "mcpServers": [] })),
+                _ => Err("this run has no MCP servers".to_owned()),
+            });
+        };
+        if self.waits.any() && subtype != "mcp_status" {
+            self.waits.hold(Held::Request(id.to_owned(), subtype.to_owned(), body.clone()));
+            return None;
+        }
+        let (id, name) = (id.to_owned(), body.get("serverName").and_then(Value::as_str).map(str::to_owned));
+        Some(match (subtype, name) {
+            ("mcp_status", _) => Ok(json!({ "mcpServers": crate::mcp::statuses(&hub) })),
+            ("mcp_set_servers", _) => {
+                let Some(servers) = body.get("servers").and_then(Value::as_object).cloned() else {
+                    return Some(Err("mcp_set_servers needs `servers`, an object".to_owned()));
+                };
+                let change = crate::mcp::set_servers(hub, self.environment.clone(), servers);
+                self.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
+                return None;
+            }
+            (_, Some(name)) if !hub.has(&name) => {
+                Err(format!("there is no MCP server {name:?} in this session"))
+            }
+            ("mcp_toggle", Some(name)) => {
+                let Some(enabled) = body.get("enabled").and_then(Value::as_bool) else {
+                    return Some(Err("mcp_toggle needs `enabled`".to_owned()));
+                };
+                self.waits.add(async move {
+                    Waited::Answer(id, hub.toggle(&name, enabled).await.map(|()| json!({})))
+                });
+                return None;
+            }
+            (_, Some(name)) => {
+                hub.reconnect(&name);
+                Ok(json!({}))
+            }
+            (subtype, None) => Err(format!("{subtype} needs `serverName`")),
+        })
     }
 
     /// Sends the agent a command. When the agent confirms it, the request is answered with `answer`.

@@ -8,13 +8,13 @@
 use super::figures::{Figures, Rewinding};
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
+use super::waits::{Held, Waited, Waits};
 use super::{GRACE, Signals, note, until, written};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
-use becket_print::{ExitStatus, InputLine, McpFacts, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
 use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput};
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -67,10 +67,8 @@ pub(super) struct Front {
     pub(super) settings: Value,
     pub(super) rules: Value,
     pub(super) mcp: Option<Arc<becket_mcp::Hub>>,
-    /// Ends when the MCP servers in the program's process have started, so that the first request has their tools.
-    pub(super) starting: Option<BoxFuture<'static, ()>>,
-    /// Prompts that wait for that.
-    pub(super) held: VecDeque<PromptInput>,
+    /// Prompts and requests that wait for servers.
+    pub(super) waits: Waits,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
     pub(super) printer: Printer,
@@ -98,7 +96,7 @@ impl Front {
                 request = next_request(self.requests.as_mut()) => self.host_request(request),
                 // Lines that a program sends early are handled once the agent is ready.
                 line = next_line(&mut self.early, self.lines.as_mut()), if self.introduced => self.line(line).await,
-                () = started(self.starting.as_mut()) => self.prompt_held().await,
+                waited = self.waits.next() => self.waited(waited).await,
                 status = signals.next() => {
                     if self.interrupted || status == ExitStatus::Terminated {
                         return Some(Ok(status));
@@ -155,8 +153,7 @@ impl Front {
         self.rewind_saw(event).await?;
         // `system/init` opens the turn and names the servers as they are now.
         if let (Event::UserMessage { .. }, Some(hub)) = (event, &self.mcp) {
-            let tools = hub.statuses().into_iter().flat_map(|server| server.tools).collect();
-            self.printer.set_mcp(McpFacts { servers: crate::mcp::statuses(hub), tools });
+            self.printer.set_mcp(crate::mcp::facts(hub));
         }
         match written(self.printer.event(event))? {
             Reaction::Nothing => {}
@@ -221,17 +218,11 @@ impl Front {
         self.asked |= !matches!(read, Ok(InputLine::Nothing));
         match read {
             Ok(InputLine::Nothing | InputLine::Cancel { .. }) => {}
-            Ok(InputLine::Command(Command::Prompt(mut input))) => {
-                if let [Part::Text { text, .. }] = &mut input.parts[..] {
-                    match self.slash.expanded(text.clone()).await {
-                        Ok(expanded) => *text = expanded,
-                        Err(why) => note(&why),
-                    }
-                }
-                if self.starting.is_some() {
-                    self.held.push_back(input);
+            Ok(InputLine::Command(Command::Prompt(input))) => {
+                if self.waits.any() {
+                    self.waits.hold(Held::Prompt(input));
                 } else {
-                    self.command(Command::Prompt(input)).await;
+                    self.prompt(input).await;
                 }
             }
             Ok(InputLine::Command(command)) => self.command(command).await,
@@ -254,11 +245,34 @@ impl Front {
         Ok(())
     }
 
-    /// Sends the prompts that waited for MCP servers.
-    async fn prompt_held(&mut self) -> Result<(), Failure> {
-        self.starting = None;
-        for input in std::mem::take(&mut self.held) {
-            self.command(Command::Prompt(input)).await;
+    /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
+    async fn prompt(&mut self, mut input: PromptInput) {
+        if let [Part::Text { text, .. }] = &mut input.parts[..] {
+            if let Some(hub) = self.mcp.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
+                let (hub, text) = (Arc::clone(hub), std::mem::take(text));
+                self.waits.add(async move { Waited::Prompt(with_servers(&hub, input, text).await) });
+                return;
+            }
+            match self.slash.expanded(text.clone()).await {
+                Ok(expanded) => *text = expanded,
+                Err(why) => note(&why),
+            }
+        }
+        self.command(Command::Prompt(input)).await;
+    }
+
+    async fn waited(&mut self, waited: Waited) -> Result<(), Failure> {
+        match waited {
+            Waited::Started => {}
+            Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
+            Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
+            Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
+        }
+        while let Some(held) = self.waits.take() {
+            match held {
+                Held::Prompt(input) => self.prompt(input).await,
+                Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
+            }
         }
         if self.ended {
             self.end_input_when_idle().await;
@@ -287,7 +301,8 @@ impl Front {
     /// Closes the agent's input when nothing is pending. Without a schema, that is possible at once. With one, the end
     /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
-        if !self.held.is_empty() {
+        // An agent that has ended serves no request and no prompt.
+        if !self.waits.is_over() {
             return;
         }
         let pending = self.in_turn || !self.waiting.is_empty();
@@ -408,6 +423,19 @@ impl Front {
     }
 }
 
+/// Returns the prompt with `text`, in which references to servers are expanded. A text that cannot be expanded is sent as it
+/// is.
+async fn with_servers(hub: &becket_mcp::Hub, mut input: PromptInput, text: String) -> PromptInput {
+    let expanded = crate::mcp::expanded(hub, text.clone()).await.unwrap_or_else(|failure| {
+        note(&failure.message);
+        text
+    });
+    if let [Part::Text { text, .. }] = &mut input.parts[..] {
+        *text = expanded;
+    }
+    input
+}
+
 /// Waits between two checks if the program is still running.
 async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -419,13 +447,6 @@ async fn next_line(early: &mut VecDeque<Read>, lines: Option<&mut Lines>) -> Opt
     }
     match lines {
         Some(lines) => lines.next().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn started(starting: Option<&mut BoxFuture<'static, ()>>) {
-    match starting {
-        Some(starting) => starting.await,
         None => std::future::pending().await,
     }
 }

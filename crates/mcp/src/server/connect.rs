@@ -92,9 +92,10 @@ pub(crate) async fn connect(
             }
         }
         Endpoint::Host => {
-            let channel = shared.channels.get(&config.name).cloned();
-            let channel =
-                channel.ok_or_else(|| "the program that drives becket has no such server".to_owned())?;
+            let host = shared.host.as_ref();
+            let host =
+                host.ok_or_else(|| "no program drives becket that could have this server".to_owned())?;
+            let channel = host.channel(&config.name);
             let service = handler.serve_with_lifecycle(HostTransport::new(channel), initialize()).await;
             service.map_err(|e| initialize_failure(&e))
         }

@@ -16,6 +16,8 @@ pub struct McpFacts {
     pub servers: Vec<Value>,
     /// Names of their tools, as the model calls them.
     pub tools: Vec<String>,
+    /// Names of the commands for their prompts.
+    pub prompts: Vec<String>,
 }
 
 /// Facts about the session for `system/init` that are in no event.
@@ -23,7 +25,8 @@ pub struct McpFacts {
 pub struct SessionFacts {
     pub agents: Vec<String>,
     pub slash_commands: Vec<String>,
-    pub mcp: McpFacts,
+    /// The servers as they are now; `None` if that is not known.
+    pub mcp: Option<McpFacts>,
     pub effort: Option<String>,
     /// The folder of this session. The folders of its subagents are in the same parent. `None` if the session is not
     /// saved.
@@ -55,12 +58,16 @@ impl Printer {
             return Value::Null;
         };
         let facts = &self.options.facts;
-        let own = tools.iter().filter(|tool| !facts.mcp.tools.contains(tool));
-        let tools: Vec<_> = own.chain(&facts.mcp.tools).map(|tool| sdk_names::sdk_name(tool)).collect();
+        let none = McpFacts::default();
+        let mcp = facts.mcp.as_ref().unwrap_or(&none);
+        // A tool that a server had at the start may be gone.
+        let own = tools.iter().filter(|tool| facts.mcp.is_none() || !tool.starts_with("mcp__"));
+        let tools: Vec<_> = own.chain(&mcp.tools).map(|tool| sdk_names::sdk_name(tool)).collect();
+        let commands: Vec<_> = facts.slash_commands.iter().chain(&mcp.prompts).collect();
         json!({
             "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd,
-            "tools": tools, "mcp_servers": facts.mcp.servers, "model": shapes::model(model),
-            "permissionMode": permission_mode, "slash_commands": facts.slash_commands, "agents": facts.agents,
+            "tools": tools, "mcp_servers": mcp.servers, "model": shapes::model(model),
+            "permissionMode": permission_mode, "slash_commands": commands, "agents": facts.agents,
             "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
             "becket_version": self.options.version, "capabilities": ["interrupt_receipt_v1"],
@@ -69,7 +76,7 @@ impl Printer {
 
     /// Replaces the MCP servers of the next `system/init` line.
     pub fn set_mcp(&mut self, mcp: McpFacts) {
-        self.options.facts.mcp = mcp;
+        self.options.facts.mcp = Some(mcp);
     }
 
     /// Returns the name of the session's model on the wire.
