@@ -442,3 +442,60 @@ fn the_examples_of_the_guide_work() {
         assert!(server.requests()[0].text().contains(words), "{line}");
     }
 }
+
+#[test]
+fn the_agent_of_a_session_starts_only_the_agents_that_it_names() {
+    let bench = Bench::new(&[]);
+    let agents = json!({
+        "lead": { "description": "Leads.", "prompt": "Lead.", "tools": "Agent(worker, ghost), Read" },
+        "worker": { "description": "Works.", "prompt": "Work.", "tools": "Read" },
+    });
+    let server = MockServer::start([
+        task("t1", "explore", "look"),
+        task("t2", "worker", "work"),
+        Answer::text("worked"),
+        Answer::text("all done"),
+    ]);
+    let flags = ["--agents", &agents.to_string(), "--agent", "lead", "go"];
+    let ran = run(bench.print(Api::Chat, &server).args(flags)).expect(0);
+    assert!(ran.stderr.contains("names the agent ghost, which is not defined"), "{}", ran.stderr);
+    let requests = server.requests();
+    let mut names = requests[0].tool_names();
+    names.sort();
+    assert_eq!(names, ["read", "task"]);
+    assert!(
+        requests[1].text().contains("There is no agent \\\"explore\\\". Agents: worker."),
+        "{}",
+        requests[1].text()
+    );
+    assert!(requests[3].text().contains("worked"));
+}
+
+#[test]
+fn agents_are_listed_with_the_place_of_each() {
+    let bench = Bench::new(&[(
+        ".claude/agents/tester.md",
+        "---\ndescription: Tests it.\ntools: Read, Bash\n---\nTest.\n",
+    )]);
+    bench.home.write(
+        ".config/becket/agents/reviewer.md",
+        "---\ndescription: Reviews.\nmaxTurns: 3\n---\nReview.\n",
+    );
+    let list = |flags: &[&str]| run(bench.command().arg("agents").args(flags)).expect(0).stdout;
+    let text = list(&[]);
+    for part in [
+        "reviewer  ",
+        "from: you, ",
+        "at most: 3 requests",
+        "from: built in",
+        "not used: you have not trusted this project",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let listed: Value = serde_json::from_str(&list(&["--json", "--trust"])).unwrap();
+    let tester = listed["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "tester").unwrap();
+    assert_eq!((&tester["source"], &tester["used"]), (&json!("the project"), &json!(true)));
+    assert!(
+        tester["file"].as_str().unwrap().ends_with("tester.md") && tester["keys"]["tools"] == "read, bash"
+    );
+}

@@ -296,6 +296,8 @@ pub(crate) enum Subcommands {
     Config(ConfigCommandArgs),
     /// List the models that becket knows, and with --remote those of servers.
     Models(ModelsArgs),
+    /// List the agents of this folder, with the file that defines each.
+    Agents(AgentsArgs),
     /// Save the key of a provider in a file that only you can read.
     Login(LoginArgs),
     /// Remove the key of a provider from that file.
@@ -347,6 +349,7 @@ pub(crate) const SUBCOMMANDS: &[&str] = &[
     "doctor",
     "config",
     "models",
+    "agents",
     "login",
     "logout",
     "auth",

@@ -19,7 +19,7 @@ use crate::toolbox;
 use crate::trust::content::ContentTrust;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
-use becket_agent::subagent::{Kind, TaskTool};
+use becket_agent::subagent::{Kind, TASK, TaskTool};
 use becket_agent::{
     Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, NewLimits, RunLimits, SecretOutputs,
 };
@@ -179,7 +179,7 @@ async fn assembled(
         .then(|| hooks::engine(environment, &run.cwd, &run.roots, groups, programs.clone()));
     let of_agents = crate::mcp::of_agents(environment, &run.cwd, &own.agents.all, &trust);
     notes.extend(trust.note());
-    let subagents: Arc<[Kind]> = own.agents.kinds().into();
+    let subagents: Arc<[Kind]> = own.kinds().into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
     // The tool would change the tools of the session's first request. So a run that continues a session states the
     // schema after the prompt instead.
@@ -216,8 +216,10 @@ async fn assembled(
         toolbox::fit_small_window(&mut tools, config);
     }
     let removed = guard.removed_tools(&tools.all_names());
-    tools
-        .retain(|name| !removed.iter().any(|r| r == name) && own.main().is_none_or(|kind| kind.offers(name)));
+    tools.retain(|name| {
+        let is_removed = removed.iter().any(|r| r == name) || name == TASK && subagents.is_empty();
+        !is_removed && own.main().is_none_or(|kind| kind.offers(name))
+    });
 
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());

@@ -273,6 +273,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Models(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::models::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
+        Subcommands::Agents(args) => settings::enter(args.cd.as_deref())
+            .and_then(|cwd| cmd::agents::run(&environment, &cwd, &args, &mut out))
+            .map(|()| ExitStatus::Ok),
         Subcommands::Login(args) => {
             settings::enter(None).and_then(|cwd| cmd::login::login(&environment, &cwd, &args, &mut out))
         }

@@ -58,6 +58,8 @@ pub(crate) struct Definition {
     /// Skills whose texts are a part of its prompt.
     pub skills: Vec<String>,
     pub memory: Option<MemoryScope>,
+    /// The agents that it may start as the agent of a session; `None`: all.
+    pub starts: Option<Vec<String>>,
     /// The table of its hooks.
     pub hooks: Option<Value>,
     /// Servers that only this agent uses: names and configurations.
@@ -85,7 +87,8 @@ impl Definition {
         let description = head.text("description").ok_or("it has no description")?;
         let mut wrong = Vec::new();
         let mut put_wrong = |why: String| wrong.push(format!("the agent {name}: {why}"));
-        let named = head.words("tools").filter(|names| !names.iter().any(|name| name == "*"));
+        let named = list(head.value("tools")).filter(|names| !names.iter().any(|name| name == "*"));
+        let starts = named.as_deref().and_then(starts);
         let mut tools = named.map(|names| here(&names));
         let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
         let mut read_only = tools.as_ref().is_some_and(reads);
@@ -120,7 +123,8 @@ impl Definition {
             prompt: prompt.trim().to_owned(),
             tools,
             without: here(
-                &[head.words("disallowedTools").unwrap_or_default(), head.switched_off("tools")].concat(),
+                &[list(head.value("disallowedTools")).unwrap_or_default(), head.switched_off("tools")]
+                    .concat(),
             ),
             servers: names,
             model: head.text("model").filter(|model| model != "inherit"),
@@ -130,7 +134,7 @@ impl Definition {
         };
         let skills = head.words("skills").unwrap_or_default();
         let hooks = hooks.filter(Value::is_object);
-        Ok((Self { kind, skills, memory, hooks, servers, place }, wrong))
+        Ok((Self { kind, skills, memory, starts, hooks, servers, place }, wrong))
     }
 
     /// Returns the keys that differ from the session's values, for people.
@@ -146,6 +150,7 @@ impl Definition {
         let keys = [
             ("tools", Some(tools)),
             ("without", some(list(&kind.without))),
+            ("starts", self.starts.as_deref().map(list)),
             ("MCP servers", kind.servers.as_deref().map(list)),
             ("model", kind.model.clone()),
             ("effort", run.effort.clone()),
@@ -255,6 +260,55 @@ fn servers(
     (Some(names), own)
 }
 
+/// Returns the entries of a list of tools: YAML, or a text with commas or spaces between them. Text in parentheses
+/// belongs to its entry: `Agent(worker, tester), Bash(git log *)`. `None` if the key is missing.
+fn list(value: Option<&Value>) -> Option<Vec<String>> {
+    let texts: Vec<&str> = match value? {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => return None,
+    };
+    let (mut out, mut depth) = (Vec::new(), 0_usize);
+    for text in texts {
+        let mut entry = String::new();
+        for letter in text.chars().chain([',']) {
+            match letter {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && (letter == ',' || letter.is_whitespace()) {
+                out.push(std::mem::take(&mut entry));
+            } else {
+                entry.push(letter);
+            }
+        }
+        // A parenthesis that is not closed ends with its text.
+        (depth, entry) = (0, entry.trim_end_matches(',').to_owned());
+        out.push(entry);
+    }
+    out.retain(|entry: &String| !entry.is_empty());
+    Some(out)
+}
+
+/// Returns the agents that `Agent(a, b)` in a list of tools names. `None`: the list does not restrict them.
+fn starts(tools: &[String]) -> Option<Vec<String>> {
+    let mut out = None;
+    for entry in tools {
+        let (tool, names) = entry.split_once('(').unwrap_or((entry, ""));
+        if !["agent", "task"].contains(&tool.to_ascii_lowercase().as_str()) {
+            continue;
+        }
+        let names = names.trim_end_matches(')').split(',').map(|name| name.trim().to_lowercase());
+        let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+        if names.is_empty() || names.iter().any(|name| name == "*") {
+            return None;
+        }
+        out.get_or_insert_with(Vec::new).extend(names);
+    }
+    out
+}
+
 /// Translates names of tools to the names here, in lower case.
 fn here(names: &[String]) -> Vec<String> {
     let own = |name: &String| {
@@ -312,6 +366,27 @@ mod tests {
         assert_eq!((found.skills, found.memory), (text(&["one", "two"]), Some(MemoryScope::User)));
         assert_eq!(found.servers, [("own".to_owned(), json!({"command": "x"}))]);
         assert_eq!(found.hooks, Some(json!({"Stop": []})));
+    }
+
+    #[test]
+    fn a_list_of_tools_may_name_the_agents_to_start() {
+        let text = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        for (tools, has, wanted) in [
+            (json!("Agent(worker, Tester), Read"), &["task", "read"][..], Some(text(&["worker", "tester"]))),
+            (json!("Read Bash(git log *)"), &["read", "bash"], None),
+            (
+                json!(["Task(a)", "Agent(b)", "Bash(git log:*)"]),
+                &["task", "task", "bash"],
+                Some(text(&["a", "b"])),
+            ),
+            (json!("Agent, Task(a)"), &["task", "task"], None),
+            (json!("Agent(*)"), &["task"], None),
+            (json!("Agent(open"), &["task"], Some(text(&["open"]))),
+        ] {
+            let (found, wrong) = of(json!({"description": "d", "tools": tools.clone()}), Place::Given);
+            assert_eq!((found.kind.tools, wrong), (Some(text(has)), Vec::new()), "{tools}");
+            assert_eq!(found.starts, wanted, "{tools}");
+        }
     }
 
     #[test]

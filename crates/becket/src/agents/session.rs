@@ -53,8 +53,26 @@ impl SessionAgents {
         }
         if let Some(definition) = &found {
             apply(definition, settings);
+            let names = definition.starts.iter().flatten();
+            let missing: Vec<&String> = names.filter(|name| agents.get(name).is_none()).collect();
+            agents.warnings.extend(missing.iter().map(|name| {
+                format!(
+                    "the agent {}: `tools` names the agent {name}, which is not defined",
+                    definition.kind.name
+                )
+            }));
         }
         Ok(Self { agents, main: found.map(|definition| definition.kind.name) })
+    }
+
+    /// Returns the kinds of subagents that the session can have: all, or those that its own agent may start.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = self.agents.kinds();
+        let main = self.main.as_ref().and_then(|name| self.agents.get(name));
+        if let Some(names) = main.and_then(|main| main.starts.as_ref()) {
+            kinds.retain(|kind| names.contains(&kind.name));
+        }
+        kinds
     }
 
     /// Returns the kind of the session's own agent.

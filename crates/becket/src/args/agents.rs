@@ -1,6 +1,7 @@
 //! Arguments about agents: definitions for a run, and the agent that a session is.
 
 use clap::Args;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Agents")]
@@ -11,4 +12,17 @@ pub(crate) struct AgentArgs {
     /// Agents for this run, by name, with the keys of an agent's file and `prompt`: JSON text, or a file.
     #[arg(long, value_name = "FILE|JSON")]
     pub agents: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// List the agents of this project as if you trusted it.
+    #[arg(long)]
+    pub trust: bool,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
 }

@@ -41,7 +41,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("plugin", "becket hooks list; skills, commands and agents are files: see docs/guide"),
     ("plugins", "becket hooks list; skills, commands and agents are files: see docs/guide"),
     ("logout", "becket doctor, which shows where keys are; then delete the one that you do not want"),
-    ("agents", "becket, then /agents"),
     ("review", "becket -p \"/review\", or becket -p \"review my changes\""),
     ("apply", "git apply; becket changes files itself"),
     ("setup-token", "becket doctor, which shows where becket looks for keys"),

@@ -1,5 +1,6 @@
 //! Subcommands: each reads, prints and returns. Shared functions are here.
 
+pub(crate) mod agents;
 pub(crate) mod audit;
 pub(crate) mod compact;
 pub(crate) mod config;
