@@ -191,6 +191,13 @@ impl State {
                 self.compact_asked = true;
                 self.wake(out);
             }
+            Input::CompactIdle => {
+                if self.phase == Phase::Idle {
+                    let trigger = CompactionTrigger::Auto;
+                    out.push(Action::Compact { trigger });
+                    self.phase = Phase::Compacting { trigger, in_turn: false };
+                }
+            }
             Input::PlanCompaction => {
                 if self.phase == Phase::Idle {
                     out.push(Action::PlanCompaction);

@@ -10,6 +10,7 @@ use becket_guard::Guard;
 use becket_model::{Model, ModelInfo};
 use becket_session::Session;
 use becket_session::context::ModelScope;
+use becket_session::context::cache::CachePolicy;
 use becket_tool::{EditHook, Registry};
 use becket_types::{Limit, Millis};
 use serde_json::{Value, json};
@@ -30,6 +31,8 @@ pub struct AgentParts {
     pub fallback_models: Vec<Arc<dyn Model>>,
     /// Finds the model for `Command::SetModel`.
     pub find_model: Option<FindModel>,
+    /// Use of the provider's cache.
+    pub cache: CachePolicy,
     pub tools: Registry,
     pub guard: Guard,
     pub settings: AgentSettings,

@@ -9,7 +9,8 @@
 use crate::host::lock;
 use crate::settings::{NewLimits, RunLimits};
 use becket_model::ModelInfo;
-use becket_types::{Cost, Limit, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
+use becket_session::context::cache::write_price;
+use becket_types::{CacheLifetime, Cost, Limit, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -133,10 +134,11 @@ pub(crate) struct RequestCost {
 
 impl RequestCost {
     /// `read`: tokens of input. `cached`: those of them that the provider probably has in its cache.
-    pub(crate) fn of(info: &ModelInfo, read: u64, cached: u64) -> Self {
+    /// `lifetime`: that of the cache, which the rest is written into.
+    pub(crate) fn of(info: &ModelInfo, read: u64, cached: u64, lifetime: CacheLifetime) -> Self {
         let prices = info.prices.unwrap_or_default();
         let cached = cached.min(read);
-        let fresh = prices.input.max(prices.cache_write);
+        let fresh = write_price(&prices, lifetime);
         let usd = ((read - cached) as f64 * fresh + cached as f64 * prices.cache_read) / 1_000_000.0;
         Self { input: Need { usd, tokens: read }, output_price: prices.output / 1_000_000.0 }
     }

@@ -15,6 +15,7 @@ enum Op {
     Prompt(DeliveryMode),
     Interrupt,
     Compact,
+    CompactIdle,
     Plan,
     Undo,
     Restore,
@@ -30,6 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Prompt(DeliveryMode::Queue)),
         1 => Just(Op::Interrupt),
         1 => Just(Op::Compact),
+        1 => Just(Op::CompactIdle),
         1 => Just(Op::Plan),
         1 => Just(Op::Undo),
         1 => Just(Op::Restore),
@@ -133,7 +135,8 @@ impl Watch {
             }
             Action::CloseCalls(_) => assert!(std::mem::take(&mut self.open_calls), "calls closed twice"),
             Action::Compact { trigger } => {
-                if trigger != CompactionTrigger::Manual {
+                assert!(self.in_turn || trigger != CompactionTrigger::Overflow);
+                if self.in_turn && trigger != CompactionTrigger::Manual {
                     self.compactions_in_a_row += 1;
                     assert!(self.compactions_in_a_row <= 3, "compaction loop");
                 }
@@ -249,6 +252,7 @@ impl Watch {
             }
             Op::Interrupt => self.feed(Input::Interrupt),
             Op::Compact => self.feed(Input::Compact),
+            Op::CompactIdle => self.feed(Input::CompactIdle),
             Op::Plan => self.feed(Input::PlanCompaction),
             Op::Undo => self.feed(Input::UndoCompaction),
             Op::Restore => self.feed(Input::Restore),

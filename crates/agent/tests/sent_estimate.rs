@@ -228,6 +228,7 @@ proptest! {
                     max_output: 1_000,
                     effort: None,
                     layout: None,
+                    cache: becket_types::CacheLifetime::default(),
                     blobs: &blobs,
                 };
                 let body = model.prepare(&request).unwrap().body.concat();

@@ -319,6 +319,7 @@ async fn assembled(
         model,
         auxiliary,
         fallback_models: fallbacks,
+        cache: crate::settings::cache(&run.settings.config),
         find_model: Some(find_model),
         tools,
         guard,

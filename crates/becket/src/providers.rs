@@ -6,7 +6,7 @@
 use crate::environment::Environment;
 use becket_config::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, Settings, Source, SystemRole, VENDORS, Vendor, may_sign, vendor,
+    ProviderKind, Settings, Source, SystemRole, TextCalls, VENDORS, Vendor, may_sign, vendor,
 };
 use becket_model::{
     Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit, ReasoningField, Secret,
@@ -50,6 +50,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     Endpoint {
         kind,
         key_source: credential.as_ref().map(|credential| key_source(credential, settings, name)),
+        asks_text_calls: config.compat.tools.text_calls == Some(TextCalls::Ask),
         credential,
         headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
@@ -236,6 +237,7 @@ fn figures(config: &ModelConfig) -> Figures {
             cache_read,
             cache_write,
         }),
+        source: None,
     }
 }
 
@@ -267,7 +269,7 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
             EffortDial::None => Dial::None,
         };
     }
-    if let Some(ids) = config.call_ids {
+    if let Some(ids) = config.tools.call_ids {
         compat.call_ids = match ids {
             CallIds::Any => becket_model::CallIds::Any,
             CallIds::Word => becket_model::CallIds::Word,
@@ -284,12 +286,13 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
     for (own, set) in [
         (&mut compat.stream_usage, config.stream_usage),
         (&mut compat.prompt_cache_key, config.prompt_cache_key),
-        (&mut compat.strict_tools, config.strict_tools),
-        (&mut compat.empty_tools, config.empty_tools),
+        (&mut compat.strict_tools, config.tools.strict_tools),
+        (&mut compat.empty_tools, config.tools.empty_tools),
         (&mut compat.null_content, config.null_content),
-        (&mut compat.plain_schemas, config.plain_schemas),
-        (&mut compat.flat_schemas, config.flat_schemas),
+        (&mut compat.schemas.plain, config.tools.plain_schemas),
+        (&mut compat.schemas.flat, config.tools.flat_schemas),
         (&mut compat.strict_order, config.strict_order),
+        (&mut compat.hour_cache, config.hour_cache),
     ] {
         *own = set.unwrap_or(*own);
     }

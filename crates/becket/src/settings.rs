@@ -10,8 +10,9 @@ use crate::failure::Failure;
 use becket_config::Config;
 use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source};
 use becket_print::{Format, Schema};
+use becket_session::context::cache::{CachePolicy, CacheTtl};
 use becket_session::context::{Policy, SummaryPolicy};
-use becket_types::{PermissionMode, SessionId};
+use becket_types::{CacheLifetime, PermissionMode, SessionId};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +187,17 @@ pub(crate) fn policy(config: &Config) -> Policy {
     };
     policy.protect.extend(config.prune.protect.iter().cloned());
     policy
+}
+
+/// Returns the policy for the provider's cache.
+pub(crate) fn cache(config: &Config) -> CachePolicy {
+    let ttl = match config.context.cache_ttl {
+        becket_config::CacheTtl::Auto => CacheTtl::Auto,
+        becket_config::CacheTtl::FiveMinutes => CacheTtl::Fixed(CacheLifetime::FiveMinutes),
+        becket_config::CacheTtl::Hour => CacheTtl::Fixed(CacheLifetime::Hour),
+    };
+    let warm = config.context.cache_warm == becket_config::CacheWarm::Idle;
+    CachePolicy { ttl, warm, idle_compaction: config.context.idle_compaction }
 }
 
 /// Returns the [`policy`] for sessions of the folder `cwd`. An unreadable configuration counts as empty, because

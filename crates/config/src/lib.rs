@@ -41,13 +41,13 @@ pub use key_hosts::{KeyOrigin, Withheld, host_of, kept_name, may_sign, search_ke
 pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, load};
 pub use providers::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, ProvidersConfig, SystemRole, VENDORS, Vendor, vendor,
+    ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
 };
 pub use schema::{
-    Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig, LspServer,
-    PermissionsConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode, SandboxNetwork, SearchConfig,
-    SearchProvider, SecretsToModel, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig, UiConfig,
-    WebConfig, json_schema,
+    CacheTtl, CacheWarm, Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig,
+    LspServer, PermissionsConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode, SandboxNetwork,
+    SearchConfig, SearchProvider, SecretsToModel, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig,
+    UiConfig, WebConfig, json_schema,
 };
 pub use secret::{Credential, Secret};
 pub use source::Source;

@@ -103,12 +103,29 @@ pub struct CompatConfig {
     pub reasoning_field: Option<String>,
     /// Field for the effort: `reasoning_effort`, `reasoning`, `thinking` or `none`.
     pub effort: Option<EffortDial>,
+    #[serde(flatten)]
+    pub tools: ToolsCompat,
+    /// Send `null` as the content of a message that has only calls; otherwise an empty text.
+    pub null_content: Option<bool>,
+    /// Send messages in an order that all chat templates accept.
+    pub strict_order: Option<bool>,
+    /// The server keeps a cached prefix for an hour if a request asks for it (`context.cache_ttl`). Anthropic's own servers do.
+    pub hour_cache: Option<bool>,
+    /// Codes of errors for which a retry never helps, such as a used-up quota.
+    pub fatal_codes: Vec<String>,
+}
+
+/// Deviations about tools and calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ToolsCompat {
+    /// Calls that a model writes into its text instead of making them: `report` (the turn ends and says so), or `ask`: becket
+    /// shows each to you and runs it if you approve.
+    pub text_calls: Option<TextCalls>,
     /// Send `strict: false` with each tool.
     pub strict_tools: Option<bool>,
     /// Send `tools: []` if there are no tools.
     pub empty_tools: Option<bool>,
-    /// Send `null` as the content of a message that has only calls; otherwise an empty text.
-    pub null_content: Option<bool>,
     /// Write `const` as `enum` in schemas of tools, and use only keywords of OpenAPI 3.0.
     pub plain_schemas: Option<bool>,
     /// Merge `anyOf` and `oneOf` at the root of a tool's schema into one object.
@@ -116,10 +133,14 @@ pub struct CompatConfig {
     /// Call ids that the server accepts: `any`, `word` (64 letters, digits, `_`, `-`), `short` (40 characters), `nine`
     /// (nine letters and digits).
     pub call_ids: Option<CallIds>,
-    /// Send messages in an order that all chat templates accept.
-    pub strict_order: Option<bool>,
-    /// Codes of errors for which a retry never helps, such as a used-up quota.
-    pub fatal_codes: Vec<String>,
+}
+
+/// The treatment of calls in a model's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TextCalls {
+    Report,
+    Ask,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

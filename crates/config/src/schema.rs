@@ -121,6 +121,14 @@ pub struct ContextConfig {
     pub auto: bool,
     /// Request the summary in the background before the window is full, so that you need not wait for it.
     pub prepare: bool,
+    /// Compact between turns, before the provider's cache expires, if that saves more than it costs. Not from a project.
+    pub idle_compaction: bool,
+    /// Lifetime of the provider's cache, where a request can choose it (Anthropic): `5m`, `1h`, or `auto`: five minutes, and
+    /// an hour after the first pause that an hour would have covered. Not from a project.
+    pub cache_ttl: CacheTtl,
+    /// `idle`: keep the provider's cache from expiring between turns with small requests, while that pays. They cost money.
+    /// `off`: let it expire. Not from a project.
+    pub cache_warm: CacheWarm,
     /// User turns that stay word for word.
     pub tail_turns: usize,
     /// Tokens of recent history that stay word for word. If not set, a tenth of the usable window, 1,000 to 8,000.
@@ -141,6 +149,9 @@ impl Default for ContextConfig {
             threshold: 0.9,
             auto: true,
             prepare: true,
+            idle_compaction: false,
+            cache_ttl: CacheTtl::Auto,
+            cache_warm: CacheWarm::Off,
             tail_turns: 2,
             keep_recent_tokens: None,
             reattach: 0.15,
@@ -162,6 +173,25 @@ impl Default for PruneConfig {
     fn default() -> Self {
         Self { enabled: true, protect: Vec::new() }
     }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheTtl {
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    #[serde(rename = "1h")]
+    Hour,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheWarm {
+    #[default]
+    Off,
+    Idle,
 }
 
 /// Limits of a session. A project can only lower them.

@@ -29,6 +29,9 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         _ if key.starts_with("shell.env") => ignored("a project cannot set variables of commands"),
         "format.auto" | "lsp.enabled" if *value == Value::Bool(false) => Ruling::Counts,
         _ if matches!(section, "format" | "lsp") => ignored("a project cannot decide which programs run"),
+        "context.idle_compaction" | "context.cache_ttl" | "context.cache_warm" => {
+            ignored("a project cannot decide about requests that nobody asked for")
+        }
         _ if section == "web" => ignored("a project cannot decide which hosts are reached"),
         _ if section == "ui" => {
             ignored("a project cannot change becket's interface or the programs that it runs")
@@ -152,6 +155,8 @@ mod tests {
             ("web.allow_hosts", json!(["169.254.169.254"]), false),
             ("web.search.url", json!("https://evil.example"), false),
             ("ui.status_line.command", json!("./evil"), false),
+            ("context.cache_warm", json!("idle"), false),
+            ("context.idle_compaction", json!(true), false),
         ] {
             assert_eq!(ruling(key, &value, None, true) == Ruling::Counts, counts, "{key} {value}");
         }

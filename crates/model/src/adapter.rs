@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::stream::{Decoder, exchange};
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
-use becket_types::{Blobs, WireLayout};
+use becket_types::{Blobs, CacheLifetime, WireLayout};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,7 @@ pub(crate) struct Env<'a> {
     /// The dialect of the server.
     pub compat: &'a Compat,
     pub layout: WireLayout,
+    pub cache: CacheLifetime,
 }
 
 /// State that a model keeps between requests: the bytes of messages, decoded media, the ids of earlier calls.
@@ -55,7 +56,8 @@ impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
         let blobs = request.blobs.as_ref();
         let layout = request.layout.unwrap_or_default();
         let ids = if layout.is_standard() { compat.call_ids.rule() } else { IdRule::Nine };
-        let env = Env { info, blobs, media: &self.media, seen: &self.seen, ids, compat, layout };
+        let (media, seen, cache) = (&self.media, &self.seen, request.cache);
+        let env = Env { info, blobs, media, seen, ids, compat, layout, cache };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.body(request, &env, head, tail)
     }
@@ -103,6 +105,8 @@ impl<P: Protocol> HttpModel<P> {
         let chat = place.kind == Kind::Chat || place.kind == Kind::Responses;
         let said = if chat { settings.said_by_server(place.endpoint, name) } else { None };
         crate::adjust(&mut info, settings, place.endpoint, said, transport.local);
+        info.server.hour_cache = place.compat.hour_cache;
+        info.server.asks_text_calls = place.endpoint.asks_text_calls;
         let key = format!("{} {name}", transport.url);
         let layout =
             Arc::new(ServerLayout::new(key, settings.layouts.clone(), said.and_then(|said| said.layout)));
@@ -123,7 +127,9 @@ impl<P: Protocol> Model for HttpModel<P> {
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
         let layout = request.layout.unwrap_or_else(|| self.layout.current());
-        let request = &Request { layout: Some(layout), ..*request };
+        // A lifetime that the server does not know would be an unknown field for it.
+        let cache = if self.info.server.hour_cache { request.cache } else { CacheLifetime::default() };
+        let request = &Request { layout: Some(layout), cache, ..*request };
         let dialect = self.protocol.compat();
         let head = || self.protocol.head(request, &self.info);
         let (body, digest) =

@@ -94,6 +94,7 @@ impl Entry<'_> {
             images: self.images,
             reasoning: self.reasoning,
             cache_ttl: CACHE_TTL,
+            server: crate::ServerTraits::default(),
             source: self.source.to_owned(),
         }
     }
@@ -170,6 +171,7 @@ fn default_info(provider: &str, name: &str) -> ModelInfo {
         // Unknown: an effort that the user asks for is sent, because a server that does not support it returns an error.
         reasoning: true,
         cache_ttl: CACHE_TTL,
+        server: crate::ServerTraits::default(),
         source: UNKNOWN.to_owned(),
     }
 }

@@ -69,6 +69,15 @@ pub enum ReasoningField {
     None,
 }
 
+/// Schemas of tools that a server accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchemaRules {
+    /// `const` becomes `enum`, and keywords that OpenAPI 3.0 does not have are left out.
+    pub plain: bool,
+    /// `anyOf` and `oneOf` at the root of a schema become one object.
+    pub flat: bool,
+}
+
 /// The dialect of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compat {
@@ -86,15 +95,14 @@ pub struct Compat {
     pub empty_tools: bool,
     /// The content of a message that has only calls is `null`; otherwise an empty text.
     pub null_content: bool,
-    /// `const` becomes `enum`, and keywords that OpenAPI 3.0 does not have are left out.
-    pub plain_schemas: bool,
-    /// `anyOf` and `oneOf` at the root of a schema become one object.
-    pub flat_schemas: bool,
+    pub schemas: SchemaRules,
     pub call_ids: CallIds,
     /// Messages are kept in an order that all chat templates accept.
     pub strict_order: bool,
     /// The server reads PDF files.
     pub pdf: bool,
+    /// A request can ask the server to keep its prefix for an hour.
+    pub hour_cache: bool,
     /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,
 }
@@ -112,6 +120,7 @@ enum Deviation {
     /// The server accepts any order of messages.
     AnyOrder,
     Pdf,
+    HourCache,
     FatalCodes(&'static [&'static str]),
 }
 
@@ -119,7 +128,7 @@ use Deviation as D;
 
 /// Rows apply to the host and every host below it. The wire format is set if the row applies to only one.
 const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
-    ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf, D::HourCache]),
     ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
     ("googleapis.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
     (
@@ -175,8 +184,10 @@ impl Compat {
             strict_tools: false,
             empty_tools: false,
             null_content: true,
-            plain_schemas: kind == Kind::Gemini,
-            flat_schemas: kind == Kind::Gemini || kind == Kind::Responses,
+            schemas: SchemaRules {
+                plain: kind == Kind::Gemini,
+                flat: kind == Kind::Gemini || kind == Kind::Responses,
+            },
             call_ids: match kind {
                 Kind::Anthropic => CallIds::Word,
                 Kind::Responses => CallIds::Word,
@@ -184,6 +195,7 @@ impl Compat {
             },
             strict_order: matches!(kind, Kind::Anthropic | Kind::Chat),
             pdf: kind == Kind::Anthropic,
+            hour_cache: false,
             fatal_codes: Vec::new(),
         }
     }
@@ -196,10 +208,11 @@ impl Compat {
             D::Effort(dial) => self.effort = *dial,
             D::CallIds(ids) => self.call_ids = *ids,
             D::EmptyContent => self.null_content = false,
-            D::PlainSchemas => self.plain_schemas = true,
-            D::FlatSchemas => self.flat_schemas = true,
+            D::PlainSchemas => self.schemas.plain = true,
+            D::FlatSchemas => self.schemas.flat = true,
             D::AnyOrder => self.strict_order = false,
             D::Pdf => self.pdf = true,
+            D::HourCache => self.hour_cache = true,
             D::FatalCodes(codes) => self.fatal_codes = codes.iter().map(|code| (*code).to_owned()).collect(),
         }
     }
@@ -226,6 +239,6 @@ mod tests {
         assert!(chat("https://api.z.ai/api/paas/v4").fatal_codes.contains(&"1308".to_owned()));
         assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").strict_order);
         assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").strict_order);
-        assert!(Compat::of(Kind::Gemini, "http://x").plain_schemas);
+        assert!(Compat::of(Kind::Gemini, "http://x").schemas.plain);
     }
 }

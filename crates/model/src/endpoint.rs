@@ -6,9 +6,11 @@ use crate::compat::Compat;
 use crate::credential::{Auth, Credential};
 use crate::kind::Kind;
 use becket_types::Prices;
+use serde::{Deserialize, Serialize};
 
-/// Figures of a model that the user knows better than the catalog.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Figures of a model that are known better than the catalog has them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Figures {
     /// The name on the wire.
     pub name: String,
@@ -17,6 +19,8 @@ pub struct Figures {
     pub images: Option<bool>,
     pub reasoning: Option<bool>,
     pub prices: Option<Prices>,
+    /// The origin of the figures, with a date. Absent: the configuration.
+    pub source: Option<String>,
 }
 
 /// The address of a provider, its wire format, its credential, and its deviations.
@@ -42,6 +46,8 @@ pub struct Endpoint {
     pub key_hint: Option<String>,
     /// The setting that holds the server's address, for messages.
     pub url_setting: Option<String>,
+    /// Calls that a model writes into its text are shown to the user for approval.
+    pub asks_text_calls: bool,
     /// True if a request without a key is refused before it is sent.
     pub needs_key: bool,
 }

@@ -57,7 +57,7 @@ pub mod tokens;
 mod wire;
 
 pub use body_limit::{BodyLimit, BodyLimits, byte_size};
-pub use compat::{CallIds, Compat, Dial, OutputLimit, ReasoningField, SystemRole};
+pub use compat::{CallIds, Compat, Dial, OutputLimit, ReasoningField, SchemaRules, SystemRole};
 pub use credential::{Auth, AwsKeys, Credential, Secret, TokenSource};
 pub use endpoint::{Endpoint, Figures};
 pub use kind::Kind;
@@ -70,7 +70,9 @@ pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
 pub use settings::{Proxies, Settings, Sleeper};
 
-use becket_types::{Blobs, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout};
+use becket_types::{
+    Blobs, CacheLifetime, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout,
+};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use place::Place;
@@ -96,8 +98,20 @@ pub struct ModelInfo {
     pub reasoning: bool,
     /// Time for which the provider keeps a cached prefix after its last use.
     pub cache_ttl: Millis,
+    #[serde(default)]
+    pub server: ServerTraits,
     /// The source of these figures, with a date; `default` if the model is not in the catalog.
     pub source: String,
+}
+
+/// Traits of the server behind a model that the agent has to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerTraits {
+    /// A request can ask the server to keep its prefix for an hour.
+    pub hour_cache: bool,
+    /// Calls that the model writes into its text are shown to the user for approval, instead of being reported only.
+    pub asks_text_calls: bool,
 }
 
 /// One request.
@@ -112,6 +126,8 @@ pub struct Request<'a> {
     pub effort: Option<&'a str>,
     /// The layout of messages. Absent: the one that the server is known to accept.
     pub layout: Option<WireLayout>,
+    /// The lifetime of the provider's cache, for servers that let a request choose it.
+    pub cache: CacheLifetime,
     pub blobs: &'a Arc<dyn Blobs>,
 }
 
@@ -374,7 +390,7 @@ fn adjust(
             info.input_limit = window;
             info.max_output = info.max_output.min(window);
         }
-        "the configuration".clone_into(&mut info.source);
+        own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
     }
     let set = settings.window.map(|window| (window, "set by the user"));
     let known = endpoint.models.iter().any(|own| own.name == info.name && own.window.is_some());

@@ -156,6 +156,7 @@ fn with_place(settings: &Settings, model: &Recorded) -> Settings {
             images: Some(info.images),
             reasoning: Some(info.reasoning),
             prices: info.prices,
+            source: Some(info.source.clone()),
         });
     }
     settings

@@ -32,14 +32,14 @@ const PLAIN: &[&str] = &[
 
 /// Returns the schema in the form that `compat` accepts.
 pub(crate) fn for_server<'a>(schema: &'a Value, compat: &Compat) -> Cow<'a, Value> {
-    if !compat.plain_schemas && !compat.flat_schemas {
+    if !compat.schemas.plain && !compat.schemas.flat {
         return Cow::Borrowed(schema);
     }
     let mut schema = schema.clone();
-    if compat.flat_schemas {
+    if compat.schemas.flat {
         flatten(&mut schema);
     }
-    if compat.plain_schemas {
+    if compat.schemas.plain {
         let root = schema.clone();
         plain(&mut schema, &root, 0);
     }

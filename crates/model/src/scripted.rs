@@ -226,6 +226,7 @@ impl ScriptedModel {
                 images: true,
                 reasoning: false,
                 cache_ttl: Millis(300_000),
+                server: crate::ServerTraits::default(),
                 source: "script".to_owned(),
             },
             needs_all: matchers.clone().any(Match::needs_all),

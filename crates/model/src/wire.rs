@@ -8,7 +8,7 @@
 //! amortised, each byte a logarithmic number of times. Nothing here knows a wire format.
 
 use crate::{Digest, Request};
-use becket_types::{ContextMessage, ToolSpec, WireLayout};
+use becket_types::{CacheLifetime, ContextMessage, ToolSpec, WireLayout};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
@@ -42,6 +42,7 @@ struct HeadKey {
     max_output: u64,
     effort: Option<String>,
     layout: Option<WireLayout>,
+    cache: CacheLifetime,
     empty: bool,
 }
 
@@ -53,6 +54,7 @@ impl HeadKey {
             && self.max_output == request.max_output
             && self.effort.as_deref() == request.effort
             && self.layout == request.layout
+            && self.cache == request.cache
             && self.empty == request.context.messages.is_empty()
             && self.tools == request.tools
     }
@@ -61,6 +63,8 @@ impl HeadKey {
 struct Lane<E> {
     generation: u64,
     layout: Option<WireLayout>,
+    /// The marks for the provider's cache stand in the bytes of a message.
+    cache: CacheLifetime,
     count: usize,
     first: Option<Arc<ContextMessage>>,
     last: Option<Arc<ContextMessage>>,
@@ -77,6 +81,7 @@ impl<E: Encoder> Lane<E> {
         Self {
             generation: request.context.generation,
             layout: request.layout,
+            cache: request.cache,
             count: 0,
             first: None,
             last: None,
@@ -98,6 +103,7 @@ impl<E: Encoder> Lane<E> {
         };
         self.generation == request.context.generation
             && self.layout == request.layout
+            && self.cache == request.cache
             && self.count > 0
             && self.count <= messages.len()
             && same(&self.first, 0)
@@ -151,6 +157,7 @@ impl<E: Encoder> WireCache<E> {
                 max_output: request.max_output,
                 effort: request.effort.map(str::to_owned),
                 layout: request.layout,
+                cache: request.cache,
                 empty: messages.is_empty(),
             };
             lane.head = Some((key, Bytes::from(head())));

@@ -7,7 +7,9 @@ use becket_model::{
     ToolChoice, open,
 };
 use becket_testkit::{Answer, MockServer, Recorded, Wire, assert_prefix, prefix_breaks, shape};
-use becket_types::{BlobId, Blobs, CallId, Context, ImageSource, Message, Origin, Part, Role, Synthetic};
+use becket_types::{
+    BlobId, Blobs, CacheLifetime, CallId, Context, ImageSource, Message, Origin, Part, Role, Synthetic,
+};
 use bytes::Bytes;
 use common::{MemoryBlobs, ask, context, model, model_ref, no_blobs, request, run, settings, tools, wrap};
 use proptest::prelude::*;
@@ -75,6 +77,37 @@ fn history() -> Vec<Message> {
         Message::user("\u{a0}"),
         Message::user("last"),
     ]
+}
+
+#[test]
+fn a_lifetime_of_an_hour_stands_in_every_mark_and_only_where_the_server_knows_it() {
+    let server = MockServer::start(Vec::<Answer>::new());
+    let body = |knows: bool, cache: CacheLifetime| {
+        let mut settings = settings(&server.url()).0;
+        let mut compat = becket_model::Compat::of(Kind::Anthropic, &server.url());
+        compat.hour_cache = knows;
+        settings.anthropic.compat = Some(compat);
+        let model = open(&model_ref(Wire::Anthropic), &settings).unwrap();
+        let (context, tools, blobs) = (context(history()), tools(), no_blobs());
+        let request = becket_model::Request { cache, ..request(&context, &tools, &blobs) };
+        let body = model.prepare(&request).unwrap().body.concat();
+        (model, String::from_utf8(body).unwrap())
+    };
+    let short = body(true, CacheLifetime::FiveMinutes).1;
+    assert_eq!(short.matches(r#""cache_control":{"type":"ephemeral"}"#).count(), 3, "{short}");
+    let long = body(true, CacheLifetime::Hour).1;
+    assert_eq!(long.matches(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#).count(), 3, "{long}");
+    assert_eq!(long.replace(r#","ttl":"1h""#, ""), short);
+    serde_json::from_str::<Value>(&long).unwrap();
+    assert_eq!(body(false, CacheLifetime::Hour).1, short);
+    // One model, whose bytes of messages are kept: a mark never changes in bytes that are already encoded.
+    let (model, _) = body(true, CacheLifetime::FiveMinutes);
+    let (context, tools, blobs) = (context(history()), tools(), no_blobs());
+    for (cache, want) in [(CacheLifetime::FiveMinutes, &short), (CacheLifetime::Hour, &long)].repeat(2) {
+        let request = becket_model::Request { cache, ..request(&context, &tools, &blobs) };
+        let got = model.prepare(&request).unwrap().body.concat();
+        assert_eq!(String::from_utf8(got).unwrap(), *want);
+    }
 }
 
 #[test]

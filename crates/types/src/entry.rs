@@ -1,7 +1,10 @@
 //! Ledger entries: everything that happened, in order. The ledger is never rewritten; an undo is one more
 //! entry.
 
-use crate::{BlobId, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, Tokens, Usage};
+use crate::{
+    BlobId, CacheLifetime, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, Tokens,
+    Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -183,6 +186,9 @@ pub struct SentRequest {
     pub no_calls: bool,
     #[serde(default, skip_serializing_if = "WireLayout::is_standard")]
     pub layout: WireLayout,
+    /// The lifetime that the request asked the provider's cache for.
+    #[serde(default, skip_serializing_if = "CacheLifetime::is_default")]
+    pub cache: CacheLifetime,
     /// Only for a summary: a blob with `{"system", "prompt"}`. If `system` is empty, the prompt was appended
     /// to the running conversation; otherwise it was a separate request without tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]

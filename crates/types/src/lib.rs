@@ -73,7 +73,7 @@ pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };
-pub use usage::{Cost, Limit, Prices, Tokens, Usage, Used};
+pub use usage::{CacheLifetime, Cost, Limit, Prices, Tokens, Usage, Used};
 
 /// Source of a blob's bytes, used when a message that refers to a blob is sent.
 ///

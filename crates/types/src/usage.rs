@@ -42,6 +42,9 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+    /// The part of `cache_write` that the provider keeps for an hour and bills at the price of such writes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_hour: u64,
     /// The part of `output` that was reasoning, if the provider reports it.
     #[serde(skip_serializing_if = "is_zero")]
     pub reasoning: u64,
@@ -91,6 +94,7 @@ impl Add for Usage {
             output: self.output.saturating_add(o.output),
             cache_read: self.cache_read.saturating_add(o.cache_read),
             cache_write: self.cache_write.saturating_add(o.cache_write),
+            cache_write_hour: self.cache_write_hour.saturating_add(o.cache_write_hour),
             reasoning: self.reasoning.saturating_add(o.reasoning),
             billed: self.billed.saturating_add(o.billed),
         }
@@ -99,6 +103,28 @@ impl Add for Usage {
 impl AddAssign for Usage {
     fn add_assign(&mut self, o: Self) {
         *self = *self + o;
+    }
+}
+
+/// Time for which a provider keeps a prefix in its cache after the last use, where a request can choose it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheLifetime {
+    #[default]
+    FiveMinutes,
+    Hour,
+}
+
+impl CacheLifetime {
+    pub fn duration(self) -> Millis {
+        match self {
+            Self::FiveMinutes => Millis(5 * 60 * 1000),
+            Self::Hour => Millis(60 * 60 * 1000),
+        }
+    }
+
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -112,14 +138,22 @@ pub struct Prices {
 }
 
 impl Prices {
+    /// Returns the price of a cache write that lasts for an hour. Anthropic's models alone have such writes, and on every
+    /// platform they cost twice the input price.
+    pub fn cache_write_hour(&self) -> f64 {
+        2.0 * self.input
+    }
+
     /// Returns the cost of `usage` at these prices.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let per = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
+        let hour = usage.cache_write_hour.min(usage.cache_write);
         Cost(
             per(usage.input, self.input)
                 + per(usage.output, self.output)
                 + per(usage.cache_read, self.cache_read)
-                + per(usage.cache_write, self.cache_write),
+                + per(usage.cache_write - hour, self.cache_write)
+                + per(hour, self.cache_write_hour()),
         )
     }
 }
@@ -171,5 +205,10 @@ mod tests {
         let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
         let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 2_000_000, ..Usage::default() };
         assert!((prices.cost(&usage).0 - (3.0 + 1.5 + 0.6)).abs() < 1e-9);
+        let usage = Usage { cache_write: 1_000_000, cache_write_hour: 400_000, ..Usage::default() };
+        assert!(
+            (prices.cost(&usage).0 - (0.6 * 3.75 + 0.4 * 6.0)).abs() < 1e-9,
+            "an hour costs twice the input"
+        );
     }
 }

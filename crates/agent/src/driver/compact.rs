@@ -27,13 +27,13 @@ impl Agent {
     pub(super) fn compact(&mut self, trigger: CompactionTrigger) {
         if trigger == CompactionTrigger::Manual {
             self.give_up_preparation("a compaction by hand");
-            if !self.in_turn {
-                self.turn.begin();
-                // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
-                let is_open = !lock(&self.core.session).view().open_calls().is_empty();
-                if self.begun && (is_open || self.phase() != Phase::Planning) {
-                    self.begin_ledger();
-                }
+        }
+        if !self.in_turn {
+            self.turn.begin();
+            // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
+            let is_open = !lock(&self.core.session).view().open_calls().is_empty();
+            if self.begun && (is_open || self.phase() != Phase::Planning) {
+                self.begin_ledger();
             }
         }
         self.core.flush(Durability::Buffered);
@@ -236,7 +236,8 @@ impl Agent {
         if self.phase() == Phase::Planning {
             return self.feed(Input::CompactionPlanned);
         }
-        if self.settings.headless && !self.in_turn {
+        let by_hand = matches!(self.phase(), Phase::Compacting { trigger: CompactionTrigger::Manual, .. });
+        if self.settings.headless && !self.in_turn && by_hand {
             self.tell_compacted_by_hand(&end, compacted);
         }
         self.feed(Input::CompactionDone(end));
@@ -297,6 +298,7 @@ impl Agent {
         let budget = self.budget();
         // The next request begins with other bytes than those that the provider has cached.
         self.budget.cached = Tokens(0);
+        self.wire.cache.over = true;
         self.budget.governor.succeeded(report.tokens_after, &budget);
         self.budget.governor.showed(report.blind);
         if report.blind {

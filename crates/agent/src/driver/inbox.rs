@@ -12,8 +12,8 @@ use base64::Engine as _;
 use becket_model::{Request, ToolChoice};
 use becket_session::Durability;
 use becket_types::{
-    Context, ContextMessage, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part,
-    PromptInput, Provenance, Role, SentRequest, Seq, Tokens, cut_end, hex,
+    CacheLifetime, Context, ContextMessage, DeliveryMode, EntryKind, Event, ImageSource, Message,
+    NoticeLevel, Origin, Part, PromptInput, Provenance, Role, SentRequest, Seq, Tokens, cut_end, hex,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -227,7 +227,8 @@ impl Agent {
     fn ask_title(&mut self, words: &str) {
         let Some(model) = self.wire.auxiliary.title.clone() else { return };
         let words = cut_end(words, title::MAX_INPUT);
-        let cost = RequestCost::of(model.info(), (title::PROMPT.len() + words.len()) as u64 / 3, 0);
+        let read = (title::PROMPT.len() + words.len()) as u64 / 3;
+        let cost = RequestCost::of(model.info(), read, 0, CacheLifetime::default());
         let max_output = title::MAX_OUTPUT.min(model.info().max_output);
         match self.limits.room(cost.input, cost.output_price, max_output) {
             Ok(most) if most == max_output => {}
@@ -253,6 +254,7 @@ impl Agent {
             max_output,
             effort: None,
             layout: None,
+            cache: CacheLifetime::default(),
             blobs: &self.core.blobs,
         };
         let Ok(mut prepared) = model.prepare(&request) else { return };
@@ -265,6 +267,7 @@ impl Agent {
             effort: None,
             no_calls: true,
             layout: prepared.layout,
+            cache: CacheLifetime::default(),
             prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),

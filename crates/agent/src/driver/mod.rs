@@ -27,6 +27,7 @@
 //! | `hooks` | moments at which hooks are asked, and what their answers do |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, if a decision needs it |
+//! | `cache` | the provider's cache: its lifetime, and requests that keep it warm |
 //! | `compact` | compaction, its undo, and pruning |
 //! | `summary` | the requests for a summary |
 //! | `title` | the request for the session's title |
@@ -34,6 +35,8 @@
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
 mod background;
+mod cache;
+mod clock;
 mod compact;
 mod count;
 mod files;
@@ -56,7 +59,7 @@ mod tools;
 mod undo;
 
 use crate::host::{SessionHost, lock};
-use crate::machine::{self, Action, CompactionEnd, Input, Note, Phase, Rules, State};
+use crate::machine::{self, Action, CompactionEnd, Input, Phase, Rules, State};
 use crate::repetition::RepetitionGuard;
 use crate::settings::{AgentParts, AgentSettings, FindModel};
 use crate::spend::{Limits, TurnSum, millis, over_time};
@@ -70,9 +73,10 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
-    Synthetic, Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, NoticeLevel, Synthetic,
+    Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
+use clock::{until, wall_clock};
 use futures::StreamExt as _;
 use ids::CallIds;
 use inbox::Inbox;
@@ -83,7 +87,6 @@ use rules_files::KnownRules;
 use serde_json::Map;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::SystemTime;
 use summary::{Asked, CompactionRun};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -203,6 +206,9 @@ enum Wake {
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
     Titled(Option<String>),
+    /// The provider's cache is about to expire between turns.
+    Idle,
+    Warmed,
     Subagent(Ended),
 }
 
@@ -214,8 +220,17 @@ impl Agent {
 
     /// `above` is set for a subagent.
     fn made(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
-        let AgentParts { session, model, auxiliary, fallback_models, find_model, tools, guard, settings } =
-            parts;
+        let AgentParts {
+            session,
+            model,
+            auxiliary,
+            fallback_models,
+            find_model,
+            cache,
+            tools,
+            guard,
+            settings,
+        } = parts;
         let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (events, event_receiver) = mpsc::unbounded_channel();
         let blobs = session.blobs();
@@ -249,7 +264,7 @@ impl Agent {
             preparing: None,
             preparation_failed: None,
             core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
-            wire: Wire::new(model, auxiliary, fallback_models),
+            wire: Wire::new(model, auxiliary, fallback_models, cache),
             budget: BudgetState {
                 policy,
                 meter: Meter::default(),
@@ -321,7 +336,8 @@ impl Agent {
     async fn wait(&mut self) -> Wake {
         let limited = self.in_turn && !self.turn.out_of_time;
         let deadline = self.limits.max_wall().filter(|_| limited).map(|max| self.turn.started + max);
-        let Self { commands, commands_open, op, preparing, hooking, inbox, subagents, .. } = self;
+        let idle_at = self.idle_at();
+        let Self { wire, commands, commands_open, op, preparing, hooking, inbox, subagents, .. } = self;
         tokio::select! {
             biased;
             command = commands.recv(), if *commands_open => Wake::Command(command),
@@ -330,6 +346,8 @@ impl Agent {
             asked = prepare::next(preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
             title = title::next(&mut inbox.titling) => Wake::Titled(title),
+            () = cache::next(&mut wire.cache) => Wake::Warmed,
+            () = until(idle_at) => Wake::Idle,
             ended = subagents.next() => Wake::Subagent(ended),
         }
     }
@@ -363,6 +381,8 @@ impl Agent {
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.record_hooks(outcome),
             Wake::Titled(title) => self.title_came(title),
+            Wake::Idle => self.act_before_expiry(),
+            Wake::Warmed => self.count_warming(),
             Wake::Subagent(ended) => self.subagent_ended(ended),
         }
     }
@@ -497,7 +517,9 @@ impl Agent {
                 }
                 self.compaction_over(CompactionEnd::Cancelled);
             }
-            Action::Note(note) => self.note(&note),
+            Action::Note(note) => {
+                self.core.synthetic(Synthetic::Reminder, note.text(), Map::new());
+            }
             Action::UndoCompaction => {
                 self.undoing.forget();
                 self.undo_compaction();
@@ -510,26 +532,6 @@ impl Agent {
             // The loop ends by the machine's phase.
             Action::Exit => {}
         }
-    }
-
-    fn note(&mut self, note: &Note) {
-        let text = match note {
-            Note::Repetition(what) => format!(
-                "{what}\nRepeating it will not change the result. Say what you expected, and try something different or \
-                 end with what you know."
-            ),
-            Note::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
-                          without repeating anything. A call that was cut did not run: make it again in smaller parts."
-                .to_owned(),
-            Note::NoAnswer => "Your last message was empty. If the task is done, say in a few words what you did. If it \
-                               is not, go on with it."
-                .to_owned(),
-            Note::WrapUp { limit } => format!(
-                "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
-                 what is left, and what the next step would be."
-            ),
-        };
-        self.core.synthetic(Synthetic::Reminder, text, Map::new());
     }
 
     fn end_turn(&mut self, end: TurnEnd) {
@@ -589,6 +591,7 @@ impl Agent {
     fn finish(&mut self) {
         self.give_up_preparation("the end of the session");
         self.count_title();
+        self.count_warming();
         self.core.pending.extend(self.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();
@@ -653,17 +656,4 @@ impl Op {
             Self::Hooks(wait) => Wake::Hooked(wait.next().await),
         }
     }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Wall-clock time, for state that outlives the process (the breaker of the compaction governor).
-fn wall_clock() -> Millis {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Millis(since.map_or(0, |d| d.as_millis() as u64))
 }

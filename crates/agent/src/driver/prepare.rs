@@ -1,4 +1,5 @@
-//! Makes a summary ahead of time, in parallel with the turn, so that the compaction need not wait for it.
+//! Makes a summary ahead of time, in parallel with the turn, so that the compaction need not wait for it. Also acts between
+//! turns before the provider's cache expires, if that is configured: a warming request, or a compaction.
 //!
 //! Model: one request at a time, in `Agent::preparing`, which runs beside the current operation. It changes nothing but one
 //! `State` entry ([`Prepared`]), which records the request, the messages that it covers, and its outcome. A compaction that
@@ -7,13 +8,26 @@
 //! Invariants: there is at most one preparation for each compaction, also across restarts. The turn's own request is not
 //! affected. An interrupt, another model, a manual compaction, an undo and the end of the session give the preparation up;
 //! in a headless run also the end of the turn. Its usage until then is counted.
+//!
+//! A warming request is the running context with one short question at its end. Its answer is dropped: it enters neither the
+//! history nor the view. Its usage counts like every other, with the purpose `warm`.
 
 use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
-use super::{Agent, wall_clock};
+use super::{Agent, Op, cache, wall_clock};
 use crate::host::lock;
+use crate::machine::{Input, Phase};
+use crate::spend::RequestCost;
+use becket_model::{Request, ToolChoice};
+use becket_session::Durability;
 use becket_session::context::budget::part_of;
+use becket_session::context::cache::{idle_compaction_pays, warming_pays};
 use becket_session::context::compaction::{self, Prepared, PreparedOutcome, Step};
-use becket_types::{CompactionTrigger, Event, PreparationState, Tokens};
+use becket_types::{
+    CompactionTrigger, ContextMessage, EntryKind, Event, Message, NoticeLevel, PreparationState, Provenance,
+    SentRequest, Seq, Tokens, Usage, hex,
+};
+use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -141,6 +155,124 @@ impl Agent {
             let outcome = PreparedOutcome::Cancelled { why: why.to_owned() };
             let took = took(run.deadline);
             self.core.push(Prepared { took, outcome, ..asked }.entry());
+        }
+    }
+
+    /// The time at which something is to be done about the provider's cache. `None`: nothing is.
+    pub(super) fn idle_at(&self) -> Option<Instant> {
+        let waits = self.phase() == Phase::Idle && matches!(self.op, Op::None) && !self.in_turn;
+        if !waits || !self.commands_open || self.preparing.is_some() {
+            return None;
+        }
+        self.wire.cache.act_at(self.wire.model.info())
+    }
+
+    /// Compacts or warms the provider's cache, whatever is configured and pays. A compaction comes first, because after it there
+    /// is nothing left to keep warm.
+    pub(super) fn act_before_expiry(&mut self) {
+        let (info, lifetime) = (self.model().info().clone(), self.wire.cache.lifetime);
+        let cached = self.budget.cached.0;
+        let Some(prices) = info.prices.filter(|_| cached > 0 && self.wire.is_warm()) else {
+            self.wire.cache.over = true;
+            return;
+        };
+        let policy = self.wire.cache.policy;
+        if policy.idle_compaction && self.may_compact_idle() {
+            let (used, after) = (self.used().0, self.size_after_compaction());
+            if idle_compaction_pays(&prices, lifetime, used, after) {
+                self.wire.cache.over = true;
+                let text = "Compacting while idle, because the provider's cache is about to expire.";
+                self.core.notice(NoticeLevel::Info, text.to_owned());
+                return self.feed(Input::CompactIdle);
+            }
+        }
+        if policy.warm && warming_pays(&prices, lifetime, cached, self.wire.cache.warmed) {
+            return self.warm();
+        }
+        self.wire.cache.over = true;
+    }
+
+    fn may_compact_idle(&mut self) -> bool {
+        self.budget.policy.auto_compact
+            && self.budget.governor.may_prepare(wall_clock())
+            && self.limits.over(Duration::ZERO).is_none()
+    }
+
+    /// The expected size of the context after a compaction.
+    fn size_after_compaction(&mut self) -> u64 {
+        let budget = self.budget();
+        let tail = self.budget.policy.keep_recent_tokens;
+        let tail = tail.unwrap_or_else(|| (budget.usable() / 10).clamp(1_000, 8_000));
+        self.floor().total().0 + tail + cache::SUMMARY_AND_STATE
+    }
+
+    /// Sends a request that only keeps the cache warm. If it cannot be sent, the cache expires.
+    fn warm(&mut self) {
+        self.wire.cache.over = true;
+        self.core.flush(Durability::Buffered);
+        let model = self.model();
+        let max_output =
+            if self.settings.effort.is_some() { self.wire.max_output } else { cache::MAX_OUTPUT };
+        let (used, cached) = (self.used().0, self.cached_tokens());
+        let cost = RequestCost::of(model.info(), used, cached, self.wire.cache.lifetime);
+        let reservation = match self.limits.room(cost.input, cost.output_price, max_output) {
+            Ok(most) if most == max_output => Some(self.limits.reserve(cost.need(most))),
+            // The limits of the run are for its task.
+            _ => return,
+        };
+        let mut context = lock(&self.core.session).view_mut().context().clone();
+        context.messages.push(Arc::new(ContextMessage {
+            message: Arc::new(Message::user(cache::QUESTION)),
+            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
+            tokens: Tokens(0),
+        }));
+        // A generation of its own: the next request of a turn does not continue this one.
+        self.wire.summaries += 1;
+        context.generation = u64::MAX - self.wire.summaries;
+        let request = Request {
+            context: &context,
+            tools: &self.specs,
+            // Another choice would be another prefix for some providers.
+            tool_choice: ToolChoice::Auto,
+            max_output,
+            effort: self.settings.effort.as_deref(),
+            layout: None,
+            cache: self.wire.cache.lifetime,
+            blobs: &self.core.blobs,
+        };
+        let Ok(mut prepared) = model.prepare(&request) else { return };
+        prepared.brief = true;
+        let prompt = json!({ "system": "", "prompt": cache::QUESTION }).to_string();
+        let sent = SentRequest {
+            model: model.info().id.clone(),
+            purpose: "warm".to_owned(),
+            max_output,
+            effort: request.effort.map(str::to_owned),
+            no_calls: false,
+            layout: prepared.layout,
+            cache: request.cache,
+            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
+            bytes: prepared.len() as u64,
+            sha256: hex(&prepared.digest),
+        };
+        self.core.push(EntryKind::Request(Box::new(sent)));
+        self.wire.cache.last_sent = Some(Instant::now());
+        let stream = model.send(prepared);
+        self.wire.cache.warmed += 1;
+        self.wire.cache.over = false;
+        self.wire.cache.warming =
+            Some(cache::Warming { model, stream, usage: Usage::default(), reservation });
+    }
+
+    /// Counts the usage of the warming request, if one runs, and ends it.
+    pub(super) fn count_warming(&mut self) {
+        if let Some(run) = self.wire.cache.warming.take() {
+            if run.usage.cache_read == 0 {
+                // The provider kept nothing, so one more request would pay the full price again.
+                self.wire.cache.over = true;
+            }
+            let info = run.model.info().clone();
+            self.spent(&info, run.usage, "warm", None);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Prepares and sends requests: facts for the machine, the budget, the view, the bytes.
 
+use super::cache::ProviderCache;
 use super::reply::Reply;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
@@ -12,6 +13,7 @@ use crate::watch::Fate;
 use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, Meter};
+use becket_session::context::cache::CachePolicy;
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::due;
 use becket_types::{
@@ -23,7 +25,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Longest wait before a retry after an answer broke off. Longer waits, before an answer begins, are the model client's.
 const MAX_DELAY: Millis = Millis(60_000);
@@ -42,10 +43,7 @@ pub(crate) struct Wire {
     pub(crate) refusals: Refusals,
     /// The wait for the provider's quota, until an answer comes.
     pub(crate) quota: Option<QuotaWait>,
-    /// Time at which the last request was sent. The provider's cache stays warm for a while after it.
-    last_sent: Option<Instant>,
-    /// True if the cache is known to be cold (resume, model switch).
-    pub(crate) cold: bool,
+    pub(crate) cache: ProviderCache,
     /// The error of the last attempt.
     pub(crate) last_error: Option<ModelError>,
     /// Number of summary requests so far.
@@ -67,7 +65,12 @@ pub(crate) struct Refusals {
 }
 
 impl Wire {
-    pub(crate) fn new(model: Arc<dyn Model>, auxiliary: Auxiliary, fallbacks: Vec<Arc<dyn Model>>) -> Self {
+    pub(crate) fn new(
+        model: Arc<dyn Model>,
+        auxiliary: Auxiliary,
+        fallbacks: Vec<Arc<dyn Model>>,
+        cache: CachePolicy,
+    ) -> Self {
         Self {
             model,
             auxiliary,
@@ -75,8 +78,7 @@ impl Wire {
             switch: None,
             refusals: Refusals::default(),
             quota: None,
-            last_sent: None,
-            cold: false,
+            cache: ProviderCache { policy: cache, ..ProviderCache::default() },
             last_error: None,
             summaries: 0,
             wrap_up: false,
@@ -85,13 +87,12 @@ impl Wire {
     }
 
     pub(crate) fn is_cold(&self) -> bool {
-        let ttl = Duration::from_millis(self.model.info().cache_ttl.0);
-        self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
+        self.cache.is_cold(self.model.info())
     }
 
     /// True if the provider probably still caches the prefix of the last request.
     pub(crate) fn is_warm(&self) -> bool {
-        self.last_sent.is_some() && !self.is_cold()
+        self.cache.last_sent.is_some() && !self.is_cold()
     }
 }
 
@@ -141,7 +142,8 @@ impl Agent {
         let reserve = self.budget().reserve().max(1);
         let want = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
         let read = self.used().0;
-        let cost = RequestCost::of(self.wire.model.info(), read, self.cached_tokens());
+        let cost =
+            RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime);
         Ok((cost, self.limits.room(cost.input, cost.output_price, want)?))
     }
 
@@ -336,7 +338,7 @@ impl Agent {
         let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
         lock(&self.core.session).view_mut().set_scope(scope(model.info()));
         self.wire.model = model;
-        self.wire.cold = true;
+        self.wire.cache.cold = true;
         // A report by the previous model that is not counted yet does not apply to this one.
         self.budget.report = None;
         self.budget.meter.forget();
@@ -369,6 +371,7 @@ impl Agent {
         self.ids.last_entry = None;
         self.take_in_tools();
         self.prune_if_cold();
+        self.wire.cache.choose_lifetime(self.wire.model.info());
         self.tell_changed_files();
         let reminders = due::reminders(lock(&self.core.session).view(), step);
         self.core.append(reminders, Durability::Buffered);
@@ -402,8 +405,8 @@ impl Agent {
                 prepared.replaceable = !self.wire.fallbacks.is_empty();
                 self.core.emit(Event::StepStarted { step });
                 let delay = self.retry_delay(attempt).or_else(|| self.quota_delay());
-                self.wire.last_sent = Some(Instant::now());
-                self.wire.cold = false;
+                self.count_warming();
+                self.wire.cache.used();
                 let reply = Reply::new(self.model(), prepared, delay, step);
                 self.op = Op::Reply(Box::new(reply.holding(reservation)));
                 if attempt == 0 && !wrap_up {
@@ -458,6 +461,7 @@ impl Agent {
             effort: self.settings.effort.clone(),
             no_calls: self.wire.wrap_up,
             layout: prepared.layout,
+            cache: self.wire.cache.lifetime,
             prompt: None,
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),
@@ -493,6 +497,7 @@ impl Agent {
             max_output: self.wire.max_output,
             effort: self.settings.effort.as_deref(),
             layout: None,
+            cache: self.wire.cache.lifetime,
             blobs: &self.core.blobs,
         };
         self.wire.model.prepare(&request)

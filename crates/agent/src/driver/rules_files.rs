@@ -88,7 +88,7 @@ impl Agent {
             self.budget.floor = None;
             self.budget.kinds = KindTotals::default();
             // The provider's cached prefix begins with these blocks, so it is lost.
-            self.wire.cold = true;
+            self.wire.cache.cold = true;
             self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
         }
         let (mut dirs, mut files) = (Vec::<PathBuf>::new(), Vec::<PathBuf>::new());

@@ -195,7 +195,7 @@ impl Agent {
                 entries.push(EntryKind::Message { message });
             }
         }
-        self.wire.cold = true;
+        self.wire.cache.cold = true;
         let closed = entries.len();
         if closed > 0 {
             self.core.append(entries, Durability::Synced);

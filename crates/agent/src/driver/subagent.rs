@@ -25,6 +25,7 @@ use crate::subagent::{KindTools, TASK, Task, TaskTool};
 use becket_guard::Guard;
 use becket_model::Model;
 use becket_session::Durability;
+use becket_session::context::cache::CachePolicy;
 use becket_tool::{Keep, ToolEnv, ToolSource, finish};
 use becket_types::{
     CallId, Command, Decision, DeliveryMode, EntryKind, Event, FileChange, NoticeLevel, Part, PermissionMode,
@@ -82,6 +83,7 @@ impl Agent {
             model,
             auxiliary: self.wire.auxiliary.clone(),
             fallback_models: self.wire.fallbacks.iter().cloned().collect(),
+            cache: CachePolicy { ttl: self.wire.cache.policy.ttl, ..CachePolicy::default() },
             find_model: None,
             tools,
             guard: self.subagent_guard(&task),

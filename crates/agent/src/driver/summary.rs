@@ -17,8 +17,8 @@ use becket_session::Durability;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser, SummaryRequest};
 use becket_types::{
-    CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel, Provenance,
-    SentRequest, Seq, Tokens, Usage, hex, is_blank,
+    CacheLifetime, CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel,
+    Provenance, SentRequest, Seq, Tokens, Usage, hex, is_blank,
 };
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::json;
@@ -206,7 +206,7 @@ impl Agent {
             InputKind::CachedPrefix => (self.used().0 + text, self.cached_tokens()),
             InputKind::PrunedHead => (text, 0),
         };
-        let cost = RequestCost::of(model.info(), read, cached);
+        let cost = RequestCost::of(model.info(), read, cached, CacheLifetime::default());
         match self.limits.room(cost.input, cost.output_price, request.max_output) {
             Ok(most) if most == request.max_output => Ok(Some(self.limits.reserve(cost.need(most)))),
             Ok(_) => Err("the limits of the run leave no room for its request".to_owned()),
@@ -289,6 +289,7 @@ impl Agent {
             max_output: request.max_output,
             effort: self.settings.effort.as_deref().filter(|_| cached),
             layout: None,
+            cache: if cached { self.wire.cache.lifetime } else { CacheLifetime::default() },
             blobs: &self.core.blobs,
         };
         let mut prepared = match tries.model.prepare(&request) {
@@ -303,6 +304,7 @@ impl Agent {
             effort: request.effort.map(str::to_owned),
             no_calls: true,
             layout: prepared.layout,
+            cache: request.cache,
             prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),

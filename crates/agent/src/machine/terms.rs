@@ -1,6 +1,6 @@
 //! Inputs and outputs of the machine: [`Input`] says what happened, [`Action`] says what to do.
 //!
-//! Plain data without behaviour. Each outcome in [`Input`] names the [`Action`] that it belongs to.
+//! Plain data; a [`Note`] alone has a text. Each outcome in [`Input`] names the [`Action`] that it belongs to.
 
 use super::PromptId;
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
@@ -16,6 +16,8 @@ pub enum Input {
     Continue,
     Interrupt,
     Compact,
+    /// Compact between turns, without anybody having asked for it. Ignored unless idle.
+    CompactIdle,
     /// Work out a compaction by hand without making it. Ignored unless idle.
     PlanCompaction,
     UndoCompaction,
@@ -152,6 +154,28 @@ pub enum Note {
     NoAnswer,
     /// The turn limit is reached: summarise the work and call no tools.
     WrapUp { limit: u64 },
+}
+
+impl Note {
+    /// The message for the model.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Repetition(what) => format!(
+                "{what}\nRepeating it will not change the result. Say what you expected, and try something different or \
+                 end with what you know."
+            ),
+            Self::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
+                          without repeating anything. A call that was cut did not run: make it again in smaller parts."
+                .to_owned(),
+            Self::NoAnswer => "Your last message was empty. If the task is done, say in a few words what you did. If it \
+                               is not, go on with it."
+                .to_owned(),
+            Self::WrapUp { limit } => format!(
+                "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
+                 what is left, and what the next step would be."
+            ),
+        }
+    }
 }
 
 /// An instruction to the driver. Instructions are carried out in order.

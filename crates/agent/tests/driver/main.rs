@@ -10,6 +10,7 @@ mod failing_summaries;
 mod interrupt;
 mod limits;
 mod prepare;
+mod provider_cache;
 mod reattach;
 mod refusals;
 mod resume;

@@ -4,12 +4,13 @@ use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary, Fin
 use becket_guard::{Guard, GuardSettings};
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, ToolChoice};
 use becket_session::context::Policy;
+use becket_session::context::cache::CachePolicy;
 use becket_session::store::Io;
 use becket_session::{CreateOptions, Session};
 use becket_tool::{Registry, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, Command, Context, DeliveryMode, Effect, EntryKind, Event, FinishReason, Message, Millis,
-    Part, PermissionMode, Prices, PromptInput, ToolOutput, ToolSpec, TurnResult, Usage,
+    Access, CacheLifetime, CallId, Command, Context, DeliveryMode, Effect, EntryKind, Event, FinishReason,
+    Message, Millis, Part, PermissionMode, Prices, PromptInput, ToolOutput, ToolSpec, TurnResult, Usage,
 };
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -68,6 +69,7 @@ pub(crate) struct Seen {
     pub(crate) tool_choice: ToolChoice,
     pub(crate) tools: usize,
     pub(crate) summary: bool,
+    pub(crate) cache: CacheLifetime,
 }
 
 impl Seen {
@@ -120,6 +122,7 @@ pub(crate) fn info(window: u64) -> ModelInfo {
         images: true,
         reasoning: false,
         cache_ttl: Millis(300_000),
+        server: becket_model::ServerTraits::default(),
         source: "test".into(),
     }
 }
@@ -155,6 +158,7 @@ impl Model for Scripted {
             tool_choice: request.tool_choice,
             tools: request.tools.len(),
             summary: request.context.generation > u64::MAX / 2,
+            cache: request.cache,
         });
         let body =
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())
@@ -372,6 +376,7 @@ pub(crate) struct Setup {
     pub(crate) auxiliary: Auxiliary,
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     pub(crate) find_model: Option<FindModel>,
+    pub(crate) cache: CachePolicy,
     /// The session is on disk, on this one.
     pub(crate) disk: Option<Arc<dyn Io>>,
 }
@@ -396,6 +401,7 @@ impl Setup {
             auxiliary: Auxiliary::default(),
             fallbacks: Vec::new(),
             find_model: None,
+            cache: CachePolicy::default(),
             disk: None,
         }
     }
@@ -444,6 +450,7 @@ impl Setup {
             model: self.running.unwrap_or_else(|| self.model.clone()),
             auxiliary: self.auxiliary,
             fallback_models: self.fallbacks,
+            cache: self.cache,
             find_model: self.find_model,
             tools,
             guard,

@@ -93,6 +93,7 @@ impl Planned {
             images: true,
             reasoning: false,
             cache_ttl: Millis(300_000),
+            server: becket_model::ServerTraits::default(),
             source: "test".into(),
         };
         Arc::new(Self {
@@ -337,6 +338,7 @@ impl Stage {
             model: first,
             auxiliary: Auxiliary::default(),
             fallback_models: Vec::new(),
+            cache: becket_session::context::cache::CachePolicy::default(),
             find_model: Some(find),
             tools,
             guard,

@@ -17,7 +17,8 @@ use becket_model::{
 };
 use becket_session::context::{View, validate::validate};
 use becket_types::{
-    BlobId, Blobs, Context, ContextMessage, Message, Part, Provenance, Seq, Tokens, ToolSpec, WireLayout,
+    BlobId, Blobs, CacheLifetime, Context, ContextMessage, Message, Part, Provenance, Seq, Tokens, ToolSpec,
+    WireLayout,
 };
 use ledgers::{World, cases, few_ops};
 use proptest::prelude::*;
@@ -72,6 +73,7 @@ impl Wires {
             max_output: 100,
             effort: None,
             layout: Some(layout),
+            cache: CacheLifetime::default(),
             blobs: &self.blobs,
         };
         let body = model.prepare(&request).unwrap().body.concat();

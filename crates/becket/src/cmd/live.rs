@@ -72,6 +72,7 @@ impl Live {
             model: Arc::new(NoModel(info)),
             auxiliary: Auxiliary::default(),
             fallback_models: Vec::new(),
+            cache: becket_session::context::cache::CachePolicy::default(),
             find_model: None,
             tools: Registry::new(),
             guard: Guard::new(GuardSettings { roots: roots.clone(), ..GuardSettings::default() }),

@@ -90,6 +90,7 @@ impl Judge {
             model,
             auxiliary: Auxiliary::default(),
             fallback_models: Vec::new(),
+            cache: becket_session::context::cache::CachePolicy::default(),
             find_model: None,
             tools,
             guard,

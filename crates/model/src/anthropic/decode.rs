@@ -165,6 +165,9 @@ impl AnthropicDecoder {
             output: count("output_tokens", old.output),
             cache_read: count("cache_read_input_tokens", old.cache_read),
             cache_write: count("cache_creation_input_tokens", old.cache_write),
+            cache_write_hour: value["cache_creation"]["ephemeral_1h_input_tokens"]
+                .as_u64()
+                .unwrap_or(old.cache_write_hour),
             reasoning: value["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or(old.reasoning),
             billed: billed(value).max(old.billed),
         });

@@ -6,7 +6,7 @@
 //!
 //! Servers that put the same messages into a chat template of their own may need a stricter layout; Anthropic's never does.
 
-use super::CACHE;
+use super::mark;
 use crate::adapter::Env;
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
@@ -14,7 +14,9 @@ use crate::media::Media;
 use crate::wire::{Encoder, put, put_str};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{CallId, ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
+use becket_types::{
+    CacheLifetime, CallId, ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank,
+};
 use serde_json::json;
 
 #[derive(Default)]
@@ -54,7 +56,7 @@ impl Encoder for AnthropicEncoder {
                     self.later = calls.split_off(1);
                 }
                 blocks.0.extend(calls.into_iter().map(|(_, block)| block));
-                return self.write(Open::Assistant, &blocks, false, out);
+                return self.write(Open::Assistant, &blocks, None, out);
             }
             Role::Tool if env.layout == WireLayout::TextOnly => blocks.results_as_text(&message.parts, env),
             Role::Tool => {
@@ -62,10 +64,10 @@ impl Encoder for AnthropicEncoder {
                     && let Some(at) = self.later.iter().position(|(id, _)| id == call_id)
                 {
                     let (_, block) = self.later.remove(at);
-                    self.write(Open::Assistant, &Blocks(vec![block]), false, out);
+                    self.write(Open::Assistant, &Blocks(vec![block]), None, out);
                 }
                 blocks.results(&message.parts, env);
-                self.write(Open::User, &blocks, false, out);
+                self.write(Open::User, &blocks, None, out);
                 self.after_result = true;
                 return;
             }
@@ -83,9 +85,9 @@ impl Encoder for AnthropicEncoder {
         if self.after_result && !blocks.0.is_empty() && separates(env) {
             let mut filler = Blocks::default();
             filler.text(AFTER_RESULTS);
-            self.write(Open::Assistant, &filler, false, out);
+            self.write(Open::Assistant, &filler, None, out);
         }
-        self.write(Open::User, &blocks, message.role != Role::Tool, out);
+        self.write(Open::User, &blocks, (message.role != Role::Tool).then_some(env.cache), out);
     }
 
     fn close(&self, out: &mut Vec<u8>) {
@@ -104,8 +106,8 @@ fn separates(env: &Env<'_>) -> bool {
 
 impl AnthropicEncoder {
     /// Adds blocks to the open message of this role, or opens one. `may_mark`: the stable breakpoint goes after the first
-    /// words of a user.
-    fn write(&mut self, role: Open, blocks: &Blocks, may_mark: bool, out: &mut Vec<u8>) {
+    /// words of a user, with this lifetime.
+    fn write(&mut self, role: Open, blocks: &Blocks, may_mark: Option<CacheLifetime>, out: &mut Vec<u8>) {
         if blocks.0.is_empty() {
             return;
         }
@@ -124,8 +126,8 @@ impl AnthropicEncoder {
             });
         }
         self.after_result = false;
-        let mark = may_mark && !self.marked;
-        self.marked |= mark;
+        let mark = may_mark.filter(|_| !self.marked);
+        self.marked |= mark.is_some();
         blocks.write(mark, out);
     }
 }
@@ -135,14 +137,16 @@ impl AnthropicEncoder {
 struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
-    fn write(&self, mark_last: bool, out: &mut Vec<u8>) {
+    fn write(&self, mark_last: Option<CacheLifetime>, out: &mut Vec<u8>) {
         for (i, block) in self.0.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            if mark_last && i + 1 == self.0.len() {
+            if let Some(cache) = mark_last
+                && i + 1 == self.0.len()
+            {
                 out.extend_from_slice(&block[..block.len() - 1]);
-                out.extend_from_slice(CACHE.as_bytes());
+                out.extend_from_slice(mark(cache).as_bytes());
             } else {
                 out.extend_from_slice(block);
             }
@@ -292,7 +296,7 @@ impl Blocks {
                 block.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
                 put_str(&mut block, output);
                 block.extend_from_slice(b"},");
-                images.write(false, &mut block);
+                images.write(None, &mut block);
                 block.push(b']');
             }
             block.extend_from_slice(if *is_error { b",\"is_error\":true}" } else { b"}" });

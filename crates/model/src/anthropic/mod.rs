@@ -19,7 +19,7 @@ use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
 use crate::wire::put;
 use crate::{ModelError, ModelInfo, Request, ToolChoice};
-use becket_types::WireLayout;
+use becket_types::{CacheLifetime, WireLayout};
 pub(crate) use decode::AnthropicDecoder;
 use encode::AnthropicEncoder;
 use serde_json::json;
@@ -28,7 +28,14 @@ use serde_json::json;
 const VERSION: &str = "2023-06-01";
 /// Largest request in bytes that the Messages API takes.
 const MAX_BODY: usize = 32 * 1024 * 1024;
-pub(crate) const CACHE: &str = r#","cache_control":{"type":"ephemeral"}}"#;
+
+/// The mark for the end of a cached prefix, as the last field of a block.
+pub(crate) fn mark(cache: CacheLifetime) -> &'static str {
+    match cache {
+        CacheLifetime::FiveMinutes => r#","cache_control":{"type":"ephemeral"}}"#,
+        CacheLifetime::Hour => r#","cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
+    }
+}
 
 pub(crate) struct Anthropic {
     compat: Compat,
@@ -74,7 +81,8 @@ impl Protocol for Anthropic {
         {
             thinking(effort, &info.name, request.max_output, &mut out);
         }
-        out.extend_from_slice(br#","cache_control":{"type":"ephemeral"}"#);
+        out.extend_from_slice(mark(request.cache).trim_end_matches('}').as_bytes());
+        out.push(b'}');
         let blocks = system_texts(request);
         let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
         if !blocks.is_empty() && !as_user {
@@ -86,7 +94,11 @@ impl Protocol for Anthropic {
                     b",{\"type\":\"text\",\"text\":"
                 });
                 put(&mut out, *text);
-                out.extend_from_slice(if i + 1 == blocks.len() { CACHE.as_bytes() } else { b"}" });
+                out.extend_from_slice(if i + 1 == blocks.len() {
+                    mark(request.cache).as_bytes()
+                } else {
+                    b"}"
+                });
             }
             out.push(b']');
         }

@@ -248,6 +248,7 @@ impl ChatDecoder {
             cache_read,
             cache_write,
             reasoning: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            cache_write_hour: 0,
             billed: billed(usage),
         });
     }

@@ -100,6 +100,7 @@ impl GeminiDecoder {
             output: count("candidatesTokenCount") + thoughts,
             cache_read: cached,
             cache_write: 0,
+            cache_write_hour: 0,
             reasoning: thoughts,
             billed: 0,
         });

@@ -177,6 +177,7 @@ impl ResponsesDecoder {
             output: count(&usage["output_tokens"]),
             cache_read: cached,
             cache_write: 0,
+            cache_write_hour: 0,
             reasoning: count(&usage["output_tokens_details"]["reasoning_tokens"]),
             billed: billed(usage),
         });

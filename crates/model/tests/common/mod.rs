@@ -8,8 +8,8 @@ use becket_model::{
 };
 use becket_testkit::{MockServer, Wire};
 use becket_types::{
-    BlobId, Blobs, Context, ContextMessage, FinishReason, Message, Part, Provenance, Seq, Tokens, ToolSpec,
-    Usage,
+    BlobId, Blobs, CacheLifetime, Context, ContextMessage, FinishReason, Message, Part, Provenance, Seq,
+    Tokens, ToolSpec, Usage,
 };
 use futures::StreamExt as _;
 use serde_json::json;
@@ -69,6 +69,7 @@ pub(crate) fn request<'a>(
         max_output: 1000,
         effort: None,
         layout: None,
+        cache: CacheLifetime::default(),
         blobs,
     }
 }

@@ -5,6 +5,7 @@
 //! finish after it.
 
 pub mod budget;
+pub mod cache;
 pub mod compaction;
 pub mod continuation;
 pub mod cut;

@@ -308,6 +308,7 @@ mod tests {
                 effort: None,
                 no_calls: false,
                 layout: becket_types::WireLayout::Standard,
+                cache: becket_types::CacheLifetime::default(),
                 prompt: None,
                 bytes: 10,
                 sha256: "00".into(),

@@ -177,7 +177,7 @@ fn usage(row: &Row<'_>, column: usize) -> Result<Usage, rusqlite::Error> {
     let at = |n| unsigned(row, column + n);
     let (input, output, cache_read) = (at(0)?, at(1)?, at(2)?);
     // The index adds up costs, billed or not, in a column of their own.
-    Ok(Usage { input, output, cache_read, cache_write: at(3)?, reasoning: at(4)?, billed: 0 })
+    Ok(Usage { input, output, cache_read, cache_write: at(3)?, reasoning: at(4)?, ..Usage::default() })
 }
 
 /// Converts one of SQLite's signed integers. becket's values are never negative.

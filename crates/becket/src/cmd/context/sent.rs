@@ -260,6 +260,7 @@ impl<'a> Maker<'a> {
                 max_output: record.max_output,
                 effort: record.effort.as_deref(),
                 layout: Some(record.layout),
+                cache: record.cache,
                 blobs: &self.blobs,
             })
         };

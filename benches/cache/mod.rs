@@ -1,0 +1,151 @@
+//! The cost of a session under becket's rules for the provider's cache, beside the best policy in hindsight and the rules of
+//! other agents.
+//!
+//! Run as `cargo run -p becket-agent --example cache`, and in small by the test `cache_bench`.
+
+pub(crate) mod becket;
+pub(crate) mod price;
+pub(crate) mod rules;
+pub(crate) mod shapes;
+
+use becket::{AtPause, Plan, Run};
+use becket_session::context::cache::CacheTtl;
+use becket_types::{CacheLifetime, Prices};
+use price::{by_rule, in_hindsight};
+use rules::Rules;
+use shapes::{Shape, Step};
+
+/// A way to run a session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    Becket { ttl: CacheTtl, warm: bool, idle_compaction: bool },
+    Other(Rules, CacheLifetime),
+}
+
+const fn becket(ttl: CacheTtl, warm: bool, idle_compaction: bool) -> Way {
+    Way::Becket { ttl, warm, idle_compaction }
+}
+
+use CacheLifetime::{FiveMinutes, Hour};
+
+pub(crate) const WAYS: [(Way, &str); 10] = [
+    (becket(CacheTtl::Auto, false, false), "becket"),
+    (becket(CacheTtl::Fixed(FiveMinutes), false, false), "`cache_ttl = \"5m\"`"),
+    (becket(CacheTtl::Fixed(Hour), false, false), "`cache_ttl = \"1h\"`"),
+    (becket(CacheTtl::Auto, true, false), "`cache_warm = \"idle\"`"),
+    (becket(CacheTtl::Auto, false, true), "`idle_compaction`"),
+    (becket(CacheTtl::Auto, true, true), "both"),
+    (Way::Other(Rules::Opencode, FiveMinutes), "opencode's rules"),
+    (Way::Other(Rules::Codex, FiveMinutes), "Codex's rules"),
+    (Way::Other(Rules::ClaudeCode, FiveMinutes), "Claude Code's, 5 min"),
+    (Way::Other(Rules::ClaudeCode, Hour), "Claude Code's, 1 h"),
+];
+
+/// Dollars, and how often the model had what it needed, in percent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) usd: f64,
+    pub(crate) needs: u64,
+    pub(crate) met: u64,
+}
+
+impl Cost {
+    fn of(run: &Run, usd: f64) -> Self {
+        Self { usd, needs: run.needs, met: run.met }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.usd += other.usd;
+        self.needs += other.needs;
+        self.met += other.met;
+    }
+
+    pub(crate) fn percent(&self) -> f64 {
+        100.0 * self.met as f64 / self.needs.max(1) as f64
+    }
+}
+
+/// One shape of session: the cost of each way, and of the best policies in hindsight.
+pub(crate) struct Row {
+    pub(crate) ways: Vec<Cost>,
+    /// The best that keeps as much of what the model needs in its context as becket does, within two points.
+    pub(crate) alike: Cost,
+    pub(crate) cheapest: Cost,
+}
+
+pub(crate) fn row(shape: &Shape, seeds: u64, window: u64, prices: Prices) -> Result<Row, String> {
+    let mut row =
+        Row { ways: vec![Cost::default(); WAYS.len()], alike: Cost::default(), cheapest: Cost::default() };
+    for seed in 0..seeds {
+        let steps = shape.steps(seed);
+        for ((way, _), sum) in WAYS.iter().zip(&mut row.ways) {
+            sum.add(cost(*way, &steps, window, prices)?);
+        }
+        let own = cost(WAYS[0].0, &steps, window, prices)?;
+        let found = best(&steps, window, prices, own)?;
+        let least =
+            |found: &[Cost]| found.iter().copied().min_by(|a, b| a.usd.total_cmp(&b.usd)).unwrap_or(own);
+        row.cheapest.add(least(&found));
+        let alike: Vec<Cost> =
+            found.into_iter().filter(|cost| cost.percent() >= own.percent() - 2.0).collect();
+        row.alike.add(least(&alike));
+    }
+    Ok(row)
+}
+
+pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Result<Cost, String> {
+    match way {
+        Way::Becket { ttl, warm, idle_compaction } => {
+            let run = becket::run(steps, window, prices, 0.9, &Plan::Own { idle_compaction })?;
+            Ok(Cost::of(&run, by_rule(&run.requests, &prices, ttl, warm)))
+        }
+        Way::Other(rules, lifetime) => {
+            let run = rules::run(rules, steps, window);
+            Ok(Cost::of(&run, by_rule(&run.requests, &prices, CacheTtl::Fixed(lifetime), false)))
+        }
+    }
+}
+
+/// Looks for the best decisions with the whole session known: each threshold with one decision at all pauses, every
+/// combination of decisions if there are few pauses, otherwise the best one with single pauses changed, one after the other.
+/// The lifetimes and the warming requests of each are the optimum.
+fn best(steps: &[Step], window: u64, prices: Prices, own: Cost) -> Result<Vec<Cost>, String> {
+    const DECISIONS: [AtPause; 3] = [AtPause::Nothing, AtPause::Prune, AtPause::Compact];
+    const FEW: u32 = 4;
+    let pauses = steps.iter().filter(|step| step.gap > 300).count();
+    let with = |threshold: f64, plan: Vec<AtPause>| -> Result<Cost, String> {
+        let run = becket::run(steps, window, prices, threshold, &Plan::Given(plan))?;
+        Ok(Cost::of(&run, in_hindsight(&run.requests, &prices)))
+    };
+    let mut found = vec![own];
+    for threshold in [0.3, 0.5, 0.7] {
+        for decision in DECISIONS {
+            found.push(with(threshold, vec![decision; pauses])?);
+        }
+    }
+    if pauses <= FEW as usize {
+        for number in 0..3usize.pow(pauses as u32) {
+            let plan = (0..pauses).map(|n| DECISIONS[number / 3usize.pow(n as u32) % 3]).collect();
+            found.push(with(0.9, plan)?);
+        }
+        return Ok(found);
+    }
+    for decision in DECISIONS {
+        let mut plan = vec![decision; pauses];
+        let mut least = with(0.9, plan.clone())?;
+        found.push(least);
+        for at in 0..pauses {
+            for other in DECISIONS.into_iter().filter(|other| *other != decision) {
+                let before = std::mem::replace(&mut plan[at], other);
+                let cost = with(0.9, plan.clone())?;
+                found.push(cost);
+                if cost.usd < least.usd {
+                    least = cost;
+                } else {
+                    plan[at] = before;
+                }
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,102 @@
+//! The provider's cache of the conversation: its lifetime, the time of its last use, and the request that keeps it warm.
+//!
+//! Model: between turns the agent wakes up shortly before the cache expires (`prepare`). Both measures, a warming request and a
+//! compaction, cost money that nobody asked for at that moment. So both are off unless the user configured them, and each is
+//! taken only while it pays by the model's prices (`session::context::cache`).
+//!
+//! Nothing happens during a turn: the gaps between its requests are those of tools, and a context with open calls cannot be
+//! sent.
+
+use crate::spend::{Reservation, millis};
+use becket_model::{Model, ModelError, ModelEvent, ModelInfo};
+use becket_session::context::cache::{CachePolicy, ahead, lifetime};
+use becket_types::{CacheLifetime, Millis, Usage};
+use futures::stream::{BoxStream, StreamExt as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The question of a warming request.
+pub(super) const QUESTION: &str =
+    "Answer with the word OK alone. This message only keeps the cache of the conversation above.";
+/// Output limit of a warming request in tokens. With an effort set it is that of other requests, because a different limit
+/// could change the thinking budget, and with it the prefix that the provider has cached.
+pub(super) const MAX_OUTPUT: u64 = 16;
+/// Expected tokens of a compaction's result beside system prompt, tools and tail.
+pub(super) const SUMMARY_AND_STATE: u64 = 4_000;
+
+#[derive(Default)]
+pub(crate) struct ProviderCache {
+    pub(super) policy: CachePolicy,
+    /// The lifetime that requests ask for.
+    pub(crate) lifetime: CacheLifetime,
+    /// Time at which the last request was sent. The cache stays warm for a while after it.
+    pub(super) last_sent: Option<Instant>,
+    /// True if the cache is known to be cold (resume, model switch).
+    pub(crate) cold: bool,
+    /// Warming requests since the last request of a turn.
+    pub(super) warmed: u32,
+    /// Nothing more is to be done until the next request of a turn.
+    pub(super) over: bool,
+    pub(super) warming: Option<Warming>,
+}
+
+/// A running warming request.
+pub(super) struct Warming {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
+    pub(super) usage: Usage,
+    #[expect(dead_code, reason = "works by being dropped")]
+    pub(super) reservation: Option<Reservation>,
+}
+
+impl ProviderCache {
+    /// Time for which the provider keeps the prefix of the last request.
+    pub(super) fn ttl(&self, info: &ModelInfo) -> Millis {
+        if info.server.hour_cache { self.lifetime.duration() } else { info.cache_ttl }
+    }
+
+    pub(crate) fn is_cold(&self, info: &ModelInfo) -> bool {
+        let ttl = Duration::from_millis(self.ttl(info).0);
+        self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
+    }
+
+    /// Chooses the lifetime for the next request of a turn, by the pause since the last one.
+    pub(super) fn choose_lifetime(&mut self, info: &ModelInfo) {
+        let pause = self.last_sent.map(|at| millis(at.elapsed()));
+        self.lifetime = if info.server.hour_cache {
+            lifetime(self.policy.ttl, self.lifetime, pause)
+        } else {
+            CacheLifetime::default()
+        };
+    }
+
+    /// A request of a turn is sent.
+    pub(super) fn used(&mut self) {
+        self.last_sent = Some(Instant::now());
+        (self.cold, self.over, self.warmed) = (false, false, 0);
+    }
+
+    /// The time at which something is to be done, if nothing else happens. `None`: nothing is.
+    pub(super) fn act_at(&self, info: &ModelInfo) -> Option<Instant> {
+        let wanted = self.policy.warm || self.policy.idle_compaction;
+        if !wanted || self.over || self.cold || self.warming.is_some() {
+            return None;
+        }
+        let ttl = self.ttl(info);
+        let wait = ttl.0.saturating_sub(ahead(ttl).0);
+        self.last_sent.map(|at| at + Duration::from_millis(wait))
+    }
+}
+
+/// Waits for the end of the warming request, for ever if none runs.
+pub(super) async fn next(cache: &mut ProviderCache) {
+    let Some(run) = &mut cache.warming else { return std::future::pending().await };
+    loop {
+        match run.stream.next().await {
+            Some(Ok(ModelEvent::Usage(usage))) => run.usage = usage,
+            Some(Ok(ModelEvent::Finish(_)) | Err(_)) | None => return,
+            Some(Ok(_)) => {}
+        }
+    }
+}

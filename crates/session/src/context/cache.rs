@@ -1,0 +1,141 @@
+//! Decisions about the provider's prompt cache, by the model's prices: the lifetime that requests ask for, requests that only
+//! keep the cache warm, and a compaction before the cache expires.
+//!
+//! Pure. The driver passes sizes and pauses in; `benches/cache` compares the decisions with the best ones in hindsight.
+
+use becket_types::{CacheLifetime, Millis, Prices, Usage};
+
+/// The user's choice of a lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheTtl {
+    /// Five minutes, and an hour after the first pause that an hour would have covered.
+    #[default]
+    Auto,
+    Fixed(CacheLifetime),
+}
+
+/// Settings for the provider's cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachePolicy {
+    pub ttl: CacheTtl,
+    /// Send small requests between turns so that the cache does not expire, while that pays.
+    pub warm: bool,
+    /// Compact between turns before the cache expires, if that pays.
+    pub idle_compaction: bool,
+}
+
+/// Requests that only keep a cache warm, in a row. With five minutes they cover a pause of 27 minutes and cost half of a cold
+/// request; with an hour they cover an afternoon.
+const MOST_WARM: [(CacheLifetime, u32); 2] = [(CacheLifetime::FiveMinutes, 5), (CacheLifetime::Hour, 3)];
+/// A smaller context, in tokens, is not worth a request of its own.
+const WORTH: u64 = 8_000;
+/// Expected length of a summary, in tokens, for the price of a compaction.
+const SUMMARY: u64 = 1_500;
+/// A compaction has to save this many times its cost, because the user may also come back in time, or never.
+const MARGIN: f64 = 2.0;
+
+/// Chooses the lifetime for a request that follows the previous one after `pause`. `None`: there was no previous one.
+///
+/// Automatic: a pause that only an hour would have covered is the sign that others follow, and the whole context is written
+/// again at that moment anyway. So the dearer writes begin exactly there.
+pub fn lifetime(ttl: CacheTtl, current: CacheLifetime, pause: Option<Millis>) -> CacheLifetime {
+    match ttl {
+        CacheTtl::Fixed(lifetime) => lifetime,
+        CacheTtl::Auto => match pause {
+            Some(pause)
+                if pause > CacheLifetime::FiveMinutes.duration()
+                    && pause <= CacheLifetime::Hour.duration() =>
+            {
+                CacheLifetime::Hour
+            }
+            _ => current,
+        },
+    }
+}
+
+/// The time before the end of a lifetime at which becket acts: long enough for a slow request.
+pub fn ahead(lifetime: Millis) -> Millis {
+    Millis((lifetime.0 / 10).min(5 * 60 * 1000))
+}
+
+/// Returns the price of writing a token into the cache, in dollars per million.
+pub fn write_price(prices: &Prices, lifetime: CacheLifetime) -> f64 {
+    match lifetime {
+        CacheLifetime::FiveMinutes => prices.cache_write.max(prices.input),
+        CacheLifetime::Hour => prices.cache_write_hour(),
+    }
+}
+
+/// True if one more request that only keeps `tokens` warm costs less than the risk that it covers. `sent`: such requests since
+/// the last real one. Together they cost at most half of what a cold request costs more.
+pub fn warming_pays(prices: &Prices, lifetime: CacheLifetime, tokens: u64, sent: u32) -> bool {
+    let most = MOST_WARM.iter().find(|(of, _)| *of == lifetime).map_or(0, |(_, most)| *most);
+    let each = prices.cache_read;
+    let cold = write_price(prices, lifetime) - prices.cache_read;
+    tokens >= WORTH && sent < most && each > 0.0 && each * f64::from(sent + 1) <= cold / 2.0
+}
+
+/// True if a compaction from `used` to about `after` tokens saves more than it costs when the next request is cold.
+pub fn idle_compaction_pays(prices: &Prices, lifetime: CacheLifetime, used: u64, after: u64) -> bool {
+    if used < after.saturating_add(WORTH) {
+        return false;
+    }
+    let cost = prices.cost(&Usage { cache_read: used, output: SUMMARY, ..Usage::default() }).0;
+    let saved = (used - after) as f64 * write_price(prices, lifetime) / 1_000_000.0;
+    saved > MARGIN * cost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPUS: Prices = Prices { input: 5.0, output: 25.0, cache_read: 0.5, cache_write: 6.25 };
+    use CacheLifetime::{FiveMinutes, Hour};
+
+    #[test]
+    fn an_hour_is_chosen_after_a_pause_that_it_would_have_covered() {
+        let minutes = |n: u64| Some(Millis(n * 60_000));
+        for (ttl, current, pause, want) in [
+            (CacheTtl::Auto, FiveMinutes, None, FiveMinutes),
+            (CacheTtl::Auto, FiveMinutes, minutes(5), FiveMinutes),
+            (CacheTtl::Auto, FiveMinutes, minutes(8), Hour),
+            (CacheTtl::Auto, FiveMinutes, minutes(60), Hour),
+            (CacheTtl::Auto, FiveMinutes, minutes(61), FiveMinutes),
+            (CacheTtl::Auto, Hour, minutes(1), Hour),
+            (CacheTtl::Auto, Hour, minutes(600), Hour),
+            (CacheTtl::Fixed(FiveMinutes), Hour, minutes(8), FiveMinutes),
+            (CacheTtl::Fixed(Hour), FiveMinutes, None, Hour),
+        ] {
+            assert_eq!(lifetime(ttl, current, pause), want, "{ttl:?} {current:?} {pause:?}");
+        }
+    }
+
+    #[test]
+    fn warming_ends_before_it_costs_more_than_half_of_a_cold_request() {
+        for (lifetime, most) in [(FiveMinutes, 5), (Hour, 3)] {
+            let sent = (0..50).take_while(|sent| warming_pays(&OPUS, lifetime, 100_000, *sent)).count();
+            assert_eq!(sent, most, "{lifetime:?}");
+        }
+        assert!(!warming_pays(&OPUS, FiveMinutes, 2_000, 0), "too small");
+        let free = Prices::default();
+        assert!(!warming_pays(&free, FiveMinutes, 100_000, 0), "a model on this machine");
+        let no_discount = Prices { cache_read: 5.0, cache_write: 5.0, ..OPUS };
+        assert!(!warming_pays(&no_discount, FiveMinutes, 100_000, 0), "no cache");
+    }
+
+    #[test]
+    fn a_compaction_while_idle_needs_a_large_context() {
+        for (used, after, pays) in
+            [(20_000, 15_000, false), (30_000, 15_000, false), (100_000, 15_000, true), (10, 20, false)]
+        {
+            assert_eq!(idle_compaction_pays(&OPUS, FiveMinutes, used, after), pays, "{used}");
+        }
+        assert!(!idle_compaction_pays(&Prices::default(), FiveMinutes, 100_000, 15_000), "nothing to save");
+    }
+
+    #[test]
+    fn becket_acts_before_the_end_of_a_lifetime() {
+        assert_eq!(ahead(FiveMinutes.duration()), Millis(30_000));
+        assert_eq!(ahead(Hour.duration()), Millis(300_000));
+    }
+}
