@@ -50,7 +50,12 @@ pub(crate) struct Call {
     pub(crate) name: String,
     pub(crate) input: Value,
     pub(crate) invalid: Option<String>,
+    /// The model wrote the call into its text, so it runs only with the user's approval.
+    pub(crate) from_text: bool,
 }
+
+/// Key of a call's part that the model wrote into its text.
+pub(crate) const FROM_TEXT: &str = "from_text";
 
 impl Answer {
     pub(crate) fn new(model: String, provider: String) -> Self {
@@ -189,11 +194,12 @@ impl Answer {
 
     pub(crate) fn calls(&self) -> Vec<Call> {
         let call = |part: &Part| match part {
-            Part::ToolCall { call_id, name, input, invalid, .. } => Some(Call {
+            Part::ToolCall { call_id, name, input, invalid, extra } => Some(Call {
                 id: call_id.clone(),
                 name: name.clone(),
                 input: input.clone(),
                 invalid: invalid.clone(),
+                from_text: extra.contains_key(FROM_TEXT),
             }),
             _ => None,
         };

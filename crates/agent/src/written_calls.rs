@@ -1,6 +1,6 @@
 //! Tool calls that a model wrote as text instead of making them. This happens if the chat template or parser
-//! does not fit the model. Pure: finds them so that the user can be told the reason. Such calls are never
-//! run, because the text may be an example.
+//! does not fit the model. Pure: finds them so that the user can be told the reason. The text may be an
+//! example, so such calls run only if the user has chosen to be asked about them, and approves each.
 //!
 //! A call begins with a marker. A marker is followed by a JSON document (such as `{"name": …, "arguments":
 //! {…}}`) or by the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen,
@@ -42,6 +42,8 @@ const LONGEST_TEXT: usize = 256 * 1024;
 pub(crate) struct WrittenCalls {
     /// Names of the tools as written, in order.
     pub(crate) names: Vec<String>,
+    /// Their inputs, where the text has them in a form that can be read.
+    pub(crate) inputs: Vec<Option<Value>>,
     /// Names that are not tools of this run.
     pub(crate) unknown: Vec<String>,
     /// True if the text ends with a call. No explanation follows, so the call was meant to be made.
@@ -74,6 +76,7 @@ impl WrittenCalls {
 /// One call: its name, start and end, and true if its marker is one that only calls have.
 struct Found {
     name: String,
+    input: Option<Value>,
     end: usize,
     marked: bool,
 }
@@ -92,27 +95,32 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
             if calls.is_empty() && !ONLY_JSON.contains(&mark) {
                 found.extend(named_call(text, from, mark));
             }
-            found.extend(calls.into_iter().map(|(name, end)| Found { name, end, marked: true }));
+            found.extend(calls.into_iter().map(|call| Found { marked: true, ..call }));
         }
     }
     let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len());
     for from in std::iter::once(0).chain(fences) {
-        let calls = json_calls(text, from).into_iter().filter(|(name, _)| is_known(name));
-        found.extend(calls.map(|(name, end)| Found { name, end, marked: false }));
+        found.extend(json_calls(text, from).into_iter().filter(|call| is_known(&call.name)));
     }
     // A marked call inside a code block is an example.
     found.retain(|call| is_known(&call.name) || (call.marked && !in_fence(text, call.end)));
     found.sort_by_key(|call| call.end);
     found.dedup_by_key(|call| call.end);
     let end = found.last()?.end;
-    let names: Vec<String> = found.into_iter().map(|call| call.name).collect();
+    let (names, inputs): (Vec<String>, Vec<Option<Value>>) =
+        found.into_iter().map(|call| (call.name, call.input)).unzip();
     let mut unknown: Vec<String> = names.iter().filter(|name| !is_known(name)).cloned().collect();
     unknown.dedup();
-    Some(WrittenCalls { names, unknown, is_the_end: is_only_marks(text.get(end..).unwrap_or_default()) })
+    Some(WrittenCalls {
+        names,
+        inputs,
+        unknown,
+        is_the_end: is_only_marks(text.get(end..).unwrap_or_default()),
+    })
 }
 
 /// Returns the calls in consecutive JSON documents at `from`, each with its end in the text.
-fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
+fn json_calls(text: &str, from: usize) -> Vec<Found> {
     let rest = text.get(from..).unwrap_or_default();
     // The language name of a code block comes first.
     let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
@@ -130,22 +138,80 @@ fn json_calls(text: &str, from: usize) -> Vec<(String, usize)> {
         };
         // Calls of one array all end at the same place. Each gets a different end, so that they are not
         // treated as duplicates.
-        let names: Vec<String> = all.iter().filter_map(called).collect();
-        let count = names.len();
-        calls.extend(names.into_iter().enumerate().map(|(n, name)| (name, end - (count - 1 - n).min(end))));
+        let called: Vec<(String, Option<Value>)> = all.iter().filter_map(called).collect();
+        let count = called.len();
+        calls.extend(called.into_iter().enumerate().map(|(n, (name, input))| Found {
+            name,
+            input,
+            end: end - (count - 1 - n).min(end),
+            marked: false,
+        }));
     }
     calls
 }
 
-/// Returns the tool that a document calls, if it looks like a call: `{"name": …, "arguments": {…}}` or a
+/// Returns the tool that a document calls and its input, if it looks like a call: `{"name": …, "arguments": {…}}` or a
 /// similar form.
-fn called(document: &Value) -> Option<String> {
+fn called(document: &Value) -> Option<(String, Option<Value>)> {
     let call = if document["function"].is_object() { &document["function"] } else { document };
     let name = ["name", "tool", "function"].iter().find_map(|key| call[*key].as_str())?;
-    let has_input = ["arguments", "parameters", "input", "args"]
-        .iter()
-        .any(|key| call[*key].is_object() || call[*key].is_string());
-    has_input.then(|| name.to_owned())
+    let is_input = |value: &&Value| value.is_object() || value.is_string();
+    let input = ["arguments", "parameters", "input", "args"].iter().map(|key| &call[*key]).find(is_input)?;
+    Some((name.to_owned(), object(input)))
+}
+
+/// The object that an input is, also one that is quoted as a text.
+fn object(input: &Value) -> Option<Value> {
+    let input = match input {
+        Value::String(text) => serde_json::from_str(text).ok()?,
+        other => other.clone(),
+    };
+    input.is_object().then_some(input)
+}
+
+/// Forms of a parameter with a name: its beginning, the end of its name, and its end.
+const PARAMETERS: [[&str; 3]; 3] = [
+    ["<parameter=", ">", "</parameter>"],
+    ["parameter name=\"", "\"", "parameter>"],
+    ["<arg_key>", "</arg_key>", "</arg_value>"],
+];
+
+/// Returns the input of a call with a bare name: parameters one by one, or a JSON object.
+fn named_input(body: &str) -> Option<Value> {
+    let mut input = serde_json::Map::new();
+    for [begin, named, end] in PARAMETERS {
+        for part in body.split(begin).skip(1) {
+            let (name, rest) = part.split_once(named)?;
+            // The rest of the opening mark, such as ` string="true">` or `<arg_value>`.
+            let value = match named {
+                ">" => rest,
+                _ => rest.split_once('>')?.1,
+            };
+            let (value, _) = value.split_once(end)?;
+            let value = value.trim_end_matches("</").trim_end_matches("</｜DSML｜").trim_matches('\n');
+            input.insert(name.trim().to_owned(), Value::String(value.to_owned()));
+        }
+    }
+    if !input.is_empty() {
+        return Some(Value::Object(input));
+    }
+    let at = body.find('{')?;
+    let mut documents = serde_json::Deserializer::from_str(body.get(at..)?).into_iter::<Value>();
+    documents.next()?.ok().filter(Value::is_object)
+}
+
+/// Gives texts the types of a tool's schema. Parameters that are written one by one have none.
+pub(crate) fn typed(mut input: Value, schema: &Value) -> Value {
+    for (name, value) in input.as_object_mut().into_iter().flatten() {
+        let kind = &schema["properties"][name.as_str()]["type"];
+        if let Value::String(text) = value
+            && kind.as_str().is_some_and(|kind| kind != "string")
+            && let Ok(parsed) = serde_json::from_str(text)
+        {
+            *value = parsed;
+        }
+    }
+    input
 }
 
 /// Returns the call whose bare name is at `from`.
@@ -172,7 +238,9 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
     let begins = from + rest.len() - body.len() + length;
     // Kimi appends a number to each name.
     let name = name.split(':').next().unwrap_or(name).to_owned();
-    Some(Found { name, end: call_end(text, begins), marked: true })
+    let end = call_end(text, begins);
+    let input = named_input(text.get(begins..end).unwrap_or_default());
+    Some(Found { name, input, end, marked: true })
 }
 
 /// Returns the end of a call with a bare name: after its closing marker, its JSON, or its name.
@@ -300,6 +368,50 @@ mod tests {
         ] {
             assert_eq!(found(text).as_deref(), Some(want), "{text}");
         }
+    }
+
+    #[test]
+    fn the_inputs_of_calls_in_text() {
+        use serde_json::json;
+        let path = json!({"path": "a.rs"});
+        for (text, want) in [
+            (
+                "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a.rs\"}}</tool_call>",
+                Some(path.clone()),
+            ),
+            ("{\"name\": \"read\", \"arguments\": \"{\\\"path\\\": \\\"a.rs\\\"}\"}", Some(path.clone())),
+            (
+                "<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
+                Some(path.clone()),
+            ),
+            (
+                "<function_calls>\n<invoke name=\"read\">\n<parameter name=\"path\">a.rs</parameter>\n</invoke>",
+                Some(path.clone()),
+            ),
+            (
+                "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a.rs</arg_value>\n</tool_call>",
+                Some(path.clone()),
+            ),
+            ("[TOOL_CALLS]read[ARGS]{\"path\": \"a.rs\"}", Some(path.clone())),
+            ("<function=read>{\"path\": \"a.rs\"}</function>", Some(path.clone())),
+            (
+                "<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a.rs\"}<|tool_call_end|>",
+                Some(path.clone()),
+            ),
+            (
+                "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a.rs</｜DSML｜parameter>\n</｜DSML｜invoke>",
+                Some(path),
+            ),
+            // Python is not read, and an input that is no object does not count.
+            ("```tool_code\nread(path=\"a.rs\")\n```", None),
+            ("{\"name\": \"read\", \"arguments\": \"a.rs\"}", None),
+        ] {
+            let found = written_calls(text, &["read"]).unwrap();
+            assert_eq!(found.inputs, [want], "{text}");
+        }
+        let schema = json!({"properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}});
+        let input = json!({"path": "1", "limit": "20", "other": "3"});
+        assert_eq!(typed(input, &schema), json!({"path": "1", "limit": 20, "other": "3"}));
     }
 
     #[test]

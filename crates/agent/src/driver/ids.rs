@@ -142,7 +142,13 @@ mod tests {
 
     fn call(part: &Part) -> Call {
         let Part::ToolCall { call_id, name, input, .. } = part else { panic!("no call") };
-        Call { id: call_id.clone(), name: name.clone(), input: input.clone(), invalid: None }
+        Call {
+            id: call_id.clone(),
+            name: name.clone(),
+            input: input.clone(),
+            invalid: None,
+            from_text: false,
+        }
     }
 
     const UNIQUE: &str = "toolu_01AbCdEf23";

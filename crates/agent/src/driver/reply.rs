@@ -2,16 +2,16 @@
 //! as they arrive, and interprets the end of the stream.
 
 use super::{Agent, Op, wall_clock};
-use crate::answer::Answer;
+use crate::answer::{Answer, FROM_TEXT};
 use crate::host::lock;
 use crate::machine::{self, Break, Input};
 use crate::quota::{Pause, QuotaWait, WAITING};
 use crate::reply_error;
 use crate::spend::{Reservation, millis};
-use crate::written_calls::written_calls;
+use crate::written_calls::{typed, written_calls};
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
-use becket_types::{Cost, EntryKind, Event, FinishReason, Millis, NoticeLevel, Part, Seq, Tokens};
+use becket_types::{Cost, EntryKind, Event, FinishReason, MessageId, Millis, NoticeLevel, Part, Seq, Tokens};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -138,6 +138,7 @@ impl Agent {
         reply.answer.close();
         let reason = self.true_reason(reason, &reply.answer);
         let empty = reply.answer.is_empty();
+        self.adopt_written_calls(&mut reply.answer, &reason);
         let calls = self.settle(&mut reply, &reason);
         self.ids.answered();
         self.limit_worked(&reply.answer.usage);
@@ -160,6 +161,35 @@ impl Agent {
         let fallback = !self.wire.fallbacks.is_empty();
         let answer = machine::Answer { finish: reason, calls, empty, written_calls, fallback };
         self.feed(Input::Answered(answer));
+    }
+
+    /// Makes calls of those that end the model's text, if the user has chosen to be asked about them. All of them must be
+    /// calls of known tools with a readable input. Otherwise they are reported as usual.
+    fn adopt_written_calls(&self, answer: &mut Answer, reason: &FinishReason) {
+        let may_run = matches!(reason, FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_));
+        let calls = answer.parts.iter().any(|part| matches!(part, Part::ToolCall { .. }));
+        if !self.wire.model.info().server.asks_text_calls || !may_run || calls || self.wire.wrap_up {
+            return;
+        }
+        let Some(Part::Text { text, .. }) = answer.parts.last() else { return };
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+        let Some(written) = written_calls(text, &names).filter(|found| found.is_the_end) else { return };
+        let known = |name: &str| self.specs.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
+        let made: Option<Vec<Part>> = written
+            .names
+            .iter()
+            .zip(written.inputs)
+            .map(|(name, input)| {
+                let spec = known(name)?;
+                let id = format!("text_{}", MessageId::new()).replace('-', "");
+                let mut part = Part::tool_call(id, spec.name.clone(), typed(input?, &spec.input_schema));
+                if let Part::ToolCall { extra, .. } = &mut part {
+                    extra.insert(FROM_TEXT.to_owned(), true.into());
+                }
+                Some(part)
+            })
+            .collect();
+        answer.parts.extend(made.unwrap_or_default());
     }
 
     /// Handles calls that the model wrote into its text. They run nothing, so the user may think that becket did not

@@ -40,8 +40,8 @@ mod outcome;
 pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
 use outcome::{
-    called, interrupted, invalid_arguments, journal, journal_result, mask_secrets, masked_secret, not_run,
-    permission, refused_hosts, result_message, run, secrets_in, subject,
+    asked_as_text, called, interrupted, invalid_arguments, journal, journal_result, mask_secrets,
+    masked_secret, not_run, permission, refused_hosts, result_message, run, secrets_in, subject,
 };
 
 /// Limit on read-only calls that run at the same time.
@@ -138,6 +138,7 @@ impl Agent {
         }
         let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
+        let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
         if self.settings.hooks.is_some()
             && let Verdict::Ask { reason, .. } = &verdict

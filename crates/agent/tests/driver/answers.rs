@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use becket_model::ErrorKind;
-use becket_types::{EntryKind, Event, FinishReason, Part, TurnEnd};
+use becket_types::{Command, Decision, EntryKind, Event, FinishReason, Part, PermissionMode, TurnEnd};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -160,5 +160,55 @@ async fn a_call_that_stands_in_the_text_is_told_and_not_run() {
             |event| matches!(event, Event::Notice { text, .. } if text.contains("wrote a tool call (`bash`)")),
         );
         assert_eq!((notices.count(), rig.ran().len()), (told, ran));
+    }
+}
+
+/// The user has chosen to be asked about calls in the text. Each needs an approval of its own, whatever the rules allow.
+#[tokio::test(start_paused = true)]
+async fn a_call_in_the_text_runs_if_the_user_approves_it() {
+    let read = "I look.\n<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}</tool_call>";
+    let bash = "```json\n{\"name\": \"bash\", \"arguments\": {\"command\": \"rm -rf x\"}}\n```";
+    let asking = |replies: Vec<Reply>, mode: PermissionMode, headless: bool| {
+        let mut setup = Setup::new(replies);
+        std::sync::Arc::get_mut(&mut setup.model).unwrap().info.server.asks_text_calls = true;
+        setup.mode = mode;
+        setup.settings.headless = headless;
+        setup.start()
+    };
+    for (text, mode) in [(read, PermissionMode::Default), (bash, PermissionMode::BypassPermissions)] {
+        for (decision, ran) in [(Decision::AllowOnce, 1), (Decision::Deny { reason: None }, 0)] {
+            let mut rig = asking(vec![say(text), say("done")], mode, false);
+            rig.send(prompt("go")).await;
+            let asked = rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
+            let Event::PermissionAsked(asked) = asked else { unreachable!() };
+            assert!(
+                asked.reason.contains("into its text") || mode == PermissionMode::Default,
+                "{}",
+                asked.reason
+            );
+            assert_eq!((asked.offer.is_none(), rig.ran().len()), (true, 0));
+            rig.send(Command::Decide { call_id: asked.call_id, decision }).await;
+            assert_eq!(rig.finished().await.end, TurnEnd::Completed);
+            assert_eq!(rig.ran().len(), ran, "{text}");
+            let lines = rig.model.turns()[1].lines();
+            assert!(lines.iter().any(|line| line.starts_with("result text_")), "{lines:?}");
+        }
+    }
+    // Nobody can be asked: it is refused like every question, and the model learns that.
+    let mut rig = asking(vec![say(bash), say("then not")], PermissionMode::BypassPermissions, true);
+    let result = rig.turn("go").await;
+    assert_eq!((result.denials.len(), rig.ran().len()), (1, 0));
+    let lines = rig.model.turns()[1].lines();
+    assert!(lines.iter().any(|line| line.contains("nobody can be asked")), "{lines:?}");
+    // A text that may be an example, a tool that does not exist, and an input that cannot be read are reported as usual.
+    for text in [
+        format!("{bash}\nis how a call looks."),
+        "<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>".to_owned(),
+        "```tool_code\nread(path=\"a.txt\")\n```".to_owned(),
+    ] {
+        let mut rig = asking(vec![say(&text)], PermissionMode::Default, false);
+        rig.turn("go").await;
+        assert_eq!(rig.ran().len(), 0, "{text}");
+        assert!(!rig.log.iter().any(|event| matches!(event, Event::PermissionAsked(_))), "{text}");
     }
 }

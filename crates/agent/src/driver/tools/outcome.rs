@@ -8,6 +8,7 @@ use super::batch::Slot;
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
+use becket_guard::Verdict;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, EntryKind, Event, JournalState, Message, Part, PermissionDecision, ToolOutput,
@@ -32,6 +33,19 @@ const MAX_RULE: usize = 2_000;
 const SHOWN_TIME: Duration = Duration::from_millis(10);
 /// Limit on refused connections of one command that get an entry each.
 const MAX_REFUSED: usize = 20;
+
+/// The verdict about a call that the model wrote into its text: the user always decides, because the text may be an example.
+pub(super) fn asked_as_text(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Allow { .. } => {
+            let reason = "the model wrote this call into its text instead of making it".to_owned();
+            Verdict::Ask { reason, rule: None }
+        }
+        // A rule for later calls would not spare the question.
+        Verdict::Ask { reason, .. } => Verdict::Ask { reason, rule: None },
+        denied @ Verdict::Deny { .. } => denied,
+    }
+}
 
 impl Core {
     /// Handles live output of a call: sends it to the front ends, and keeps its end in case of an interrupt.
