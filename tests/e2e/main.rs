@@ -40,6 +40,7 @@ mod providers;
 mod reach;
 mod recall;
 mod recording;
+mod replay;
 mod sandbox;
 mod sdks;
 mod secrets;

@@ -282,6 +282,8 @@ pub(crate) enum Subcommands {
     Demo(DemoArgs),
     /// Run a task with the arguments and the JSON lines of `codex exec`.
     Exec(Box<ExecArgs>),
+    /// Repeat a session's messages in a fork of it with another model.
+    Replay(ReplayArgs),
     /// List and search sessions; rename, fork, compare, archive or remove them.
     Sessions(SessionsArgs),
     /// Show what the model sees now, with tokens and origin, and edit it.
@@ -342,6 +344,7 @@ pub(crate) enum Subcommands {
 pub(crate) const SUBCOMMANDS: &[&str] = &[
     "demo",
     "exec",
+    "replay",
     "sessions",
     "context",
     "compact",

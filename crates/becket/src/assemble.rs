@@ -221,6 +221,10 @@ async fn assembled(
         !is_removed && own.main().is_none_or(|kind| kind.offers(name))
     });
 
+    if let Some(recorded) = run.files.replay.as_ref().and_then(|replay| replay.recorded.as_ref()) {
+        recorded.answer_for(&mut tools);
+    }
+
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
     // The session is created last, so a run that is refused leaves none behind.

@@ -344,6 +344,9 @@ fn refuse(run: &RunSettings, initialize: Option<&Initialize>, failure: &Failure)
 
 /// Returns the prompt of a text run: the argument and piped input. `None`: an unfinished turn is to be continued.
 async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> {
+    if settings.files.replay.is_some() {
+        return Ok(settings.prompt.clone());
+    }
     let prompt = settings.prompt.as_deref().filter(|prompt| *prompt != "-");
     let may_continue = settings.goes_on() && settings.prompt.is_none();
     let piped = stdin::read_all(prompt.is_some() || may_continue)

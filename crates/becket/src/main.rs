@@ -28,7 +28,9 @@ mod mcp;
 mod models;
 mod no_model;
 mod providers;
+mod recorded;
 mod remembered;
+mod replay;
 mod sandbox;
 mod servers;
 mod settings;
@@ -170,6 +172,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
 fn command(sub: Sub) -> Result<ExitStatus, Failure> {
     match sub.command {
         Subcommands::Exec(args) => exec::run(&mut storage::place(Environment::read())?, *args),
+        Subcommands::Replay(args) => replay::run(&storage::place(Environment::read())?, &args),
         other => subcommand(other),
     }
 }
@@ -250,8 +253,8 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             Box::new(stdout)
         };
     let result = match command {
-        // `dispatch` has handled it already, because it is a run and not a command.
-        Subcommands::Exec(_) => Ok(ExitStatus::Ok),
+        // `dispatch` has handled them already, because they are runs and not commands.
+        Subcommands::Exec(_) | Subcommands::Replay(_) => Ok(ExitStatus::Ok),
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
         Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::sessions::run(&environment, &cwd, &args, &mut out))

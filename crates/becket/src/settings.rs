@@ -86,6 +86,15 @@ pub(crate) struct RunFiles {
     pub record: Option<PathBuf>,
     /// With what the run depends on. It must be the same as when the file was written.
     pub locked: Option<PathBuf>,
+    /// The run repeats a message of a stored session.
+    pub replay: Option<Replay>,
+}
+
+/// A run that repeats a message of a stored session. Its prompt is complete: standard input is not read.
+#[derive(Clone, Debug)]
+pub(crate) struct Replay {
+    /// Results of calls; `None`: the tools run.
+    pub recorded: Option<std::sync::Arc<crate::recorded::Recorded>>,
 }
 
 /// A subcommand that opens a session as an agent.

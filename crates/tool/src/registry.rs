@@ -95,6 +95,13 @@ impl Registry {
         self.tools.retain(|name, _| keep(name));
     }
 
+    /// Replaces each tool by what `make` returns for its name and the tool. The names stay.
+    pub fn wrap(&mut self, mut make: impl FnMut(&str, Arc<dyn Tool>) -> Arc<dyn Tool>) {
+        for (name, tool) in &mut self.tools {
+            *tool = make(name, Arc::clone(tool));
+        }
+    }
+
     /// Offers only the tools whose name passes the test. [`Registry::get`] still finds the others.
     pub fn offer(&mut self, mut pass: impl FnMut(&str) -> bool) {
         self.quiet = self.tools.keys().filter(|name| !pass(name)).cloned().collect();

@@ -1,8 +1,38 @@
 //! Arguments of the commands that read stored sessions, or change the view of them.
 
 use super::changes::Consent;
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The session: its id, the start of its id, or its title.
+    pub session: String,
+    /// The first message to repeat: its number (`becket rewind` lists them), its id, or @N for entry N.
+    #[arg(long, value_name = "MESSAGE", default_value = "1")]
+    pub from: String,
+    /// The model; by default that of the session.
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Results of calls: from the recording, so that nothing runs, or from running the tools again.
+    #[arg(long, value_name = "SOURCE", value_enum, default_value_t = ReplayTools::Recorded)]
+    pub tools: ReplayTools,
+    /// With --tools run: rules that allow calls, e.g. `Bash(git *)` `Edit`.
+    #[arg(long = "allowedTools", alias = "allowed-tools", num_args = 1.., value_name = "RULE")]
+    pub allowed_tools: Vec<String>,
+    /// With --tools run: the permission mode.
+    #[arg(long, value_name = "MODE")]
+    pub permission_mode: Option<String>,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplayTools {
+    Recorded,
+    Run,
+}
 
 #[derive(Debug, Default, Args)]
 #[command(group = ArgGroup::new("edit").multiple(false))]

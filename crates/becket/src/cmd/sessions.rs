@@ -5,6 +5,8 @@ mod branches;
 mod file;
 pub(crate) mod stats;
 
+pub(crate) use branches::{fork_at, place_in};
+
 use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
 use crate::cmd::{one_line, when, write};
 use crate::environment::Environment;

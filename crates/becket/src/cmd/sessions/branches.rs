@@ -59,26 +59,10 @@ fn fork(
         return Err(Failure::usage("a name needs a letter"));
     }
     let reading = Reading::of(environment, summary.clone())?;
-    let policy = reading.view.policy().clone();
     let end = reading.view.last_seq();
-    let upto = message.map(|query| place(&summary, end, query)).transpose()?;
-    let model = reading.model;
-    let options = CreateOptions {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        persist: true,
-        ..CreateOptions::default()
-    };
-    let scope = becket_agent::scope(&info(model.as_deref(), &reading.models));
-    let project = if summary.cwd.is_dir() { summary.cwd.clone() } else { cwd.to_path_buf() };
-    let root = environment.sessions_dir();
-    let mut copy =
-        Session::fork(&summary.dir, upto, &root, &project, options, policy, scope).map_err(store_failure)?;
+    let upto = message.map(|query| place_in(&summary, end, query)).transpose()?;
     let title = name.map_or_else(|| format!("{} (fork)", one_line(summary.label(), 60)), str::to_owned);
-    copy.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced)
-        .map_err(store_failure)?;
-    if !copy.flush() || !copy.is_persistent() {
-        return Err(Failure::error("the fork cannot be written"));
-    }
+    let copy = fork_at(environment, cwd, &reading, upto, &title)?;
     let (_, at) = copy.info().forked_from.unwrap_or_default();
     if as_json {
         let from = json!({ "session": summary.id, "seq": at });
@@ -94,8 +78,36 @@ fn fork(
     write(out, &text)
 }
 
+/// Makes a fork of a session on disk, with its first entries up to `upto` or all.
+pub(crate) fn fork_at(
+    environment: &Environment,
+    cwd: &Path,
+    reading: &Reading,
+    upto: Option<Seq>,
+    title: &str,
+) -> Result<Session, Failure> {
+    let summary = &reading.summary;
+    let policy = reading.view.policy().clone();
+    let options = CreateOptions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        persist: true,
+        ..CreateOptions::default()
+    };
+    let scope = becket_agent::scope(&info(reading.model.as_deref(), &reading.models));
+    let project = if summary.cwd.is_dir() { summary.cwd.clone() } else { cwd.to_path_buf() };
+    let root = environment.sessions_dir();
+    let mut copy =
+        Session::fork(&summary.dir, upto, &root, &project, options, policy, scope).map_err(store_failure)?;
+    copy.append(vec![EntryKind::Title { title: title.to_owned() }], Durability::Synced)
+        .map_err(store_failure)?;
+    if !copy.flush() || !copy.is_persistent() {
+        return Err(Failure::error("the fork cannot be written"));
+    }
+    Ok(copy)
+}
+
 /// Returns the last entry before the message that the query names. `@N` is entry N itself.
-fn place(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
+pub(crate) fn place_in(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
     if let Some(number) = query.strip_prefix('@') {
         let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
         return place.ok_or_else(|| {
