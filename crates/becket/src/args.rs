@@ -471,6 +471,10 @@ pub(crate) struct ModelsArgs {
     /// Also ask the configured servers for their models.
     #[arg(long)]
     pub remote: bool,
+    /// Take windows and prices from the configured servers' own lists and from `models.catalog`, keep them, and say what
+    /// changed.
+    #[arg(long, conflicts_with = "remote")]
+    pub refresh: bool,
     /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,

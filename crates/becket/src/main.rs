@@ -29,6 +29,7 @@ mod models;
 mod no_model;
 mod providers;
 mod recorded;
+mod refreshed;
 mod remembered;
 mod replay;
 mod sandbox;

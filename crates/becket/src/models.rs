@@ -45,6 +45,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
         ..becket_model::Settings::default()
     };
+    crate::refreshed::add_to(environment, &mut out);
     if let Some(wait) = config.limits.max_wait {
         out.max_wait = wait;
         out.max_loading = wait;

@@ -69,6 +69,9 @@ pub struct ModelsConfig {
     pub title: Option<String>,
     /// Model of subagents whose definition names none. If not set, the session's model.
     pub subagent: Option<String>,
+    /// Address of a catalog in the form of models.dev (`https://models.dev/api.json`), which `becket models --refresh`
+    /// reads. Not from a project.
+    pub catalog: Option<String>,
 }
 
 #[derive(JsonSchema)]

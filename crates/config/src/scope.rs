@@ -21,6 +21,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
     match key {
         _ if !trusted && !narrows(key) => ignored("this directory is not trusted"),
         _ if section == "providers" => ignored("a project cannot decide where credentials are sent"),
+        "models.catalog" => ignored("a project cannot decide which hosts are reached"),
         "disable_all_hooks" => ignored("a project cannot switch off your hooks"),
         "permissions.allow" => ignored("a project cannot allow calls"),
         "add_dirs" => ignored("a project cannot add folders to the workspace"),

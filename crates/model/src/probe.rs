@@ -7,14 +7,17 @@ use crate::http::Transport;
 use crate::kind::Kind;
 use crate::place::Place;
 use crate::settings::Settings;
-use crate::{ModelError, ModelRef, layout};
-use becket_types::Millis;
+use crate::{Endpoint, ErrorKind, Figures, ModelError, ModelRef, layout};
+use becket_types::{Millis, Prices};
 use serde_json::Value;
 use std::time::Duration;
+use url::Url;
 
 pub use crate::server_model::{ServerModel, ServerModels};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// A catalog of all vendors has megabytes.
+const CATALOG_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for optional facts, while a run waits to start.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -38,6 +41,90 @@ pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Liste
     let transport = transport(reference, settings)?;
     let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;
     Ok(entries(&json))
+}
+
+/// Returns the models that the provider of `reference` lists, with the figures that the list has. Prices are dollars per
+/// million tokens.
+///
+/// # Errors
+///
+/// As [`list`].
+pub async fn figures(reference: &ModelRef, settings: &Settings) -> Result<Vec<Figures>, ModelError> {
+    let transport = transport(reference, settings)?;
+    let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;
+    let entries = [&json["data"], &json["models"]].into_iter().find_map(Value::as_array);
+    Ok(entries.into_iter().flatten().filter_map(listed_figures).collect())
+}
+
+/// Returns the models of a catalog at `url`, in the form of models.dev: an object of providers with their models. No key is
+/// sent.
+///
+/// # Errors
+///
+/// Returns a typed error if the address cannot be used or its answer is no JSON.
+pub async fn catalog(url: &str, settings: &Settings) -> Result<Vec<(String, Figures)>, ModelError> {
+    let endpoint = Endpoint {
+        kind: Some(Kind::Chat),
+        base_url: Some(url.to_owned()),
+        url_setting: Some("models.catalog".to_owned()),
+        ..Endpoint::default()
+    };
+    let place = Place::new("catalog", "", &endpoint)?;
+    let url = Url::parse(url).map_err(|error| {
+        let message = format!("The address of the catalog cannot be used: {error}.");
+        ModelError::new(ErrorKind::NotFound, message).hint("Set models.catalog.")
+    })?;
+    let json = place.transport(url.clone(), &[], settings)?.get_json(url, CATALOG_TIMEOUT).await?;
+    let mut found = Vec::new();
+    for (provider, about) in json.as_object().into_iter().flatten() {
+        for (name, model) in about["models"].as_object().into_iter().flatten() {
+            found.push((provider.clone(), catalog_figures(name, model)));
+        }
+    }
+    Ok(found)
+}
+
+fn listed_figures(entry: &Value) -> Option<Figures> {
+    let Listed { name, window, images } = listed(entry)?;
+    let pricing = &entry["pricing"];
+    // OpenRouter has texts of dollars per token.
+    let price = |key: &str| {
+        let each = pricing[key].as_f64().or_else(|| pricing[key].as_str()?.parse::<f64>().ok())?;
+        (each >= 0.0).then_some((each * 1e12).round() / 1e6)
+    };
+    let prices = price("prompt").zip(price("completion")).map(|(input, output)| Prices {
+        input,
+        output,
+        cache_read: price("input_cache_read").unwrap_or(input),
+        cache_write: price("input_cache_write").unwrap_or(input),
+    });
+    let output = [
+        &entry["top_provider"]["max_completion_tokens"],
+        &entry["max_output_tokens"],
+        &entry["outputTokenLimit"],
+    ];
+    let max_output = output.into_iter().find_map(Value::as_u64);
+    Some(Figures { name, window, max_output, images, prices, ..Figures::default() })
+}
+
+fn catalog_figures(name: &str, model: &Value) -> Figures {
+    let cost = &model["cost"];
+    let prices = cost["input"].as_f64().zip(cost["output"].as_f64()).map(|(input, output)| Prices {
+        input,
+        output,
+        cache_read: cost["cache_read"].as_f64().unwrap_or(input),
+        cache_write: cost["cache_write"].as_f64().unwrap_or(input),
+    });
+    let read = model["modalities"]["input"].as_array();
+    Figures {
+        name: name.to_owned(),
+        window: model["limit"]["context"].as_u64().filter(|n| *n > 0),
+        max_output: model["limit"]["output"].as_u64().filter(|n| *n > 0),
+        images: read.map(|read| read.iter().any(|one| one == "image")),
+        reasoning: model["reasoning"].as_bool(),
+        prices,
+        source: None,
+    }
 }
 
 /// Asks the server of an OpenAI-compatible model for its list of models and, as llama.cpp has them, its properties.

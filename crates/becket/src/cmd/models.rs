@@ -21,6 +21,9 @@ pub(crate) fn run(
     let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
     let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
     let endpoints = model_settings(environment, &settings);
+    if args.refresh {
+        return refresh(environment, &settings, &endpoints, args.json, out);
+    }
     let known = known(&endpoints);
     let remote = if args.remote { remote(environment, &settings, &endpoints)? } else { Vec::new() };
     if args.json {
@@ -50,7 +53,9 @@ pub(crate) fn run(
             }
         }
     }
-    write(out, &format!("{:<40} {:>7} {:>7}  {:>18}\n", "model", "window", "output", "$ in / out per M"))?;
+    let head =
+        format!("{:<40} {:>7} {:>7}  {:>18}  {}", "model", "window", "output", "$ in / out per M", "as of");
+    write(out, &format!("{head}\n"))?;
     let mut unused = Vec::new();
     for name in crate::providers::names(&settings) {
         let models: Vec<&ModelInfo> = known.iter().filter(|info| info.provider == name).collect();
@@ -80,12 +85,19 @@ fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
     for provider in endpoints.providers() {
         for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()
         {
-            if !known.iter().any(|info| info.provider == provider && info.name == own.name) {
+            if let Some(info) =
+                known.iter_mut().find(|info| info.provider == provider && info.name == own.name)
+            {
+                info.window = own.window.unwrap_or(info.window);
+                info.max_output = own.max_output.unwrap_or(info.max_output);
+                info.prices = own.prices.or(info.prices);
+                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
+            } else {
                 let mut info = catalog::lookup(provider, &own.name);
                 info.window = own.window.unwrap_or(info.window);
                 info.max_output = own.max_output.unwrap_or(info.max_output);
                 info.prices = own.prices.or(info.prices);
-                "the configuration".clone_into(&mut info.source);
+                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
                 known.push(info);
             }
         }
@@ -114,19 +126,71 @@ fn heading(endpoints: &becket_model::Settings, name: &str, key: &str) -> String 
 
 fn row(info: &ModelInfo) -> String {
     let prices = info.prices.map_or_else(|| "-".to_owned(), |p| format!("{} / {}", p.input, p.output));
-    format!("{:<40} {:>7} {:>7}  {prices:>18}\n", info.id, short(info.window), short(info.max_output))
+    let line =
+        format!("{:<40} {:>7} {:>7}  {prices:>18}", info.id, short(info.window), short(info.max_output));
+    format!("{line}  {}\n", date_of(&info.source))
+}
+
+/// The last date in the source of a model's figures, such as 2026-10.
+fn date_of(source: &str) -> &str {
+    let is_date = |word: &&str| {
+        word.len() >= 7 && word.starts_with("20") && word.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+    };
+    source.split([' ', ',', ';', '(', ')']).rfind(is_date).unwrap_or("-")
+}
+
+/// Asks the configured servers and the catalog, keeps what differs from the table of this version, and prints the changes.
+fn refresh(
+    environment: &Environment,
+    settings: &becket_config::Settings,
+    endpoints: &becket_model::Settings,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let asked = asked(environment, settings, endpoints);
+    let catalog = settings.config.models.catalog.as_deref();
+    if asked.is_empty() && catalog.is_none() {
+        return Err(Failure::usage("there is nobody to ask: no provider has a key or a configured address")
+            .hint("becket login PROVIDER, or set models.catalog = \"https://models.dev/api.json\""));
+    }
+    let (mut lists, read) = crate::runtime()?.block_on(async {
+        let lists = asked.into_iter().map(|name| async move {
+            (name.to_owned(), probe::figures(&ModelRef::named(name, ""), endpoints).await)
+        });
+        let read = async {
+            match catalog {
+                Some(url) => Some(probe::catalog(url, endpoints).await),
+                None => None,
+            }
+        };
+        tokio::join!(futures::future::join_all(lists), read)
+    });
+    // A provider's own list overrides the catalog, so it comes last.
+    if let Some(read) = read {
+        let of_catalog = match read {
+            Ok(models) => crate::refreshed::by_provider(models),
+            Err(error) => vec![("models.catalog".to_owned(), Err(error))],
+        };
+        lists.splice(0..0, of_catalog);
+    }
+    let today = crate::clock::today(environment);
+    let report = crate::refreshed::keep(environment, lists, &today)?;
+    if as_json {
+        return write(out, &format!("{}\n", report.json()));
+    }
+    write(out, &report.to_string())
 }
 
 /// Models of one provider with their windows in tokens, or the reason why there is no list.
 type Served = Result<Vec<(String, Option<u64>)>, String>;
 
-/// Asks every provider that has a key or a configured address.
-fn remote(
+/// Returns the providers that have a key or a configured address.
+fn asked<'a>(
     environment: &Environment,
-    settings: &becket_config::Settings,
+    settings: &'a becket_config::Settings,
     endpoints: &becket_model::Settings,
-) -> Result<Vec<(String, Served)>, Failure> {
-    let asked: Vec<&str> = crate::providers::names(settings)
+) -> Vec<&'a str> {
+    crate::providers::names(settings)
         .filter(|name| {
             let has_key = endpoints.endpoint(name).is_some_and(|endpoint| endpoint.credential.is_some());
             let local = becket_config::vendor(name).is_some_and(|vendor| vendor.local);
@@ -134,7 +198,16 @@ fn remote(
                 || (!local && crate::providers::is_own_server(environment, settings, name))
                 || settings.config.provider(name).base_url.is_some()
         })
-        .collect();
+        .collect()
+}
+
+/// Asks every provider that has a key or a configured address.
+fn remote(
+    environment: &Environment,
+    settings: &becket_config::Settings,
+    endpoints: &becket_model::Settings,
+) -> Result<Vec<(String, Served)>, Failure> {
+    let asked = asked(environment, settings, endpoints);
     if asked.is_empty() {
         return Ok(["anthropic", "openai"]
             .map(|name| (name.to_owned(), Err("not configured (no key, no base URL)".to_owned())))
