@@ -68,6 +68,12 @@ impl Bench {
             }
         }
         command.env("HOME", self.home.root()).env("LANG", "C.UTF-8").current_dir(self.project.root());
+        // A server that runs on the machine of the tests is not found.
+        for name in
+            ["OLLAMA_HOST", "LMSTUDIO_BASE_URL", "LLAMACPP_BASE_URL", "VLLM_BASE_URL", "SGLANG_BASE_URL"]
+        {
+            command.env(name, "http://127.0.0.1:1/v1");
+        }
         command
     }
 

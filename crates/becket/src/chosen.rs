@@ -58,6 +58,14 @@ pub(crate) async fn open(
         return replayed(&recording, reference.clone(), run, settings);
     }
     let mut notes = Vec::new();
+    if run.settings.config.model.is_none()
+        && becket_config::vendor(reference.provider()).is_some_and(|v| v.local)
+    {
+        notes.push(format!(
+            "no model and no key is configured, so the model of the server on this machine answers: {reference}; --model names \
+             another one"
+        ));
+    }
     let mut fallbacks = Vec::new();
     let mut failed = None;
     let mut model = match becket_model::open(&reference, settings) {

@@ -110,7 +110,8 @@ pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
 }
 
 /// Chooses the model of a run: the named one, else the default of a provider whose key exists, else the model of the
-/// local server. Facts that the user's own server reports about the model are added to `model`.
+/// configured server, else that of a server on this machine. Facts that the user's own server reports about the model are
+/// added to `model`.
 ///
 /// # Errors
 ///
@@ -154,8 +155,38 @@ pub(crate) async fn choose(
     if let Some((_, name)) = keyed {
         return parse(name);
     }
+    if let Some(reference) = on_this_machine(environment, model).await {
+        return Ok(reference);
+    }
     Err(Failure::usage("no model is configured: there is no key and no server")
         .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))
+}
+
+/// Longest time that a server on this machine may take to list its models, if nothing else is configured.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns the first model of a server on one of the usual ports of this machine. They are asked only if no model and no key is
+/// configured, so a configured run never waits for them.
+async fn on_this_machine(environment: &Environment, model: &mut becket_model::Settings) -> Option<ModelRef> {
+    let (provider, models) = listed_on_this_machine(model).await.into_iter().next()?;
+    let reference = ModelRef::named(provider, &models[0].name);
+    crate::servers::ask(environment, model, &reference, models.first()).await;
+    Some(reference)
+}
+
+/// Returns the models of the servers that answer on the usual ports of this machine, by provider.
+pub(crate) async fn listed_on_this_machine(
+    settings: &becket_model::Settings,
+) -> Vec<(&'static str, Vec<becket_model::probe::Listed>)> {
+    // LiteLLM is a gateway, whose models cost money.
+    let own = becket_config::VENDORS.iter().filter(|vendor| vendor.local && vendor.name != "litellm");
+    let asked = own.map(|vendor| async move {
+        let any = ModelRef::named(vendor.name, "");
+        let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, settings)).await;
+        (vendor.name, listed.ok().and_then(Result::ok).unwrap_or_default())
+    });
+    let answers = futures::future::join_all(asked).await;
+    answers.into_iter().filter(|(_, models)| !models.is_empty()).collect()
 }
 
 pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {

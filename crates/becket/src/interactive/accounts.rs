@@ -27,6 +27,16 @@ pub(super) struct Accounts {
     models: SharedModels,
 }
 
+/// Sorts models by provider, in this order of the providers. Models of one provider keep theirs.
+fn by_provider(mut models: Vec<(String, String)>, order: &[&str]) -> Vec<(String, String)> {
+    let place = |id: &str| {
+        let provider = id.split('/').next().unwrap_or_default();
+        order.iter().position(|name| *name == provider).unwrap_or(order.len())
+    };
+    models.sort_by_key(|(id, _)| place(id));
+    models
+}
+
 impl Accounts {
     pub(super) fn new(environment: &Environment, settings: &RunSettings, models: SharedModels) -> Self {
         Self {
@@ -41,8 +51,8 @@ impl Accounts {
         self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the models in the order in which they are likely to be wanted: those of the user's own server, then
-    /// those with a key, then the rest.
+    /// Returns the models in the order in which they are likely to be wanted: those of the user's own servers, then
+    /// those with a key, then the rest. Within each of these, the models of one provider stand together.
     pub(super) async fn models(&self) -> Reply {
         let reached = self.reached();
         let mut out: Vec<(String, String)> = Vec::new();
@@ -56,6 +66,22 @@ impl Accounts {
                     .iter()
                     .map(|model| (format!("openai/{}", one_line(&model.name, 80)), format!("at {base}"))),
             );
+        }
+        let listed = crate::models::listed_on_this_machine(&reached).await;
+        for (provider, models) in listed {
+            let Some(base) = reached.endpoint(provider).and_then(|endpoint| endpoint.base_url.clone()) else {
+                continue;
+            };
+            if own.as_ref() == Some(&base) {
+                continue;
+            }
+            let names = models.iter().map(|model| format!("{provider}/{}", one_line(&model.name, 80)));
+            out.extend(names.map(|name| (name, format!("at {base}"))));
+        }
+        for (name, provider) in &self.settings.config.providers {
+            let named = provider.models.iter().map(|model| format!("{name}/{}", one_line(&model.name, 80)));
+            let named: Vec<String> = named.filter(|id| !out.iter().any(|(known, _)| known == id)).collect();
+            out.extend(named.into_iter().map(|id| (id, "in your configuration".to_owned())));
         }
         let (mut with_key, mut rest) = (Vec::new(), Vec::new());
         for info in catalog::all() {
@@ -75,8 +101,9 @@ impl Accounts {
                 _ => rest.push((info.id, "no key".to_owned())),
             }
         }
-        out.extend(with_key);
-        out.extend(rest);
+        let order: Vec<&str> = crate::providers::names(&self.settings).collect();
+        out.extend(by_provider(with_key, &order));
+        out.extend(by_provider(rest, &order));
         Reply::Models(out)
     }
 
@@ -168,5 +195,19 @@ impl Accounts {
             let _ = write!(said, " {name} goes before it when becket starts again: unset it then.");
         }
         Ok(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_of_a_provider_stand_together() {
+        let models = ["google/b", "anthropic/x", "unknown/q", "google/a", "anthropic/w"];
+        let models = models.map(|id| (id.to_owned(), String::new())).to_vec();
+        let sorted = by_provider(models, &["anthropic", "google"]);
+        let names: Vec<&str> = sorted.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(names, ["anthropic/x", "anthropic/w", "google/b", "google/a", "unknown/q"]);
     }
 }

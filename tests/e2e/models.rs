@@ -1,0 +1,130 @@
+//! Models: refreshed figures, the lifetime of the provider's cache, and calls that a model writes into its text.
+
+use crate::support::{Bench, run};
+use becket_testkit::{Answer, MockServer, Reply};
+use serde_json::{Value, json};
+
+fn configured(bench: &Bench, text: &str) {
+    bench.home.write(".config/becket/config.toml", text);
+}
+
+fn provider(server: &MockServer, kind: &str, more: &str) -> String {
+    format!("[providers.mine]\nkind = \"{kind}\"\nbase_url = \"{}/v1\"\n{more}", server.url())
+}
+
+#[test]
+fn a_refresh_keeps_what_servers_and_a_catalog_say_and_names_the_changes() {
+    let bench = Bench::new(&[]);
+    let list = |price: &str| {
+        json!({ "data": [
+            { "id": "big", "context_length": 262_144, "pricing": { "prompt": price, "completion": "0.000004" } },
+            { "id": "plain" },
+        ] })
+    };
+    let catalog = json!({ "groq": { "models": { "one-model": {
+        "limit": { "context": 65_536, "output": 4_096 }, "cost": { "input": 0.5, "output": 1.5 },
+    } } }, "unheard-of": { "models": { "x": {} } } });
+    let serve = |price: &str| {
+        MockServer::start(Vec::<Answer>::new())
+            .get("/v1/models", Reply::json(200, &list(price)))
+            .get("/api.json", Reply::json(200, &catalog))
+    };
+    let refresh = |server: &MockServer| {
+        configured(
+            &bench,
+            &format!(
+                "[models]\ncatalog = \"{0}/api.json\"\n{1}",
+                server.url(),
+                provider(server, "openai-chat", "")
+            ),
+        );
+        run(bench.command().args(["models", "--refresh"])).expect(0).stdout
+    };
+    let said = refresh(&serve("0.000001"));
+    assert!(said.contains("mine: 2 models") && said.contains("groq: 1 models"), "{said}");
+    assert!(said.contains("mine/big: new: window 262144, $1 / $4 per M"), "{said}");
+    assert!(said.contains("groq/one-model: new: window 65536, $0.5 / $1.5 per M"), "{said}");
+    let server = serve("0.000002");
+    let said = refresh(&server);
+    assert!(said.contains("mine/big: $1 / $4 per M -> $2 / $4 per M"), "{said}");
+    assert!(!said.contains("one-model:"), "{said}");
+    assert!(refresh(&server).contains("Nothing changed."));
+    // A run and the list use the figures, and ask nobody.
+    let asked = server.all_requests().len();
+    let listed = run(bench.command().args(["models", "--json"])).expect(0);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let big = listed["known"].as_array().unwrap().iter().find(|model| model["id"] == "mine/big").unwrap();
+    assert_eq!((&big["window"], &big["prices"]["input"]), (&json!(262_144), &json!(2.0)));
+    assert!(big["source"].as_str().unwrap().contains("--refresh, 20"), "{big}");
+    assert_eq!(server.all_requests().len(), asked);
+    // The configuration overrides them.
+    let own = provider(&server, "openai-chat", "[[providers.mine.models]]\nname = \"big\"\nwindow = 9000\n");
+    configured(&bench, &own);
+    let listed = run(bench.command().args(["models", "--json"])).expect(0);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let big = listed["known"].as_array().unwrap().iter().find(|model| model["id"] == "mine/big").unwrap();
+    assert_eq!((&big["window"], &big["source"]), (&json!(9_000), &json!("the configuration")));
+}
+
+#[test]
+fn a_server_on_this_machine_answers_if_nothing_is_configured() {
+    let bench = Bench::new(&[]);
+    let serve = || {
+        MockServer::start([Answer::text("From this machine.")])
+            .get("/v1/models", Reply::json(200, &json!({ "data": [{ "id": "qwen" }] })))
+    };
+    let server = serve();
+    let mut command = bench.command();
+    command.env("LMSTUDIO_BASE_URL", format!("{}/v1", server.url())).args(["-p", "go"]);
+    let ran = run(&mut command).expect(0);
+    assert_eq!(ran.stdout, "From this machine.\n");
+    assert!(ran.stderr.contains("lmstudio/qwen; --model names another one"), "{}", ran.stderr);
+    // With a model of one's own, nobody is asked.
+    let (server, own) = (serve(), MockServer::start([Answer::text("From my own.")]));
+    configured(&bench, &provider(&own, "openai-chat", ""));
+    let mut command = bench.command();
+    command.env("LMSTUDIO_BASE_URL", format!("{}/v1", server.url())).args(["-p", "--model", "mine/x", "go"]);
+    assert_eq!(run(&mut command).expect(0).stdout, "From my own.\n");
+    assert_eq!(server.all_requests().len(), 0);
+}
+
+#[test]
+fn a_refresh_without_anybody_to_ask_says_what_to_do() {
+    let bench = Bench::new(&[]);
+    let ran = run(bench.command().args(["models", "--refresh"])).expect(2);
+    assert!(ran.stderr.contains("models.catalog"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_lifetime_of_the_cache_is_that_of_the_configuration() {
+    for (ttl, wanted) in [("1h", true), ("5m", false), ("auto", false)] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("Done.")]);
+        let compat = "[providers.mine.compat]\nhour_cache = true\n";
+        let text = format!("[context]\ncache_ttl = \"{ttl}\"\n{}", provider(&server, "anthropic", compat));
+        configured(&bench, &text);
+        let ran = run(bench.command().args(["-p", "--model", "mine/claude-sonnet-4-5", "go"])).expect(0);
+        assert_eq!(ran.stdout, "Done.\n");
+        let body = server.requests()[0].json();
+        assert_eq!(body["cache_control"]["ttl"] == "1h", wanted, "{ttl}: {}", body["cache_control"]);
+        // The bytes of a stored request are made again with the lifetime that it had.
+        let shown = run(bench.command().args(["context", "--request", "1"])).expect(0);
+        assert_eq!(shown.stdout.trim_end().as_bytes(), &server.requests()[0].body[..], "{ttl}");
+    }
+}
+
+#[test]
+fn a_call_in_the_text_is_refused_where_nobody_can_be_asked() {
+    let call = "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}</tool_call>";
+    for (compat, code, asked) in [("", 12, 1), ("[providers.mine.compat]\ntext_calls = \"ask\"\n", 5, 2)] {
+        let bench = Bench::new(&[("a.txt", "private words\n")]);
+        let server = MockServer::start([Answer::text(call), Answer::text("Then not.")]);
+        configured(&bench, &provider(&server, "openai-chat", compat));
+        let ran = run(bench.command().args(["-p", "--model", "mine/small", "go"])).expect(code);
+        assert_eq!(server.requests().len(), asked, "{}", ran.stderr);
+        for request in server.requests() {
+            let body = String::from_utf8_lossy(&request.body).into_owned();
+            assert!(!body.contains("private words"), "{body}");
+        }
+    }
+}
