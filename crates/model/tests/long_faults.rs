@@ -1,0 +1,148 @@
+//! Many turns against a server that fails in every way that providers do: each ends once, with an answer or a typed error, and
+//! what was answered is what the server meant.
+//!
+//! `BECKET_TURNS=100000 cargo test -p becket-model --test long_faults -- --nocapture` runs a hundred thousand; `BECKET_SEED` gives
+//! others. Waits pass at once, and a stall is noticed after milliseconds, so the clock of the test runs about ten thousand times
+//! as fast as the provider's.
+#![expect(clippy::print_stdout, reason = "a test that says what it did")]
+
+mod common;
+
+use becket_model::{ErrorKind, open};
+use becket_testkit::{Answer, MockServer, Reply, Wire};
+use becket_types::{FinishReason, Message};
+use common::{context, model_ref, run, settings};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Turns of every run of the tests.
+const USUAL: u64 = 150;
+
+fn variable(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn dice(seed: u64, n: u64, what: u64) -> u64 {
+    [seed, n, what].into_iter().fold(0x9e37_79b9_7f4a_7c15, |state, n| {
+        let mut x = (state ^ n).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    })
+}
+
+/// The forms in which a provider fails before or in its answer.
+const FAULTS: [&str; 14] = [
+    "429",
+    "429 retry-after",
+    "429 retry-after-ms",
+    "429 until a date that has passed",
+    "429 until a date in an hour",
+    "529",
+    "503",
+    "500",
+    "overload in the stream",
+    "cut",
+    "reset",
+    "stall",
+    "captive portal",
+    "nothing",
+];
+
+fn fault(name: &str, wire: Wire, roll: u64) -> Reply {
+    let refused = |status: u16, word: &str| match wire {
+        Wire::Anthropic => Reply::anthropic_error(status, word, "Please wait."),
+        _ => Reply::openai_error(status, word, word, "Please wait."),
+    };
+    let long = || Reply::from(Answer::text("a long answer that does not come to its end").deltas(5));
+    let at = (roll % 300) as usize;
+    match name {
+        "429" => refused(429, "rate_limit_error"),
+        "429 retry-after" => refused(429, "rate_limit_error").header("retry-after", "3"),
+        "429 retry-after-ms" => refused(429, "rate_limit_error").header("retry-after-ms", "1500"),
+        // The clocks of provider and user differ, or one of them was set back.
+        "429 until a date that has passed" => {
+            refused(429, "rate_limit_error").header("retry-after", "Wed, 01 Jan 2020 00:00:00 GMT")
+        }
+        "429 until a date in an hour" => {
+            refused(429, "rate_limit_error").header("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")
+        }
+        "529" => refused(529, "overloaded_error"),
+        "503" => refused(503, "server_error"),
+        "500" => refused(500, "api_error"),
+        "overload in the stream" => match wire {
+            Wire::Anthropic => Reply::sse(format!(
+                "event: error\ndata: {}\n\n",
+                json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+            )),
+            _ => Reply::sse(format!(
+                "data: {}\n\n",
+                json!({"error": {"message": "Overloaded", "type": "server_error", "code": 503}})
+            )),
+        },
+        "cut" => long().cut_at(at),
+        "reset" => long().reset_at(at),
+        "stall" => long().stall_at(at),
+        "captive portal" => {
+            Reply::body(200, "text/html", "<html><body>Welcome to the hotel. Log in.</body></html>")
+        }
+        _ => Reply::nothing(),
+    }
+}
+
+#[tokio::test]
+async fn every_turn_ends_once_whatever_the_server_does() {
+    let (count, seed) = (variable("BECKET_TURNS", USUAL), variable("BECKET_SEED", 1));
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    let mut retried = 0;
+    for wire in [Wire::Anthropic, Wire::Chat] {
+        let turn = Arc::new(Mutex::new((0u64, 0u64)));
+        let shared = Arc::clone(&turn);
+        let server = MockServer::with(move |_| {
+            let (turn, attempt) = {
+                let mut now = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                now.1 += 1;
+                *now
+            };
+            // Up to seven faults in a row, more often few.
+            let faults = dice(seed, turn, 1) % 8 * (dice(seed, turn, 2) % 3) / 2;
+            if attempt > faults {
+                return Answer::text(format!("the answer of turn {turn}")).into();
+            }
+            let roll = dice(seed, turn, 10 + attempt);
+            fault(FAULTS[(roll % FAULTS.len() as u64) as usize], wire, roll / 64)
+        });
+        let mut settings = settings(&server.url()).0;
+        settings.idle_timeout = Duration::from_millis(20);
+        settings.local_first_byte = Duration::from_millis(200);
+        settings.hint_after = Duration::from_secs(60);
+        let model = match open(&model_ref(wire), &settings) {
+            Ok(model) => model,
+            Err(error) => panic!("{error}"),
+        };
+        for n in 0..count.div_ceil(2) {
+            *turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (n, 0);
+            // Asserts that there is one end and nothing behind it.
+            let outcome = run(model.as_ref(), &context(vec![Message::user("go")])).await;
+            retried += outcome.retries() as u64;
+            match &outcome.error {
+                None => {
+                    assert_eq!(outcome.finish(), Some(FinishReason::Stop), "turn {n}");
+                    assert_eq!(outcome.text(), format!("the answer of turn {n}"), "turn {n}");
+                    *ends.entry("answered".to_owned()).or_default() += 1;
+                }
+                Some(error) => {
+                    assert!(
+                        !error.message.is_empty() && error.kind != ErrorKind::Script,
+                        "turn {n}: {error:?}"
+                    );
+                    *ends.entry(format!("{:?}", error.kind)).or_default() += 1;
+                }
+            }
+        }
+    }
+    println!("{count} turns, {retried} retries: {ends:?}");
+    assert!(ends.get("answered").is_some_and(|answered| *answered > count / 4));
+}
