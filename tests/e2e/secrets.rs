@@ -142,3 +142,29 @@ fn doctor_finds_secrets_and_prints_none() {
     assert_eq!(report["secrets"][0]["begins"].as_str().unwrap().len(), 4, "{report}");
     assert!(!ran.stdout.contains(&token()));
 }
+
+#[test]
+fn an_edit_of_a_line_with_a_token_keeps_it_from_ledger_and_output() {
+    let text = format!("name = x\ntoken={}\n", token());
+    for (tool, input) in [
+        ("edit", json!({"path": "a.ini", "old": "token=", "new": "tok="})),
+        ("write", json!({"path": "a.ini", "content": "name = y\n"})),
+        ("bash", json!({"command": "rm a.ini"})),
+    ] {
+        let bench = Bench::new(&[("a.ini", &text)]);
+        let server = MockServer::start([
+            Answer::tool("c1", "read", json!({"path": "a.ini"})),
+            Answer::tool("c2", tool, input),
+            Answer::text("done"),
+        ]);
+        let flags = ["--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"];
+        let ran = run(bench.print(Api::Anthropic, &server).args(flags).arg("change it")).expect(0);
+        assert!(!ran.stdout.contains(&token()) && !ran.stderr.contains(&token()), "{tool}: {ran:?}");
+        let ledger = std::fs::read_to_string(&bench.ledgers()[0]).unwrap();
+        assert!(!ledger.contains(&token()), "{tool}: {ledger}");
+        assert!(tool == "bash" || ran.stdout.contains("‹GitHub token masked›"), "{tool}: {ran:?}");
+        assert_ne!(std::fs::read_to_string(bench.project.path("a.ini")).unwrap_or_default(), text, "{tool}");
+        run(bench.command().args(["undo", "--yes"])).expect(0);
+        assert_eq!(bench.project.read("a.ini"), text, "{tool}: undo gives back every byte");
+    }
+}

@@ -198,6 +198,20 @@ pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
     if has_mark(text) { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
 }
 
+/// Masks the secrets of published forms in all texts of a JSON value. A value without one stays as it is.
+pub fn mask_published_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let (Cow::Owned(masked), _) = mask_published(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_published_value),
+        Value::Object(map) => map.values_mut().for_each(mask_published_value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {
     let (mut out, mut kinds) = (Cow::Borrowed(text), Vec::new());
     for form in FORMS.iter().filter(|form| wanted(form)) {

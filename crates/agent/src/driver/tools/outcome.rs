@@ -242,9 +242,15 @@ pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
     in_words(&becket_session::secrets::mask_published(&output.content).1)
 }
 
-/// Masks the secrets of a tool's text that have a known form, with a note for the model. Returns their kinds in words; `None`
-/// without any.
+/// Masks the secrets of a tool's text and details that have a known form, with a note for the model if its text had one.
+/// Returns the kinds of those of the text in words; `None` without any.
+///
+/// Details are not sent to the model, but the ledger and driving programs get them: a diff, for example, quotes the
+/// lines that an edit replaced. An answer in the form of a schema is the model's own and stays.
 pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
+    if output.details.get("structured_output").is_none() {
+        becket_session::secrets::mask_published_value(&mut output.details);
+    }
     let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
     let words = in_words(&kinds)?;
     output.content = format!(
