@@ -30,6 +30,14 @@ impl Failure {
     }
 }
 
+/// Returns the failure for a panic of the agent. Everything up to it is in the session.
+pub(crate) fn broken(panic: &(dyn std::any::Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
+    Failure::error(format!("the agent stopped because of a fault of becket: {text}"))
+        .hint("the session is kept up to this point: becket -c continues it; please report the fault")
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "becket: {}", becket_print::clean(&self.message))?;
@@ -37,5 +45,23 @@ impl fmt::Display for Failure {
             write!(f, "\n        {}", becket_print::clean(hint))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_one_message_and_exit_code_1() {
+        for (panic, want) in [
+            (Box::new("static") as Box<dyn std::any::Any + Send>, "static"),
+            (Box::new("owned".to_owned()), "owned"),
+            (Box::new(7_u8), "it panicked"),
+        ] {
+            let failure = broken(&*panic);
+            assert_eq!(failure.status.code(), 1);
+            assert!(failure.message.ends_with(want) && failure.hint.is_some(), "{failure}");
+        }
     }
 }

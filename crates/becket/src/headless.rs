@@ -23,12 +23,14 @@ use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFac
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use figures::Figures;
 use front::Front;
+use futures::FutureExt as _;
 use lines::Lines;
 use link::{HostLink, OpenRequests};
 use opening::Initialize;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -235,15 +237,20 @@ struct Rest {
 async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<ExitStatus, Failure> {
     let Rest { agent, shell, mcp, begun, last_message } = rest;
     let mut signals = Signals::new()?;
-    let (mut last, mut saved) = (Vec::new(), false);
+    let (mut last, mut saved, mut broken) = (Vec::new(), false, None);
     let outcome = tokio::select! {
         // The agent's future is polled here, on this thread. After it returns, its remaining events are read.
         outcome = front.serve(&mut signals) => outcome,
-        left = agent.run() => {
-            // The session is released here, because an unused session can be removed only when nothing holds it.
-            let mut session = left.lock().unwrap_or_else(PoisonError::into_inner);
-            saved = session.flush();
-            last = session.take_notices();
+        left = AssertUnwindSafe(agent.run()).catch_unwind() => {
+            match left {
+                Ok(left) => {
+                    // The session is released here, because an unused session can be removed only when nothing holds it.
+                    let mut session = left.lock().unwrap_or_else(PoisonError::into_inner);
+                    saved = session.flush();
+                    last = session.take_notices();
+                }
+                Err(panic) => broken = Some(crate::failure::broken(&*panic).message),
+            }
             None
         }
     };
@@ -252,7 +259,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     }
     let status = match outcome {
         Some(status) => status?,
-        None => front.drain()?,
+        None => front.drain(broken)?,
     };
     // The last attempt to save may have succeeded.
     let status = if saved && status == ExitStatus::NotSaved { ExitStatus::Ok } else { status };
@@ -328,7 +335,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             "sources": [], "applied": { "model": assembled.opening.model },
         }),
         rules: json!({
-            "rules": rules, "workspaceDirectories": [], "originalCwd": run.cwd, "managedOnly": false,
+            "rules": rules, "workspaceDirectories": [], "originalCwd": run.cwd.to_string_lossy(), "managedOnly": false,
         }),
     }
 }

@@ -229,7 +229,7 @@ async fn session(
     let _ = commands.send(Command::Interrupt).await;
     let _ = commands.send(Command::EndInput).await;
     drop(commands);
-    let _ = tokio::task::spawn_blocking(move || agent.join()).await;
+    let left = tokio::task::spawn_blocking(move || agent.join()).await;
     if let Some(mcp) = mcp {
         mcp.stop().await;
     }
@@ -242,7 +242,13 @@ async fn session(
         leave(begun.as_deref());
     }
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    agent_left(left.unwrap_or(Ok(Ok(()))))?;
     Ok(Next::after(ended, session))
+}
+
+/// Reports why the agent's thread ended, unless it ended by itself. The user must not take a fault for a normal end.
+fn agent_left(left: std::thread::Result<Result<(), Failure>>) -> Result<(), Failure> {
+    left.unwrap_or_else(|panic| Err(crate::failure::broken(&*panic)))
 }
 
 async fn pass_on(

@@ -266,7 +266,9 @@ impl RunSettings {
                 }
             }
         }
-        let roots = roots(&cwd, &settings.config.add_dirs)?;
+        let mut roots = roots(&cwd, &settings.config.add_dirs)?;
+        let odd = args.permissions.add_dir.iter().filter(|dir| dir.to_str().is_none());
+        roots.extend(odd.map(|dir| added_root(dir)).collect::<Result<Vec<_>, _>>()?);
         let schema = schema(&args)?.map(Arc::new);
         check_output(&args)?;
         let asks_host = asks_host(&args)?;
@@ -443,7 +445,8 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put(
         "add_dirs",
         "--add-dir",
-        list(args.permissions.add_dir.iter().map(|d| d.to_string_lossy().into_owned()).collect()),
+        // The configuration holds text. Another name becomes a root of the run directly.
+        list(args.permissions.add_dir.iter().filter_map(|d| d.to_str().map(str::to_owned)).collect()),
     );
     if let Some(tools) = args.permissions.tools.as_deref().filter(|t| *t != "default") {
         let names: Vec<String> = tools
@@ -489,20 +492,20 @@ pub(crate) fn effort_of(tokens: u64) -> &'static str {
 pub(crate) fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = vec![cwd.to_path_buf()];
     for dir in add_dirs {
-        let path = Path::new(dir).canonicalize().map_err(|e| {
-            Failure::usage(format!(
-                "cannot use the directory {dir} (--add-dir, or add_dirs in a configuration file): {e}"
-            ))
-            .hint("make the directory, or take it out there")
-        })?;
-        if !path.is_dir() {
-            return Err(Failure::usage(format!(
-                "{dir} (--add-dir, or add_dirs in a configuration file) is not a directory"
-            )));
-        }
-        out.push(path);
+        out.push(added_root(Path::new(dir))?);
     }
     Ok(out)
+}
+
+fn added_root(dir: &Path) -> Result<PathBuf, Failure> {
+    let shown = dir.display();
+    let path = dir
+        .canonicalize()
+        .map_err(|e| Failure::usage(format!("cannot use the directory {shown} (--add-dir): {e}")))?;
+    if !path.is_dir() {
+        return Err(Failure::usage(format!("{shown} (--add-dir) is not a directory")));
+    }
+    Ok(path)
 }
 
 fn schema(args: &Run) -> Result<Option<Schema>, Failure> {

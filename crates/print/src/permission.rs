@@ -20,7 +20,7 @@ pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &P
         "permission_suggestions": suggestions(request),
     });
     if let Some(path) = request.access.paths.iter().find(|path| !path.starts_with(cwd)) {
-        out["blocked_path"] = json!(path);
+        out["blocked_path"] = json!(path.to_string_lossy());
     }
     if let Some(agent) = agent {
         out["agent_id"] = json!(agent);

@@ -55,7 +55,7 @@ impl AfterEdit {
             match format::format(&chosen, path, &self.settings, env, left).await {
                 Ok(done) if done.lines == 0 => {}
                 Ok(done) => {
-                    details.push(json!({"path": path, "formatter": chosen.name, "lines": done.lines}));
+                    details.push(json!({"path": path.to_string_lossy(), "formatter": chosen.name, "lines": done.lines}));
                     lines.push(done.text);
                 }
                 Err(why) => lines.push(format!("{}: {why}.", env.display(path))),

@@ -118,8 +118,7 @@ impl LspTool {
             *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = None;
             let places: usize = plan.iter().map(|f| f.places).sum();
             let text = format!("Renamed in {} files, {places} places:{}", plan.len(), listed(&plan, env));
-            let details =
-                json!({"files": plan.iter().map(|f| &f.path).collect::<Vec<_>>(), "places": places});
+            let details = json!({"files": plan.iter().map(|f| f.path.to_string_lossy()).collect::<Vec<_>>(), "places": places});
             return Ok(ToolOutput { changes, details, ..ToolOutput::text(text) });
         }
         let deadline = Instant::now() + LIMIT;

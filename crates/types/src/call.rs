@@ -40,7 +40,7 @@ pub enum Effect {
 pub struct Access {
     pub effect: Effect,
     /// Absolute paths, resolved lexically and through symlinks as far as they exist.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::path_form::list")]
     pub paths: Vec<PathBuf>,
     /// The shell command, for [`Effect::Execute`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +113,7 @@ impl ToolOutput {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
+    #[serde(with = "crate::path_form")]
     pub path: PathBuf,
     pub kind: FileChangeKind,
 }

@@ -39,6 +39,7 @@ pub enum EntryKind {
         session: crate::SessionId,
         format: u32,
         version: String,
+        #[serde(with = "crate::path_form")]
         cwd: PathBuf,
         /// The session and entry that this session was forked from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,7 +240,7 @@ pub struct AttachedFile {
 pub struct SystemItem {
     pub kind: SystemKind,
     /// Path of the rules file, if this block comes from one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::path_form::option")]
     pub path: Option<PathBuf>,
     pub text: String,
 }

@@ -173,6 +173,7 @@ pub enum Decision {
 pub enum Event {
     SessionStarted {
         session: SessionId,
+        #[serde(with = "crate::path_form")]
         cwd: PathBuf,
         /// `provider/name`.
         model: String,
@@ -414,6 +415,7 @@ pub struct RuleOffer {
 /// The change a call would make to one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePreview {
+    #[serde(with = "crate::path_form")]
     pub path: PathBuf,
     /// Hunks of the unified diff. Each begins with its `@@` line.
     pub hunks: Vec<String>,
@@ -554,6 +556,27 @@ pub struct TurnResult {
     /// True if the session should be saved but is not, because the disk is full or not writable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
+}
+
+impl TurnResult {
+    /// Returns the result of a turn that ended because something in becket failed, with nothing counted.
+    pub fn failed(message: String) -> Self {
+        Self {
+            end: TurnEnd::Failed { message },
+            text: String::new(),
+            stop_reason: None,
+            steps: 0,
+            duration: Millis(0),
+            api_duration: Millis(0),
+            usage: Usage::default(),
+            cost: Cost::default(),
+            models: Vec::new(),
+            denials: Vec::new(),
+            compactions: 0,
+            compacted: None,
+            unsaved: false,
+        }
+    }
 }
 
 /// Size of the context before and after a manual compaction. The sizes are equal if nothing was compacted.

@@ -24,6 +24,7 @@ mod message;
 mod obeyed;
 mod past;
 mod path;
+pub mod path_form;
 mod permission;
 mod sandbox;
 pub mod sdk_names;

@@ -407,7 +407,7 @@ impl Agent {
     /// True if each path may be read without asking.
     fn may_read_all(&self, access: &Access) -> bool {
         access.paths.iter().all(|path| {
-            let input = json!({ "path": path });
+            let input = json!({ "path": path.to_string_lossy() });
             matches!(self.guard.check("read", &Access::read(path.clone()), &input), Verdict::Allow { .. })
         })
     }

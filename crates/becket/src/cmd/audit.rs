@@ -143,7 +143,7 @@ impl Reading<'_> {
             &json!({
                 "time": time,
                 "session": self.session,
-                "cwd": self.cwd,
+                "cwd": self.cwd.to_string_lossy(),
                 "call": decision.call,
                 "tool": tool,
                 "subject": subject,
@@ -162,7 +162,7 @@ impl Reading<'_> {
             &json!({
                 "time": call.time,
                 "session": self.session,
-                "cwd": self.cwd,
+                "cwd": self.cwd.to_string_lossy(),
                 "call": id,
                 "tool": call.tool,
                 "subject": call.subject,

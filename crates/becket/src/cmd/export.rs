@@ -70,7 +70,7 @@ fn told_file(
     let bytes = fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|there| there.len());
     if as_json {
         let body = json!({
-            "session": session.id, "title": session.title, "file": path, "bytes": bytes, "secrets_masked": masked,
+            "session": session.id, "title": session.title, "file": path.to_string_lossy(), "bytes": bytes, "secrets_masked": masked,
         });
         return write(out, &format!("{body}\n"));
     }

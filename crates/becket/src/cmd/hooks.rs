@@ -137,7 +137,7 @@ impl Here {
         for (key, value) in [
             ("session_id", json!("00000000-0000-7000-8000-000000000000")),
             ("transcript_path", json!("/dev/null")),
-            ("cwd", json!(self.cwd)),
+            ("cwd", json!(self.cwd.to_string_lossy())),
             ("permission_mode", json!(self.settings.config.permission_mode.to_string())),
             ("hook_event_name", json!(event.as_str())),
         ] {

@@ -173,7 +173,7 @@ fn foreign(
     let calls: usize = conversation.messages.iter().map(|(_, m)| m.call_ids().count()).sum();
     if args.json {
         let body = json!({
-            "session": session.id(), "source": conversation.source, "id": conversation.id, "cwd": project,
+            "session": session.id(), "source": conversation.source, "id": conversation.id, "cwd": project.to_string_lossy(),
             "title": conversation.title, "model": conversation.model,
             "user_messages": role(Role::User), "answers": role(Role::Assistant), "calls": calls,
             "results": role(Role::Tool), "left_out": conversation.left_out,

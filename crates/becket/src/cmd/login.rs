@@ -53,8 +53,7 @@ pub(crate) fn login(
     let before = configuration_key(environment, cwd, &provider)?;
     let overrides = variables.iter().find(|name| before.as_deref() == Some(**name));
     if args.json {
-        let said =
-            json!({ "provider": provider, "saved_in": path, "server": server, "overridden_by": overrides });
+        let said = json!({ "provider": provider, "saved_in": path.to_string_lossy(), "server": server, "overridden_by": overrides });
         write(out, &format!("{said}\n"))?;
         return Ok(ExitStatus::Ok);
     }
@@ -79,8 +78,7 @@ pub(crate) fn logout(
     let variables = vendor(&args.provider).map(|vendor| vendor.keys).unwrap_or_default();
     let still_set = variables.iter().find(|name| environment.var(name).is_some());
     if args.json {
-        let said =
-            json!({ "provider": args.provider, "removed": removed, "file": path, "still_set": still_set });
+        let said = json!({ "provider": args.provider, "removed": removed, "file": path.to_string_lossy(), "still_set": still_set });
         write(out, &format!("{said}\n"))?;
         return Ok(ExitStatus::Ok);
     }

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
     std::fs::write(&args.output, picture)
         .map_err(|e| failed(&format!("write {}", args.output.display()), e))?;
     let said = if args.json {
-        serde_json::json!({ "file": args.output, "columns": columns, "rows": rows }).to_string()
+        serde_json::json!({ "file": args.output.to_string_lossy(), "columns": columns, "rows": rows })
+            .to_string()
     } else {
         args.output.display().to_string()
     };

@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{self, Hit, Index, IndexError, Query};
 use becket_session::store::SessionSummary;
-use becket_types::Millis;
+use becket_types::{FilePath, Millis};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -185,8 +185,8 @@ fn line(s: &SessionSummary, with_place: bool) -> String {
 
 fn row(s: &SessionSummary) -> Value {
     json!({
-        "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": s.cwd, "created": s.created, "updated": s.updated,
-        "messages": s.messages, "bytes": s.bytes, "dir": s.dir, "tags": s.tags, "archived": s.archived,
+        "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": FilePath(s.cwd.clone()), "created": s.created, "updated": s.updated,
+        "messages": s.messages, "bytes": s.bytes, "dir": FilePath(s.dir.clone()), "tags": s.tags, "archived": s.archived,
         "forked_from": s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq })),
         "imported": s.extra.get("imported"),
         "subagent_of": s.subagent_of(),

@@ -205,6 +205,6 @@ impl Front {
 fn rewound(plan: &UndoPlan) -> Value {
     let lines = plan.paths.iter().filter_map(|path| path.lines);
     let (more, less) = lines.fold((0, 0), |(more, less), (a, b)| (more + a, less + b));
-    let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path)).collect();
+    let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path.0.to_string_lossy())).collect();
     json!({ "canRewind": true, "filesChanged": files, "insertions": more, "deletions": less })
 }

@@ -13,8 +13,9 @@ use super::{GRACE, Signals, note, until, written};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
-use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
-use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput};
+use becket_print::{ExitStatus, InputLine, McpFacts, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -123,11 +124,17 @@ impl Front {
         }
     }
 
-    /// Prints the events that arrived while the agent was ending.
-    pub(super) fn drain(&mut self) -> Result<ExitStatus, Failure> {
+    /// Prints the events that arrived while the agent was ending. `broken`: the agent failed inside, so a result must be
+    /// printed in place of the one that it can no longer give.
+    pub(super) fn drain(&mut self, broken: Option<String>) -> Result<ExitStatus, Failure> {
         while let Ok(event) = self.events.try_recv() {
             self.remember(&event);
             written(self.printer.event(&event))?;
+        }
+        if let Some(message) = broken {
+            let event = Event::TurnFinished(Box::new(TurnResult::failed(message)));
+            written(self.printer.event(&event))?;
+            return Ok(ExitStatus::Error);
         }
         Ok(if self.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
     }

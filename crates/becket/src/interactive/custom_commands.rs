@@ -127,10 +127,22 @@ impl CustomCommands {
         with_scripts(&found.text, &commands.collect::<Vec<_>>(), &self.surroundings)
     }
 
+    /// Returns why the file of a command cannot be read. Otherwise the call would be sent to the model as text.
+    fn unreadable(&self, name: &str) -> Option<String> {
+        let mut of_name = self.dirs.iter().flat_map(|(dir, _)| files(dir)).filter(|(other, _)| other == name);
+        of_name.find_map(|(_, path)| {
+            let error = becket_files::read_text(&path, BYTES).err()?;
+            Some(format!("{}: {error}", path.display()))
+        })
+    }
+
     /// Returns the command of this name, or the result of calling the skill of this name.
     fn find(&self, name: &str, arguments: &str) -> Result<Found, Called> {
         if let Some(found) = self.all().remove(name) {
             return Ok(found);
+        }
+        if let Some(why) = self.unreadable(name) {
+            return Err(Called::Failed(format!("/{name} cannot be used: {why}")));
         }
         let skills = (self.skills.find)();
         let skill = skills.get(name).filter(|skill| skill.user_invocable && skill.name == name);

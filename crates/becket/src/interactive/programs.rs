@@ -91,7 +91,7 @@ pub(super) async fn status_line(
 
 /// Returns the data for the status line program that the interface does not know itself.
 pub(super) fn known(version: &str, transcript: &Path) -> Value {
-    json!({"version": version, "transcript_path": transcript, "hook_event_name": "Status"})
+    json!({"version": version, "transcript_path": transcript.to_string_lossy(), "hook_event_name": "Status"})
 }
 
 /// Returns the image in the clipboard, read by the first program that works.

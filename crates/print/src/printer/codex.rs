@@ -190,7 +190,7 @@ fn item(id: &str, tool: &str, input: &Value, end: Option<&Ended<'_>>) -> Value {
                     FileChangeKind::Delete => "delete",
                     FileChangeKind::Update => "update",
                 };
-                json!({ "path": change.path, "kind": kind })
+                json!({ "path": change.path.to_string_lossy(), "kind": kind })
             })
             .collect();
         // A refused edit is one that failed: the type knows no other word.

@@ -24,6 +24,7 @@ const STRETCHES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
     pub session: SessionId,
+    #[serde(with = "becket_types::path_form")]
     pub dir: PathBuf,
     /// Title or first words of the session.
     pub label: String,

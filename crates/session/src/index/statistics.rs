@@ -33,6 +33,7 @@ pub struct DayStatistics {
     /// Days since 1970 in UTC.
     pub day: u64,
     /// Working directory of the project.
+    #[serde(with = "becket_types::path_form")]
     pub project: PathBuf,
     pub sessions: u64,
     pub requests: u64,

@@ -28,8 +28,10 @@ const PROMPT_CHARS: usize = 80;
 pub struct SessionSummary {
     pub id: SessionId,
     /// Its folder.
+    #[serde(with = "becket_types::path_form")]
     pub dir: PathBuf,
     /// Working directory in which it was started; empty if its first line is damaged.
+    #[serde(with = "becket_types::path_form")]
     pub cwd: PathBuf,
     pub title: Option<String>,
     /// The first words of the user.

@@ -16,7 +16,7 @@ use super::quotes::{OLD_MARK, Quotes};
 use super::state::{one_line, read_files, todo};
 use crate::context::continuation::{is_users_words, words};
 use crate::context::view::{Journal, Line};
-use becket_types::{CallId, JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
+use becket_types::{CallId, FilePath, JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -371,13 +371,19 @@ fn changes(result: &Value) -> Vec<(String, &'static str)> {
     list.into_iter()
         .flatten()
         .filter_map(|c| {
-            let path = c.as_str().or_else(|| c.get("path").and_then(Value::as_str))?;
+            let path = match c.as_str() {
+                Some(path) => path.to_owned(),
+                // A name that is not UTF-8 is kept as bytes.
+                None => {
+                    serde_json::from_value::<FilePath>(c.get("path")?.clone()).ok()?.0.display().to_string()
+                }
+            };
             let kind = match c.get("kind").and_then(Value::as_str) {
                 Some("add" | "added" | "create") => "added",
                 Some("delete" | "deleted") => "deleted",
                 _ => "changed",
             };
-            Some((path.to_owned(), kind))
+            Some((path, kind))
         })
         .collect()
 }
