@@ -1,6 +1,6 @@
 //! The session that a command without a name means, and a turn that was cut off.
 
-use crate::support::{Api, Bench, Running, run};
+use crate::support::{Api, BOTH, Bench, Running, run};
 use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::{Value, json};
 
@@ -131,4 +131,45 @@ fn a_task_without_quotes_is_shown_with_them() {
     let bench = Bench::new(&[]);
     let ran = run(bench.command().args(["fix", "the", "bug"])).expect(2);
     assert!(ran.stderr.contains("becket \"fix the bug\""), "{}", ran.stderr);
+}
+
+/// Prompt, tools and lines agree about the folder in which a session continues.
+#[test]
+fn a_session_that_continues_in_another_folder_says_so_to_the_model_and_the_user() {
+    for api in BOTH {
+        let bench = Bench::new(&[("old/a.txt", "a\n"), ("new/b.txt", "b\n")]);
+        let (old, new) = (bench.project.path("old"), bench.project.path("new"));
+        let server = MockServer::with(|request| {
+            match request.text().contains("pwd") && !request.text().contains("\"c1\"") {
+                true => Answer::tool("c1", "bash", json!({ "command": "ls" })).into(),
+                false => Answer::text("Done.").into(),
+            }
+        });
+        let print = |folder: &std::path::Path, more: &[&str]| {
+            let mut command = bench.print(api, &server);
+            run(command.current_dir(folder).args(["--output-format", "stream-json", "--verbose"]).args(more))
+                .expect(0)
+        };
+        let first = print(&old, &["hi"]);
+        let id = first.result()["session_id"].as_str().unwrap().to_owned();
+        let moved = print(&new, &["--resume", &id, "pwd?"]);
+        assert!(
+            moved.stderr.contains("This session worked in ") && moved.stderr.contains("continues in "),
+            "{moved:?}"
+        );
+        assert!(moved.stdout.contains("b.txt") && !moved.stdout.contains("a.txt"), "{moved:?}");
+        let sent = server.requests().last().unwrap().text().to_owned();
+        let line = |folder: &std::path::Path| {
+            format!("Working directory: {}", folder.canonicalize().unwrap().display())
+        };
+        assert!(sent.contains(&line(&new)) && !sent.contains(&line(&old)), "{sent}");
+        assert!(sent.contains("The working directory is now "), "{sent}");
+        // It is said once for each change.
+        let again = print(&new, &["--resume", &id, "more"]);
+        assert!(!again.stderr.contains("This session worked in "), "{again:?}");
+        let fork = print(&old, &["--resume", &id, "--fork-session", "more"]);
+        assert!(fork.stderr.contains("This session worked in "), "{fork:?}");
+        let sent = server.requests().last().unwrap().text().to_owned();
+        assert!(sent.contains(&line(&old)) && !sent.contains(&line(&new)), "{sent}");
+    }
 }

@@ -159,9 +159,20 @@ pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[Stri
     items
 }
 
+/// Returns the working directory that recorded blocks name and the block for `environment`, if that is in another one.
+pub(crate) fn moved(items: &[SystemItem], environment: &Environment) -> Option<(String, String)> {
+    let item = items.iter().find(|item| item.kind == SystemKind::Environment)?;
+    let folder = |text: &str| text.split_once(FOLDER)?.1.lines().next().map(str::to_owned);
+    let (old, new) = (folder(&item.text)?, block(environment));
+    (Some(&old) != folder(&new).as_ref()).then_some((old, new))
+}
+
+/// Precedes the working directory in the block of the environment.
+const FOLDER: &str = "Working directory: ";
+
 fn block(environment: &Environment) -> String {
     let mut text = format!(
-        "# Environment\nWorking directory: {}\nPlatform: {}\nDate at the start of the session: {}",
+        "# Environment\n{FOLDER}{}\nPlatform: {}\nDate at the start of the session: {}",
         environment.cwd.display(),
         environment.platform,
         environment.date

@@ -1,8 +1,9 @@
 //! Starts a session, or resumes one.
 //!
 //! The `system` entry contains the blocks of the system prompt as they are sent. A resumed session keeps the recorded prompt
-//! and environment, so that it sends the same bytes; rules files are read from disk again (`rules_files`). Calls that a dead
-//! process left open are closed before the first prompt: each gets a result that says what is known of it.
+//! and environment, so that it sends the same bytes, unless it continues in another folder; rules files are read from disk
+//! again (`rules_files`). Calls that a dead process left open are closed before the first prompt: each gets a result that
+//! says what is known of it.
 
 use super::Agent;
 use super::inbox::INBOX;
@@ -14,9 +15,10 @@ use crate::settings::scope;
 use crate::spend::SPENT;
 use becket_session::Durability;
 use becket_session::context::View;
+use becket_session::context::view::KindTotals;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, PermissionMode, Role,
-    Synthetic, SystemItem, TurnState,
+    Synthetic, SystemItem, SystemKind, TurnState,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -158,6 +160,7 @@ impl Agent {
         if self.begun {
             self.close_left_open();
             self.tell_lost_tasks();
+            self.tell_moved();
             self.renew_rules();
         } else {
             self.begun = true;
@@ -178,6 +181,32 @@ impl Agent {
                 self.core.push(EntryKind::State { key, value });
             }
         }
+    }
+
+    /// If the session continues in another folder than its prompt names, corrects the prompt and informs the model and the
+    /// user. Tools, permissions and rules files are those of the new folder.
+    fn tell_moved(&mut self) {
+        let mut items = self.system_items();
+        let environment = &self.settings.environment;
+        let Some((old, block)) = prompt::moved(&items, environment) else { return };
+        let new = environment.cwd.display().to_string();
+        for item in items.iter_mut().filter(|item| item.kind == SystemKind::Environment) {
+            item.text.clone_from(&block);
+        }
+        self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
+        (self.budget.floor, self.budget.kinds) = (None, KindTotals::default());
+        self.wire.cold = true;
+        let text = format!(
+            "The working directory is now {new}; it was {old}. Relative paths and commands start in the new one. Files that \
+             you read or changed before are in the old one, unless you used other absolute paths."
+        );
+        self.core.synthetic(Synthetic::Reminder, text, Map::new());
+        self.core.say(
+            NoticeLevel::Warning,
+            format!(
+                "This session worked in {old} and continues in {new}. To go on in the old folder: -C \"{old}\""
+            ),
+        );
     }
 
     /// Closes calls that a dead process left open, and remembers the rules that the model was given.
