@@ -107,6 +107,8 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
         (".becket/commands/build.md", "Built: !`touch ran.txt`\n"),
         (".becket/skills/own/SKILL.md", "---\nname: own\ndescription: A SKILL OF THE PROJECT\n---\nbody\n"),
         (".becket/config.toml", "[context]\ntail_turns = 7\n[permissions]\ndeny = [\"Read(x)\"]\n"),
+        ("AGENTS.md", "RULES OF THE PROJECT\n"),
+        (".claude/rules/style.md", "STYLE OF THE PROJECT\n"),
     ]);
     let server = server();
     let start = || {
@@ -118,6 +120,8 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     let mut terminal = start();
     terminal.shows("Do you trust what is in this directory?");
     terminal.shows("❯ 1 no: work here without these");
+    terminal.shows("rules     AGENTS.md");
+    terminal.shows("rules     .claude/rules");
     terminal.press_until("\r", "Describe a task");
     terminal.shows_words("skills are not loaded until the folder is trusted");
     terminal.send("\x15/build\r");
@@ -125,7 +129,9 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.send("\x15go\r");
     terminal.shows("Done.");
     drop(terminal);
-    assert!(!server.requests()[0].text().contains("A SKILL OF THE PROJECT"));
+    for text in ["A SKILL OF THE PROJECT", "RULES OF THE PROJECT", "STYLE OF THE PROJECT"] {
+        assert!(!server.requests()[0].text().contains(text), "{text}");
+    }
 
     let mut terminal = start();
     terminal.shows("Do you trust what is in this directory?");
@@ -141,7 +147,9 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.shows("Done.");
     terminal.send("/build\r");
     terminal.shows("touch ran.txt");
-    assert!(server.requests()[1].text().contains("A SKILL OF THE PROJECT"));
+    for text in ["A SKILL OF THE PROJECT", "RULES OF THE PROJECT", "STYLE OF THE PROJECT"] {
+        assert!(server.requests()[1].text().contains(text), "{text}");
+    }
     assert!(!bench.project.exists("ran.txt"));
 }
 

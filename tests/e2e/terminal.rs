@@ -427,6 +427,9 @@ fn pages_are_right_before_the_first_message() {
     let mut command = bench.command();
     command.env("TERM", "xterm-256color").args(["--model", "script:own.json"]);
     let mut terminal = Terminal::start(command);
+    terminal.shows("Do you trust what is in this directory?");
+    terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
+    terminal.send("2");
     terminal.shows("Describe a task");
     for (page, parts) in [
         ("/context\r", ["system", "rules"]),

@@ -30,6 +30,8 @@ use std::path::{Component, Path, PathBuf};
 pub const MAX_BYTES: usize = 32 * 1024;
 /// A file that replaces the AGENTS.md of its folder.
 const OVERRIDE: &str = "AGENTS.override.md";
+/// The rules files of a folder, in order.
+const NAMES: [&str; 4] = ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
 /// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 4;
 
@@ -38,6 +40,8 @@ const MAX_DEPTH: usize = 4;
 pub struct RulesSettings {
     /// True: read no rules at all.
     pub off: bool,
+    /// True: read no file of the project, because the user does not trust it.
+    pub untrusted: bool,
     /// The user's own files for all projects, in order. Missing files are skipped.
     pub user_files: Vec<PathBuf>,
     pub home: Option<PathBuf>,
@@ -103,13 +107,29 @@ pub fn load(cwd: &Path, settings: &RulesSettings) -> Rules {
         reader.rules_folder(&dir.join("rules"), &reader.root.clone());
         reader.own = false;
     }
-    let root = project_root(cwd);
-    let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(&root)).collect();
-    dirs.reverse();
-    for dir in dirs {
-        reader.folder(dir);
+    for dir in project_dirs(cwd).filter(|_| !settings.untrusted) {
+        reader.folder(&dir);
     }
     reader.rules
+}
+
+/// Returns the files and folders of rules that [`load`] would use of a project: the outermost first.
+pub fn project_files(cwd: &Path) -> Vec<PathBuf> {
+    let named = |dir: PathBuf| {
+        let folders = scoped::PARENTS.map(|parent| dir.join(parent).join("rules"));
+        let files = [OVERRIDE].iter().chain(&NAMES).map(|name| dir.join(name)).filter(|path| path.is_file());
+        files.chain(folders.into_iter().filter(|path| path.is_dir())).collect::<Vec<_>>()
+    };
+    project_dirs(cwd).flat_map(named).collect()
+}
+
+/// Returns the folders from the project's root down to `cwd`.
+fn project_dirs(cwd: &Path) -> impl Iterator<Item = PathBuf> {
+    let root = project_root(cwd);
+    let mut dirs: Vec<PathBuf> =
+        cwd.ancestors().take_while(|dir| dir.starts_with(&root)).map(Path::to_path_buf).collect();
+    dirs.reverse();
+    dirs.into_iter()
 }
 
 /// Makes the system prompt of a new session: `prompt` and the rules of `cwd`, shortened to fit a window of
@@ -151,7 +171,7 @@ pub fn below(
     if settings.off {
         return reader.rules;
     }
-    let inside = file.starts_with(cwd);
+    let inside = file.starts_with(cwd) && !settings.untrusted;
     let dirs = file.ancestors().skip(1).take_while(|dir| *dir != cwd && !seen.contains(*dir));
     let mut dirs: Vec<PathBuf> = if inside { dirs.map(Path::to_path_buf).collect() } else { Vec::new() };
     dirs.reverse();
@@ -179,10 +199,11 @@ pub fn again(
     let mut reader = Reader::new(cwd, settings);
     reader.rules.standing = standing;
     if !settings.off {
-        for dir in dirs {
+        for dir in dirs.iter().filter(|_| !settings.untrusted) {
             reader.folder(dir);
         }
-        for file in files {
+        let is_own = |file: &&PathBuf| settings.own_dirs.iter().any(|dir| file.starts_with(dir));
+        for file in files.iter().filter(|file| !settings.untrusted || is_own(file)) {
             // A folder may have brought it already.
             if !reader.rules.items.iter().any(|item| item.path.as_ref() == Some(file)) {
                 reader.rules_file(file);
@@ -215,8 +236,11 @@ impl<'a> Reader<'a> {
     fn folder(&mut self, dir: &Path) {
         self.read.clear();
         let mut told = Vec::new();
-        let first = if dir.join(OVERRIDE).is_file() { OVERRIDE } else { "AGENTS.md" };
-        for name in [first, "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"] {
+        let [mut first, others @ ..] = NAMES;
+        if dir.join(OVERRIDE).is_file() {
+            first = OVERRIDE;
+        }
+        for name in std::iter::once(first).chain(others) {
             told.extend(self.one(&dir.join(name), &told));
         }
         for parent in scoped::PARENTS {

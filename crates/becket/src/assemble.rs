@@ -441,7 +441,7 @@ fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             date: crate::clock::today(environment),
         },
-        rules: rules(environment, config),
+        rules: RulesSettings { untrusted: !run.trusted, ..rules(environment, config) },
         snapshots: Some(snapshots(environment, run)),
         title: run.title.clone(),
         states: if run.command.is_some() { Vec::new() } else { remembered::states(&run.settings) },
@@ -493,7 +493,7 @@ fn rules(environment: &Environment, config: &Config) -> RulesSettings {
         own_dirs.push(claude);
     }
     user_files.extend(config.rules.files.iter().map(PathBuf::from));
-    RulesSettings { off: false, user_files, home: environment.home.clone(), own_dirs, trust_imports: false }
+    RulesSettings { user_files, home: environment.home.clone(), own_dirs, ..RulesSettings::default() }
 }
 
 /// Removes a finished session in which nothing happened.

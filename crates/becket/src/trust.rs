@@ -1,5 +1,5 @@
 //! Trust in a project, and the content that trust is about: settings that do more than forbid, skills, commands,
-//! subagents.
+//! subagents, rules files.
 //!
 //! Owns the list of trusted directories in the user's data folder. A project is trusted by its root, not by folders
 //! above or below it. Headless runs treat every project as trusted, because whoever starts them decides. Nothing of the
@@ -118,6 +118,10 @@ pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
             let shown = folder.strip_prefix(root).unwrap_or(&folder).to_string_lossy();
             out.push(format!("{what:<9} {}", becket_tool::text::clean(&shown).replace('\n', "\\n")));
         }
+    }
+    for file in becket_agent::rules::project_files(cwd) {
+        let shown = file.strip_prefix(root).unwrap_or(&file).to_string_lossy();
+        out.push(format!("{:<9} {}", "rules", becket_tool::text::clean(&shown).replace('\n', "\\n")));
     }
     out
 }

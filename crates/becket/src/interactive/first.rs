@@ -67,8 +67,8 @@ pub(super) async fn trusted(
     text.extend(brings.iter().map(|line| format!("  {line}")));
     text.extend([
         String::new(),
-        "Trusted, its settings hold, its skills are offered to the model, and its commands to you: those that run programs \
-         are shown and asked about once more. Not trusted, nothing of it is used but what forbids. Either way, what the \
+        "Trusted, its settings hold, its rules and skills are given to the model, and its commands to you: those that run \
+         programs are shown and asked about once more. Not trusted, nothing of it is used but what forbids. Either way, what the \
          model wants to run is asked about as your permission mode says."
             .to_owned(),
     ]);
