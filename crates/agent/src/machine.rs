@@ -302,10 +302,10 @@ impl State {
             return self.end_interrupted(out);
         }
         if !self.steer.is_empty() {
+            out.extend(self.turn.written_calls.take().map(Note::CallsAsText).map(Action::Note));
             let prompts = self.steer.drain(..).collect();
             out.push(Action::Deliver { prompts, steered: self.turn.steps > 0 });
             self.turn.answered = false;
-            self.turn.written_calls = None;
             self.turn.cuts = 0;
         }
         if std::mem::take(&mut self.undo_asked) {
@@ -370,7 +370,8 @@ impl State {
         if self.turn.stopping || go_on || !self.steer.is_empty() {
             self.turn.sent_back += u32::from(go_on);
             self.turn.answered = false;
-            (self.turn.written_calls, self.turn.cuts) = (None, 0);
+            self.turn.cuts = 0;
+            out.extend(self.turn.written_calls.take().map(Note::CallsAsText).map(Action::Note));
             return self.iterate(out);
         }
         self.end_answered(out);

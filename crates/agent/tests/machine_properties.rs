@@ -485,7 +485,17 @@ fn an_empty_answer_after_work_is_asked_for_and_ends_with_an_end_of_its_own() {
 fn calls_as_text_end_the_turn_unless_a_message_comes() {
     let written = Input::Answered(Answer { written_calls: Some("read".to_owned()), ..answer() });
     let end = Action::EndTurn(TurnEnd::CallsAsText { what: "read".to_owned() });
-    check(auto(), &[written], &[request(1, 0, false), end]);
+    check(auto(), std::slice::from_ref(&written), &[request(1, 0, false), end]);
+
+    // A message that waits is delivered, and the calls are reported all the same.
+    let mut watch = watch(auto());
+    watch.run(&Op::Prompt(DeliveryMode::Steer));
+    watch.feed(Input::Assessed(Facts::default()));
+    watch.run(&Op::Prompt(DeliveryMode::Steer));
+    let (_, actions) = next(watch.state.take().unwrap(), written);
+    let note = Action::Note(Note::CallsAsText("read".to_owned()));
+    let delivery = Action::Deliver { prompts: vec![1], steered: true };
+    assert_eq!(actions, [note, delivery, Action::Assess]);
 }
 
 #[test]

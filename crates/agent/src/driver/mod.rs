@@ -73,7 +73,7 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, NoticeLevel, Synthetic,
+    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
     Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use clock::{until, wall_clock};
@@ -84,7 +84,6 @@ pub(crate) use ledger::Core;
 use reply::Reply;
 use request::Wire;
 use rules_files::KnownRules;
-use serde_json::Map;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};

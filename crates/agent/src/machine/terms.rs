@@ -150,6 +150,8 @@ pub enum Note {
     Repetition(String),
     /// The output limit cut the answer, in its text or in a call.
     Cut,
+    /// The last answer ended with calls as text, and the turn goes on. The text is for people.
+    CallsAsText(String),
     /// The last answer was empty although tools were run before.
     NoAnswer,
     /// The turn limit is reached: summarise the work and call no tools.
