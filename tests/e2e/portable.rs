@@ -183,8 +183,16 @@ fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
             assert!(listed["left_out"][left_out].as_u64() > Some(0), "{listed}");
             let id = listed["session"].as_str().unwrap();
 
-            let ran = run(bench.print(api, &server).args(["--resume", id, "and now?"])).expect(0);
+            // The session is found by the name that it is listed under, and keeps it.
+            let title = || {
+                let list = run(bench.command().args(["sessions", "--json"])).expect(0).stdout;
+                let list: Value = serde_json::from_str(&list).unwrap();
+                list[0]["title"].as_str().expect("a title").to_owned()
+            };
+            let before = title();
+            let ran = run(bench.print(api, &server).args(["--resume", &before, "and now?"])).expect(0);
             assert_eq!(ran.stdout, "one more turn\n", "{name}");
+            assert_eq!(title(), before, "{name}");
             let sent = server.requests();
             let body = sent[0].text();
             for words in ["please fix src/parser.rs", "1 failed", "The parser is fixed.", "and now?", "cargo"]

@@ -20,7 +20,7 @@ mod text;
 pub use own::{Imported, import_own};
 
 use crate::context::{ModelScope, Policy};
-use crate::store::{Outside, StoreError};
+use crate::store::{Outside, StoreError, first_words};
 use crate::{CreateOptions, Durability, Session};
 use becket_types::{CallId, EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, TurnState};
 use serde_json::{Map, Value, json};
@@ -222,8 +222,10 @@ impl Conversation {
             ..CreateOptions::default()
         };
         let mut session = Session::create(root, cwd, options, policy, scope)?;
-        if let Some(title) = &self.title {
-            session.append(vec![EntryKind::Title { title: title.clone() }], Durability::Buffered)?;
+        // Without a title of its own, the session keeps the one that lists show. Otherwise the next turn would name it.
+        let words = || self.messages.iter().find_map(|(_, message)| first_words(message));
+        if let Some(title) = self.title.clone().or_else(words) {
+            session.append(vec![EntryKind::Title { title }], Durability::Buffered)?;
         }
         let mut last = None;
         for (at, (time, message)) in self.messages.iter().enumerate() {

@@ -142,7 +142,7 @@ pub fn most_recent(
 }
 
 /// Finds the session that `query` means: its id, the start of its id (at least 4 characters), or its exact
-/// title. If several match, those of `project` take precedence.
+/// title; for a session without a title, the first words that lists show. If several match, those of `project` take precedence.
 ///
 /// # Errors
 ///
@@ -162,6 +162,10 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     }
     if found.is_empty() && !query.is_empty() {
         found = dirs.iter().filter_map(|dir| with_title(dir, query)).collect();
+        // A title is the stronger name.
+        if found.iter().any(|s| s.title.is_some()) {
+            found.retain(|s| s.title.is_some());
+        }
     }
     if found.len() > 1
         && let Some(project) = project
@@ -179,7 +183,8 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     found.pop().ok_or_else(|| StoreError::NotFound { query: query.to_owned() })
 }
 
-/// Returns the session's summary if its last title is `title`.
+/// Returns the session's summary if its last title is `title`. A session without a title is listed under its first words, so
+/// these count.
 fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
     let mut summary = summary(dir)?;
     if summary.messages.is_none() && summary.title.as_deref() != Some(title) {
@@ -189,7 +194,7 @@ fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
             facts_of_line(&line, &mut summary, &[TITLE]);
         }
     }
-    (summary.title.as_deref() == Some(title)).then_some(summary)
+    (summary.title.as_deref().or(summary.prompt.as_deref()) == Some(title)).then_some(summary)
 }
 
 const TITLE: &[u8] = br#""kind":"title""#;
@@ -285,7 +290,7 @@ impl SessionSummary {
 }
 
 /// Returns the first words of a message that a person typed, on one line.
-fn first_words(message: &Message) -> Option<String> {
+pub(crate) fn first_words(message: &Message) -> Option<String> {
     if !message.is_user_turn() || !visibility(&message.origin).user {
         return None;
     }
