@@ -88,6 +88,7 @@ fn what_would_ask_is_denied_told_to_the_model_and_listed() {
         let names: Vec<&str> =
             denials.as_array().unwrap().iter().map(|d| d["tool_name"].as_str().unwrap()).collect();
         assert_eq!(names, ["Write", "Read"], "{api:?}");
+        assert_eq!(ran.stderr.matches("becket: denied: ").count(), 2, "{}", ran.stderr);
         assert!(!server.requests()[1].text().contains("TOKEN=abc"));
     }
 }

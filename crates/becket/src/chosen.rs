@@ -11,9 +11,10 @@ use crate::no_model::NoModel;
 use crate::settings::RunSettings;
 use becket_agent::Auxiliary;
 use becket_model::{ErrorKind, Model, ModelError, ModelRef, Recording, RecordingHead, Settings, Tape};
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The models of a run.
 pub(crate) struct Chosen {
@@ -240,6 +241,14 @@ fn recorded(
     })
 }
 
+/// True once a line of the recording could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// True if the recording of this process is incomplete. A script that relies on it must not see success.
+pub(crate) fn recording_is_incomplete() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
 /// Creates the file of a recording. It contains everything that the models see, so only its owner may read it.
 fn tape(file: &Path, head: RecordingHead) -> Result<Tape, Failure> {
     let cannot = |e: std::io::Error| {
@@ -249,14 +258,34 @@ fn tape(file: &Path, head: RecordingHead) -> Result<Tape, Failure> {
         }
         failure.hint("name a file in a folder that is there and that you may write")
     };
-    let mut writer = crate::sys::new_private_file(file).map_err(cannot)?;
-    let name = file.display().to_string();
+    let writer = crate::sys::new_private_file(file).map_err(cannot)?;
+    Ok(Tape::new(head, lines_to(writer, file.display().to_string())))
+}
+
+/// Returns a function that writes lines. The first failure is reported; the next lines would fail in the same way.
+fn lines_to(mut writer: impl Write, name: String) -> impl FnMut(&str) {
     let mut failed = false;
-    Ok(Tape::new(head, move |line| {
+    move |line| {
         if let Err(e) = writeln!(writer, "{line}")
             && !std::mem::replace(&mut failed, true)
         {
+            LOST.store(true, Ordering::Relaxed);
             let _ = writeln!(std::io::stderr(), "becket: --record: cannot write {name}: {e}");
         }
-    }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_cannot_be_written_is_known_to_be_incomplete() {
+        let mut full = [0_u8; 4];
+        let mut write = lines_to(&mut full[..], "full".to_owned());
+        write("abc");
+        assert!(!recording_is_incomplete());
+        write("abc");
+        assert!(recording_is_incomplete());
+    }
 }

@@ -277,8 +277,15 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         }
     }
     if let Some(mcp) = mcp {
+        for server in mcp.statuses() {
+            if let becket_mcp::State::Failed(why) = server.state {
+                note(&format!("the MCP server {} was not used: {why}", server.name));
+            }
+        }
         mcp.stop().await;
     }
+    let incomplete = status == ExitStatus::Ok && crate::chosen::recording_is_incomplete();
+    let status = if incomplete { ExitStatus::Error } else { status };
     if let (Some(path), Some(text)) = (&last_message, &front.last_text) {
         std::fs::write(path, text)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;

@@ -336,7 +336,8 @@ impl Printer {
             Format::StreamJson => {
                 let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
                 self.line(line)?;
-                self.tell_why(why.as_deref())
+                self.tell_why(why.as_deref())?;
+                self.tell_denied(result)
             }
             Format::Json => {
                 let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
@@ -348,9 +349,15 @@ impl Printer {
                     writeln!(self.out, "{line}")?;
                 }
                 self.out.flush()?;
-                self.tell_why(why.as_deref())
+                self.tell_why(why.as_deref())?;
+                self.tell_denied(result)
             }
         }
+    }
+
+    /// Prints the reasons of a run whose exit code says that a call was denied. A log may hold nothing but stderr.
+    fn tell_denied(&mut self, result: &TurnResult) -> io::Result<()> {
+        if self.status == ExitStatus::PermissionDenied { self.tell_denials(&result.denials) } else { Ok(()) }
     }
 
     /// Prints the reason why the run failed: one line on stderr in every format.
