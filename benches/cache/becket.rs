@@ -8,7 +8,7 @@ use becket_session::context::compaction::{
     Failure, Floor, Governor, InputKind, Need, Owed, Request as Compact, Snapshot, Step as Next, Summariser,
     begin,
 };
-use becket_session::context::{ModelScope, Policy, prune};
+use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CacheLifetime, CallId, CompactionTrigger, ContextMessage, EntryKind, FinishReason, JournalState, Message,
@@ -147,7 +147,7 @@ impl Becket {
     }
 
     fn prune(&mut self, least: u64) -> Result<(), String> {
-        let selection = prune::select(self.session.view(), Millis(0));
+        let selection = due::prunable(self.session.view(), Millis(0));
         if selection.calls.is_empty() || selection.freed.0 < least {
             return Ok(());
         }

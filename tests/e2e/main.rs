@@ -30,6 +30,7 @@ mod locked;
 mod mcp;
 mod mcp_peers;
 mod mistakes;
+mod models;
 mod odd_names;
 mod parallel;
 mod permissions;

@@ -376,6 +376,110 @@ fn a_program_brings_servers_in_its_introduction() {
     assert!(ran.stderr.contains("wrong"), "{}", ran.stderr);
 }
 
+/// A becket that a program drives.
+fn driven(bench: &Bench, server: &MockServer) -> Running {
+    let mut command = bench.command();
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+    command.args(["--model", "claude-sonnet-4-5", "--permission-mode", "bypassPermissions"]);
+    Running::start(&mut command)
+}
+
+/// The answer to a control request.
+fn answer(running: &mut Running, body: &Value) -> Value {
+    ask(running, &request(body), "\"control_response\"")["response"].clone()
+}
+
+/// The `system/init` line of a turn, which is waited for.
+fn turn(running: &mut Running, prompt: &str) -> Value {
+    let init = ask(running, &says(prompt), "\"subtype\":\"init\"");
+    running.line(|line| line.contains("\"type\":\"result\""));
+    init
+}
+
+fn has(init: &Value, list: &str, name: &str) -> bool {
+    init[list].as_array().unwrap().contains(&json!(name))
+}
+
+#[test]
+fn a_program_replaces_its_servers_in_a_running_session() {
+    let bench = Bench::new(&[]);
+    let echo = Answer::tool("c1", "mcp__one__echo", json!({"text": "first"}));
+    let server = MockServer::start([echo, Answer::text("done"), Answer::text("gone")]);
+    let set = |servers: Value| json!({"subtype": "mcp_set_servers", "servers": servers});
+    let mut running = driven(&bench, &server);
+    let servers = json!({"one": fixture(&["prompts"]), "dead": fixture(&["dead"]), "odd": {"type": "tin"}});
+    let first = answer(&mut running, &set(servers))["response"].clone();
+    assert_eq!((&first["added"], &first["removed"]), (&json!(["dead", "one"]), &json!([])));
+    assert!(first["errors"]["dead"].as_str().unwrap().contains("the database is not there"), "{first}");
+    assert!(first["errors"]["odd"].as_str().unwrap().contains("tin"), "{first}");
+    let init = turn(&mut running, "go");
+    assert!(has(&init, "tools", "mcp__one__echo") && has(&init, "slash_commands", "mcp__one__greet"));
+    let second = answer(&mut running, &set(json!({"two": fixture(&["plain"])})))["response"].clone();
+    assert_eq!(second, json!({"added": ["two"], "removed": ["dead", "one"], "errors": {}}));
+    assert_eq!(answer(&mut running, &json!({"subtype": "mcp_set_servers"}))["subtype"], "error");
+    let init = turn(&mut running, "again");
+    assert!(!has(&init, "tools", "mcp__one__echo") && has(&init, "tools", "mcp__two__echo"), "{init}");
+    assert!(!has(&init, "slash_commands", "mcp__one__greet"), "{init}");
+    running.wait().expect(0);
+    let requests = server.requests();
+    assert!(requests[1].text().contains("Echo: first"), "{}", requests[1].text());
+    assert!(offered(requests[2].text()).contains(&"mcp__two__echo".to_owned()));
+    assert!(!offered(requests[2].text()).contains(&"mcp__one__echo".to_owned()));
+}
+
+#[test]
+fn a_program_switches_a_server_off_and_on() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("off"), Answer::text("on")]);
+    let toggle =
+        |name: &str, enabled: bool| json!({"subtype": "mcp_toggle", "serverName": name, "enabled": enabled});
+    let mut running = driven(&bench, &server);
+    let servers = json!({"subtype": "initialize", "mcpServers": {"one": fixture(&["plain"])}});
+    assert_eq!(answer(&mut running, &servers)["response"]["mcp_servers_applied"], true);
+    assert_eq!(answer(&mut running, &toggle("one", false))["subtype"], "success");
+    assert!(!has(&turn(&mut running, "first"), "tools", "mcp__one__echo"));
+    assert_eq!(answer(&mut running, &toggle("one", true))["subtype"], "success");
+    assert!(has(&turn(&mut running, "second"), "tools", "mcp__one__echo"));
+    assert_eq!(answer(&mut running, &toggle("none", true))["subtype"], "error");
+    assert_eq!(
+        answer(&mut running, &json!({"subtype": "mcp_toggle", "serverName": "one"}))["subtype"],
+        "error"
+    );
+    running.wait().expect(0);
+    let requests = server.requests();
+    let is_offered = |at: usize| offered(requests[at].text()).contains(&"mcp__one__echo".to_owned());
+    assert!(!is_offered(0) && is_offered(1));
+}
+
+#[test]
+fn lines_that_come_while_servers_start_are_held_in_their_order() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("done")]);
+    let set = |servers: Value| request(&json!({"subtype": "mcp_set_servers", "servers": servers}));
+    let mut running = driven(&bench, &server);
+    // All lines at once, and the end of the input right after them.
+    for line in [
+        set(json!({"one": fixture(&["plain"])})),
+        set(json!({"one": fixture(&["prompts"])})),
+        says("/mcp__one__greet Ada"),
+    ] {
+        running.send(format!("{line}\n").as_bytes());
+    }
+    running.close_stdin();
+    let ran = running.wait().expect(0);
+    let answers = ran.lines().into_iter().filter(|line| line["type"] == "control_response");
+    let answers: Vec<Value> = answers.map(|line| line["response"]["response"].clone()).collect();
+    assert_eq!(
+        answers,
+        [
+            json!({"added": ["one"], "removed": [], "errors": {}}),
+            json!({"added": ["one"], "removed": ["one"], "errors": {}}),
+        ]
+    );
+    assert!(server.requests()[0].text().contains("Greet Ada."), "{}", server.requests()[0].text());
+}
+
 #[test]
 fn a_server_that_does_not_start_is_named_at_the_end() {
     let bench = Bench::new(&[]);

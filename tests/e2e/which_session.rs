@@ -140,9 +140,10 @@ fn a_session_that_continues_in_another_folder_says_so_to_the_model_and_the_user(
         let bench = Bench::new(&[("old/a.txt", "a\n"), ("new/b.txt", "b\n")]);
         let (old, new) = (bench.project.path("old"), bench.project.path("new"));
         let server = MockServer::with(|request| {
-            match request.text().contains("pwd") && !request.text().contains("\"c1\"") {
-                true => Answer::tool("c1", "bash", json!({ "command": "ls" })).into(),
-                false => Answer::text("Done.").into(),
+            if request.text().contains("pwd") && !request.text().contains("\"c1\"") {
+                Answer::tool("c1", "bash", json!({ "command": "ls" })).into()
+            } else {
+                Answer::text("Done.").into()
             }
         });
         let print = |folder: &std::path::Path, more: &[&str]| {

@@ -3,7 +3,7 @@
 //!
 //! `BECKET_STREAMS=1000000 cargo test -p becket-agent --test argument_streams -- --nocapture` decodes a million of them;
 //! `BECKET_SEED` gives others.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that says what it did")]
+#![expect(clippy::unwrap_used, reason = "a test that says what it did")]
 
 use becket_model::fuzzing;
 use becket_session::context::{ModelScope, Policy};

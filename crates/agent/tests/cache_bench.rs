@@ -1,5 +1,4 @@
 //! The bench of the provider's cache in small, so that it goes on working and its claims go on holding.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../../../benches/cache/mod.rs"]
 #[expect(dead_code, reason = "the programme uses the rest of it")]

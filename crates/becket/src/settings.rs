@@ -299,7 +299,7 @@ impl RunSettings {
                 _ if environment.var("TERM") == Some("dumb") => Screen::Lines,
                 _ => Screen::Full,
             },
-            files: RunFiles { record: args.model.record, locked: args.model.locked },
+            files: RunFiles { record: args.model.record, locked: args.model.locked, replay: None },
             prompt: args.prompt,
             draft: None,
             no_prompt,
@@ -499,11 +499,16 @@ pub(crate) fn roots(cwd: &Path, add_dirs: &[String]) -> Result<Vec<PathBuf>, Fai
 
 fn added_root(dir: &Path) -> Result<PathBuf, Failure> {
     let shown = dir.display();
-    let path = dir
-        .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use the directory {shown} (--add-dir): {e}")))?;
+    let path = dir.canonicalize().map_err(|e| {
+        Failure::usage(format!(
+            "cannot use the directory {shown} (--add-dir, or add_dirs in a configuration file): {e}"
+        ))
+        .hint("make the directory, or take it out there")
+    })?;
     if !path.is_dir() {
-        return Err(Failure::usage(format!("{shown} (--add-dir) is not a directory")));
+        return Err(Failure::usage(format!(
+            "{shown} (--add-dir, or add_dirs in a configuration file) is not a directory"
+        )));
     }
     Ok(path)
 }

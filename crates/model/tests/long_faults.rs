@@ -4,7 +4,6 @@
 //! `BECKET_TURNS=100000 cargo test -p becket-model --test long_faults -- --nocapture` runs a hundred thousand; `BECKET_SEED` gives
 //! others. Waits pass at once, and a stall is noticed after milliseconds, so the clock of the test runs about ten thousand times
 //! as fast as the provider's.
-#![expect(clippy::print_stdout, reason = "a test that says what it did")]
 
 mod common;
 
@@ -117,7 +116,7 @@ async fn every_turn_ends_once_whatever_the_server_does() {
         let mut settings = settings(&server.url()).0;
         settings.idle_timeout = Duration::from_millis(20);
         settings.local_first_byte = Duration::from_millis(200);
-        settings.hint_after = Duration::from_secs(60);
+        settings.hint_after = Duration::from_mins(1);
         let model = match open(&model_ref(wire), &settings) {
             Ok(model) => model,
             Err(error) => panic!("{error}"),

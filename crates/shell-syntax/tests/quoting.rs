@@ -11,13 +11,13 @@ use proptest::test_runner::TestRunner;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What stands innermost. `M` is the marker.
+/// The innermost texts. `M` is the marker.
 const LEAVES: &[&str] = &[
     "$(M)", "`M`", "$(M)", "M", ";M;", "\nM\n", "|M", "&& M ", "<(M)", ">(M)", "a", "'", "\"", "\\", "\\'",
     "\\\"", "\\`", "\\$", "$", "$x", "$y", "#", " # ", "}", ")", "{", " ", "\t", "\n", "*", "~", "!", "$'",
     "$\"", "E\n", "@", "$((1))", "${y}",
 ];
-/// What stands around another text, at `@@`. `x` is not set, `y` is.
+/// Texts around another one, which stands at `@@`. `x` is not set, `y` is.
 const AROUND: &[&str] = &[
     "'@@'",
     "\"@@\"",

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn bundled_skills_need_no_parser_of_yaml() {
         for text in crate::bundled::BUNDLED {
-            let (head, _) = crate::frontmatter::split(text).unwrap();
+            let (head, _) = becket_types::split_frontmatter(text).unwrap();
             assert_eq!(plain(head), Some(serde_saphyr::from_str(head).unwrap()), "{head}");
         }
     }

@@ -164,7 +164,7 @@ impl Said {
         {
             return Self::Memory(line.trim().to_owned());
         }
-        // What one types into a shell or another program out of habit is no message for a model.
+        // Words for a shell or another program, typed out of habit, are no messages for a model.
         match text.to_ascii_lowercase().as_str() {
             "exit" | "quit" | ":q" | ":q!" | ":wq" => return Self::Command(Ok(Action::Quit)),
             "help" | "?" => return Self::Command(Ok(Action::Help)),

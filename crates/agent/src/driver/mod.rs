@@ -73,8 +73,8 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, Millis, NoticeLevel,
-    Tokens, ToolSpec, TurnEnd, TurnResult, Usage,
+    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, NoticeLevel, Tokens,
+    ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use clock::{until, wall_clock};
 use futures::StreamExt as _;
@@ -516,9 +516,7 @@ impl Agent {
                 }
                 self.compaction_over(CompactionEnd::Cancelled);
             }
-            Action::Note(note) => {
-                self.core.synthetic(Synthetic::Reminder, note.text(), Map::new());
-            }
+            Action::Note(note) => self.note(&note),
             Action::UndoCompaction => {
                 self.undoing.forget();
                 self.undo_compaction();

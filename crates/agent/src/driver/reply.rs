@@ -11,7 +11,9 @@ use crate::spend::{Reservation, millis};
 use crate::written_calls::{typed, written_calls};
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
-use becket_types::{Cost, EntryKind, Event, FinishReason, Millis, NoticeLevel, Part, Seq, Synthetic, Tokens};
+use becket_types::{
+    Cost, EntryKind, Event, FinishReason, MessageId, Millis, NoticeLevel, Part, Seq, Synthetic, Tokens,
+};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::Map;
@@ -213,24 +215,10 @@ impl Agent {
 
     /// Sends the model a message of becket, or informs the user.
     pub(super) fn note(&mut self, note: &Note) {
-        let text = match note {
-            Note::Repetition(what) => format!(
-                "{what}\nRepeating it will not change the result. Say what you expected, and try something different or \
-                 end with what you know."
-            ),
-            Note::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
-                          without repeating anything. A call that was cut did not run: make it again in smaller parts."
-                .to_owned(),
-            Note::CallsAsText(what) => return self.core.notice(NoticeLevel::Warning, what.clone()),
-            Note::NoAnswer => "Your last message was empty. If the task is done, say in a few words what you did. If it \
-                               is not, go on with it."
-                .to_owned(),
-            Note::WrapUp { limit } => format!(
-                "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
-                 what is left, and what the next step would be."
-            ),
-        };
-        self.core.synthetic(Synthetic::Reminder, text, Map::new());
+        match note {
+            Note::CallsAsText(what) => self.core.notice(NoticeLevel::Warning, what.clone()),
+            for_model => self.core.synthetic(Synthetic::Reminder, for_model.text(), Map::new()),
+        }
     }
 
     /// Returns the true reason for the end. Some servers report a cut answer as finished, but its token count reveals

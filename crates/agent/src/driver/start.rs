@@ -195,7 +195,7 @@ impl Agent {
         }
         self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
         (self.budget.floor, self.budget.kinds) = (None, KindTotals::default());
-        self.wire.cold = true;
+        self.wire.cache.cold = true;
         let text = format!(
             "The working directory is now {new}; it was {old}. Relative paths and commands start in the new one. Files that \
              you read or changed before are in the old one, unless you used other absolute paths."

@@ -159,7 +159,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The message for the model.
+    /// The message for the model, or for people.
     pub fn text(&self) -> String {
         match self {
             Self::Repetition(what) => format!(
@@ -169,6 +169,7 @@ impl Note {
             Self::Cut => "Your last answer was cut because it reached the output limit. Go on exactly where it ended, \
                           without repeating anything. A call that was cut did not run: make it again in smaller parts."
                 .to_owned(),
+            Self::CallsAsText(what) => what.clone(),
             Self::NoAnswer => "Your last message was empty. If the task is done, say in a few words what you did. If it \
                                is not, go on with it."
                 .to_owned(),

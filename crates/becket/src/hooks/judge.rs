@@ -134,6 +134,7 @@ async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> 
         max_output: MAX_ANSWER.min(model.info().max_output),
         effort: None,
         layout: None,
+        cache: becket_types::CacheLifetime::default(),
         blobs,
     };
     let prepared = model.prepare(&request).map_err(|error| error.message)?;

@@ -329,7 +329,7 @@ fn found(name: String, text: String, project: bool) -> Found {
         first.trim_start_matches('#').trim().clone_into(&mut custom.description);
     }
     let body = body.to_owned();
-    Found { custom, body, text, project }
+    Found { custom, text, body, project }
 }
 
 /// A part of a command's file after its arguments were filled in.

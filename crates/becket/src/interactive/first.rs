@@ -167,7 +167,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let own = settings.settings.config.provider("openai").base_url.clone();
-    // Whoever names a server means it. Another one that answers would stand above it, and the address in the environment would be
+    // A server that the user named is meant. Another one that answers would stand above it, and the address in the environment would be
     // used again at the next start, with the other one's model.
     let servers: Vec<(String, String)> = match &own {
         Some(base) => vec![("your server".to_owned(), base.clone())],

@@ -66,8 +66,8 @@ impl Printer {
         let commands: Vec<_> = facts.slash_commands.iter().chain(&mcp.prompts).collect();
         json!({
             "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd.to_string_lossy(),
-            "tools": tools, "mcp_servers": facts.mcp.servers, "model": shapes::model(model),
-            "permissionMode": permission_mode, "slash_commands": facts.slash_commands, "agents": facts.agents,
+            "tools": tools, "mcp_servers": mcp.servers, "model": shapes::model(model),
+            "permissionMode": permission_mode, "slash_commands": commands, "agents": facts.agents,
             "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
             "becket_version": self.options.version, "capabilities": ["interrupt_receipt_v1"],
