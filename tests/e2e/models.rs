@@ -66,26 +66,28 @@ fn a_refresh_keeps_what_servers_and_a_catalog_say_and_names_the_changes() {
     assert_eq!((&big["window"], &big["source"]), (&json!(9_000), &json!("the configuration")));
 }
 
+/// Nobody named the server, and it may be another user's: it is offered, and nothing is sent to it unasked.
 #[test]
-fn a_server_on_this_machine_answers_if_nothing_is_configured() {
+fn a_server_on_this_machine_is_offered_if_nothing_is_configured() {
     let bench = Bench::new(&[]);
-    let serve = || {
-        MockServer::start([Answer::text("From this machine.")])
-            .get("/v1/models", Reply::json(200, &json!({ "data": [{ "id": "qwen" }] })))
-    };
-    let server = serve();
+    let server = MockServer::start([Answer::text("From this machine.")])
+        .get("/v1/models", Reply::json(200, &json!({ "data": [{ "id": "qwen" }] })));
+    let base = format!("{}/v1", server.url());
     let mut command = bench.command();
-    command.env("LMSTUDIO_BASE_URL", format!("{}/v1", server.url())).args(["-p", "go"]);
-    let ran = run(&mut command).expect(0);
+    let ran = run(command.env("LMSTUDIO_BASE_URL", &base).args(["-p", "go"])).expect(2);
+    assert!(ran.stderr.contains("--model lmstudio/qwen uses it"), "{}", ran.stderr);
+    assert_eq!(server.requests().len(), 0);
+    let mut command = bench.command();
+    let ran =
+        run(command.env("LMSTUDIO_BASE_URL", &base).args(["-p", "--model", "lmstudio/qwen", "go"])).expect(0);
     assert_eq!(ran.stdout, "From this machine.\n");
-    assert!(ran.stderr.contains("lmstudio/qwen; --model names another one"), "{}", ran.stderr);
-    // With a model of one's own, nobody is asked.
-    let (server, own) = (serve(), MockServer::start([Answer::text("From my own.")]));
+    // With a model of one's own, nobody else is asked.
+    let (asked, own) = (server.all_requests().len(), MockServer::start([Answer::text("From my own.")]));
     configured(&bench, &provider(&own, "openai-chat", ""));
     let mut command = bench.command();
-    command.env("LMSTUDIO_BASE_URL", format!("{}/v1", server.url())).args(["-p", "--model", "mine/x", "go"]);
+    command.env("LMSTUDIO_BASE_URL", &base).args(["-p", "--model", "mine/x", "go"]);
     assert_eq!(run(&mut command).expect(0).stdout, "From my own.\n");
-    assert_eq!(server.all_requests().len(), 0);
+    assert_eq!(server.all_requests().len(), asked);
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
 }
 
 /// Chooses the model of a run: the named one, else the default of a provider whose key exists, else the model of the
-/// configured server, else that of a server on this machine. Facts that the user's own server reports about the model are
+/// configured server. Facts that the user's own server reports about the model are
 /// added to `model`.
 ///
 /// # Errors
@@ -155,11 +155,14 @@ pub(crate) async fn choose(
     if let Some((_, name)) = keyed {
         return parse(name);
     }
-    if let Some(reference) = on_this_machine(environment, model).await {
-        return Ok(reference);
+    let failure = Failure::usage("no model is configured: there is no key and no server");
+    // Nobody named that server, and on a machine with several users it may be another user's, so nothing is sent to it unasked.
+    if let Some(reference) = on_this_machine(model).await {
+        return Err(
+            failure.hint(format!("a server on this machine has {reference}; --model {reference} uses it"))
+        );
     }
-    Err(Failure::usage("no model is configured: there is no key and no server")
-        .hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))
+    Err(failure.hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))
 }
 
 /// Longest time that a server on this machine may take to list its models, if nothing else is configured.
@@ -167,11 +170,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the first model of a server on one of the usual ports of this machine. They are asked only if no model and no key is
 /// configured, so a configured run never waits for them.
-async fn on_this_machine(environment: &Environment, model: &mut becket_model::Settings) -> Option<ModelRef> {
+async fn on_this_machine(model: &becket_model::Settings) -> Option<ModelRef> {
     let (provider, models) = listed_on_this_machine(model).await.into_iter().next()?;
-    let reference = ModelRef::named(provider, &models[0].name);
-    crate::servers::ask(environment, model, &reference, models.first()).await;
-    Some(reference)
+    Some(ModelRef::named(provider, &models[0].name))
 }
 
 /// Returns the models of the servers that answer on the usual ports of this machine, by provider.
