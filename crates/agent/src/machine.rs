@@ -22,7 +22,7 @@ mod terms;
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 use std::collections::VecDeque;
 pub use terms::{
-    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, NotRun, Note, Owed, Repetition,
+    Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, NotRun, Note, Owed, Repetition, Rules,
 };
 
 /// The driver's number for a prompt in its inbox.
@@ -37,17 +37,6 @@ const MAX_COMPACTIONS: u32 = 2;
 
 /// Maximum number of times in one turn that hooks can keep it from ending.
 pub const MAX_STOP_BLOCKS: u32 = 8;
-
-/// Settings that stay the same during a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// Maximum number of answered requests in one turn, before the wrap-up.
-    pub max_turns: Option<u64>,
-    /// True if an overflow may be answered by a compaction.
-    pub auto_compact: bool,
-    /// Hooks are asked before a turn ends by itself.
-    pub stop_hooks: bool,
-}
 
 /// The state of the loop.
 #[derive(Clone, Debug, PartialEq, Eq)]

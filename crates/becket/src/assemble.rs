@@ -557,17 +557,6 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
     Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
 }
 
-/// Returns the model of the session that this run continues, without opening the session.
-pub(crate) fn remembered_model(environment: &Environment, run: &RunSettings) -> Option<String> {
-    let root = environment.sessions_dir();
-    let summary = match &run.session {
-        SessionChoice::New { .. } => return None,
-        SessionChoice::Continue { .. } => newest(environment, &run.cwd)?.session,
-        SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.cwd)).ok()?,
-    };
-    Remembered::of_ledger(&summary.dir).model
-}
-
 /// Opens or creates the session of the run. Returns true if it existed before.
 fn session(
     environment: &Environment,

@@ -7,6 +7,9 @@
 //! `bypassPermissions` is never taken from a ledger, which may have come from elsewhere. It must be requested for each
 //! run.
 
+use crate::cmd::newest;
+use crate::environment::Environment;
+use crate::settings::{RunSettings, SessionChoice};
 use becket_config::{Settings, Source};
 use becket_session::context::View;
 use becket_session::store;
@@ -134,4 +137,14 @@ pub(crate) fn is_given(settings: &Settings, key: &str) -> bool {
         settings.source(key),
         Source::Flag(_) | Source::Environment(_) | Source::Settings(_) | Source::Managed(_)
     )
+}
+/// Returns the model of the session that this run continues, without opening the session.
+pub(crate) fn model(environment: &Environment, run: &RunSettings) -> Option<String> {
+    let root = environment.sessions_dir();
+    let summary = match &run.session {
+        SessionChoice::New { .. } => return None,
+        SessionChoice::Continue { .. } => newest(environment, &run.cwd)?.session,
+        SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.cwd)).ok()?,
+    };
+    Remembered::of_ledger(&summary.dir).model
 }

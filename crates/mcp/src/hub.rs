@@ -4,39 +4,15 @@
 //! their lists of tools, so they are the same in every session.
 
 use crate::config::{Endpoint, Exposure, ServerConfig};
-use crate::elicitation::Elicitation;
 use crate::naming;
-use crate::oauth::TokenStore;
 use crate::server::{Server, State, Status};
-use crate::shared::Shared;
+use crate::shared::{HubSettings, Shared};
 use crate::tool::McpTool;
-use crate::transport::channel::HostServers;
 pub use crate::transport::http::Proxies;
-use becket_sandbox::Programs;
 use futures::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
-
-/// The inputs for starting servers.
-#[derive(Clone, Default)]
-pub struct HubSettings {
-    /// becket's version, which is sent to servers.
-    pub version: String,
-    pub cwd: PathBuf,
-    /// Variables of the programs. They inherit no others.
-    pub variables: Vec<(OsString, OsString)>,
-    pub programs: Programs,
-    pub proxies: Proxies,
-    pub elicitation: Elicitation,
-    /// The program that drives becket, if it can have servers.
-    pub host: Option<HostServers>,
-    pub tokens: Option<TokenStore>,
-    /// If the definitions take more bytes than this, tools are found by a search.
-    pub most_definitions: usize,
-}
 
 /// Result of [`Hub::set_dynamic`]: names, and the reasons why servers do not work. A server whose configuration changed is
 /// removed and added.

@@ -46,9 +46,10 @@ mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
 pub use direct::call_tool;
-pub use hub::{DynamicChange, Hub, HubSettings, Proxies};
+pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::ResourceInfo;
 pub use server::{State, Status};
+pub use shared::HubSettings;
 pub use transport::channel::{Channel, HostServers};

@@ -1,8 +1,32 @@
 //! Owns the settings that all servers of a session share, and the count of their changes.
 
-use crate::hub::HubSettings;
+use crate::elicitation::Elicitation;
+use crate::oauth::TokenStore;
+use crate::transport::channel::HostServers;
+use crate::transport::http::Proxies;
+use becket_sandbox::Programs;
+use std::ffi::OsString;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The inputs for starting servers.
+#[derive(Clone, Default)]
+pub struct HubSettings {
+    /// becket's version, which is sent to servers.
+    pub version: String,
+    pub cwd: PathBuf,
+    /// Variables of the programs. They inherit no others.
+    pub variables: Vec<(OsString, OsString)>,
+    pub programs: Programs,
+    pub proxies: Proxies,
+    pub elicitation: Elicitation,
+    /// The program that drives becket, if it can have servers.
+    pub host: Option<HostServers>,
+    pub tokens: Option<TokenStore>,
+    /// If the definitions take more bytes than this, tools are found by a search.
+    pub most_definitions: usize,
+}
 
 pub(crate) struct Shared {
     settings: HubSettings,

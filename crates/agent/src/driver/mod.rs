@@ -73,7 +73,7 @@ use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
 use becket_tool::Registry;
 use becket_types::{
-    Command, CompactedByHand, CompactionTrigger, Cost, EntryKind, Event, HookOutcome, NoticeLevel, Tokens,
+    Command, CompactedByHand, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens,
     ToolSpec, TurnEnd, TurnResult, Usage,
 };
 use clock::{until, wall_clock};
@@ -596,37 +596,6 @@ impl Agent {
         if !self.settings.headless {
             self.core.tell_notices();
         }
-    }
-
-    /// Adds the usage of one request to the ledger and the sums.
-    fn spent(
-        &mut self,
-        info: &becket_model::ModelInfo,
-        usage: Usage,
-        purpose: &str,
-        message: Option<becket_types::MessageId>,
-    ) -> Cost {
-        if usage.is_empty() {
-            return Cost::default();
-        }
-        let window = self.settings.context_window.unwrap_or(info.window);
-        let used = crate::spend::used(info, window, usage);
-        let cost = used.cost;
-        self.turn.add(used.clone());
-        self.limits.add(used);
-        if purpose == "turn" {
-            let caches = usage.cache_read + usage.cache_write > 0;
-            self.budget.cached = if caches { usage.context() } else { Tokens(0) };
-        }
-        self.core.push(EntryKind::Usage {
-            message,
-            model: info.id.clone(),
-            usage,
-            cost_usd: cost.0,
-            purpose: purpose.to_owned(),
-        });
-        self.keep_spent();
-        cost
     }
 
     fn tell_refusal(&mut self, done: Result<(), String>) {

@@ -9,10 +9,10 @@ use crate::quota::{Pause, QuotaWait, WAITING};
 use crate::reply_error;
 use crate::spend::{Reservation, millis};
 use crate::written_calls::{typed, written_calls};
-use becket_model::{Model, ModelError, ModelEvent, Prepared};
+use becket_model::{Model, ModelError, ModelEvent, ModelInfo, Prepared};
 use becket_session::Durability;
 use becket_types::{
-    Cost, EntryKind, Event, FinishReason, MessageId, Millis, NoticeLevel, Part, Seq, Synthetic, Tokens,
+    Cost, EntryKind, Event, FinishReason, MessageId, Millis, NoticeLevel, Part, Seq, Synthetic, Tokens, Usage,
 };
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -211,6 +211,37 @@ impl Agent {
         }
         self.core.notice(NoticeLevel::Warning, text);
         None
+    }
+
+    /// Adds the usage of one request to the ledger and the sums.
+    pub(super) fn spent(
+        &mut self,
+        info: &ModelInfo,
+        usage: Usage,
+        purpose: &str,
+        message: Option<MessageId>,
+    ) -> Cost {
+        if usage.is_empty() {
+            return Cost::default();
+        }
+        let window = self.settings.context_window.unwrap_or(info.window);
+        let used = crate::spend::used(info, window, usage);
+        let cost = used.cost;
+        self.turn.add(used.clone());
+        self.limits.add(used);
+        if purpose == "turn" {
+            let caches = usage.cache_read + usage.cache_write > 0;
+            self.budget.cached = if caches { usage.context() } else { Tokens(0) };
+        }
+        self.core.push(EntryKind::Usage {
+            message,
+            model: info.id.clone(),
+            usage,
+            cost_usd: cost.0,
+            purpose: purpose.to_owned(),
+        });
+        self.keep_spent();
+        cost
     }
 
     /// Sends the model a message of becket, or informs the user.

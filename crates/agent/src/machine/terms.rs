@@ -5,6 +5,17 @@
 use super::PromptId;
 use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 
+/// Settings that stay the same during a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Maximum number of answered requests in one turn, before the wrap-up.
+    pub max_turns: Option<u64>,
+    /// True if an overflow may be answered by a compaction.
+    pub auto_compact: bool,
+    /// Hooks are asked before a turn ends by itself.
+    pub stop_hooks: bool,
+}
+
 /// An event that the machine reacts to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {

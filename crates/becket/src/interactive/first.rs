@@ -160,8 +160,8 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
 /// Asks for a model if none is configured, and stores the answer.
 pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
     // A continued session keeps its model.
-    let has_model = settings.settings.config.model.is_some()
-        || crate::assemble::remembered_model(environment, settings).is_some();
+    let has_model =
+        settings.settings.config.model.is_some() || crate::remembered::model(environment, settings).is_some();
     if has_model || settings.screen == Screen::Lines {
         return Ok(Next::Session);
     }
