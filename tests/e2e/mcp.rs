@@ -410,7 +410,7 @@ fn a_program_replaces_its_servers_in_a_running_session() {
     let mut running = driven(&bench, &server);
     let servers = json!({"one": fixture(&["prompts"]), "dead": fixture(&["dead"]), "odd": {"type": "tin"}});
     let first = answer(&mut running, &set(servers))["response"].clone();
-    assert_eq!((&first["added"], &first["removed"]), (&json!(["dead", "one"]), &json!([])));
+    assert_eq!((&first["added"], &first["removed"]), (&json!(["one", "dead"]), &json!([])));
     assert!(first["errors"]["dead"].as_str().unwrap().contains("the database is not there"), "{first}");
     assert!(first["errors"]["odd"].as_str().unwrap().contains("tin"), "{first}");
     let init = turn(&mut running, "go");
