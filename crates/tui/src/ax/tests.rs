@@ -72,7 +72,7 @@ fn an_undo_is_told_and_done_when_it_is_answered() {
     assert_eq!(said, ["undo: there is nothing"]);
     assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
     let (mut speaker, said) = shown(&["a.txt"]);
-    assert!(said.contains(&"restored    a.txt  +1 −2".to_owned()), "{said:?}");
+    assert!(said.contains(&"restore      a.txt  +1 −2".to_owned()), "{said:?}");
     assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer /y, or /n."));
     assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
     assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
