@@ -207,8 +207,7 @@ mod tests {
         let marked: Vec<&str> =
             shown[0].marks.iter().map(|(line, from, to)| &all[*line][*from..*to]).collect();
         assert_eq!(shown[0].hunks.len(), 3);
-        assert_eq!(marked[..2], ["ends", "begins"]);
-        assert!(marked.contains(&"20") && marked.iter().any(|word| word.contains("twenty")), "{marked:?}");
+        assert_eq!(marked, ["ends", "begins", "20 ", "twenty"]);
         assert!(shown[0].marks.is_sorted_by_key(|mark| mark.0));
     }
 
