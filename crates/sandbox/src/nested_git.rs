@@ -34,7 +34,8 @@ fn find(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if path.join("HEAD").symlink_metadata().is_ok() {
+        // One of the two may have been moved away by an earlier command.
+        if ["HEAD", "config"].iter().any(|name| path.join(name).symlink_metadata().is_ok()) {
             // A submodule may have submodules.
             find(&path.join("modules"), depth - 1, out);
             out.push(path);

@@ -87,7 +87,7 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
             continue;
         }
         let why = if before.contains_key(path) { "changed" } else { "created" };
-        match put_aside(path) {
+        match Some(path).filter(|path| !is_behind_a_link(path)).and_then(|path| put_aside(path)) {
             Some(to) => {
                 let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 out.push(format!("{} was {why}; what was written is now {name}", path.display()));
@@ -101,7 +101,11 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
         if path.symlink_metadata().is_ok() {
             continue;
         }
+        // The command may have moved whole folders away, or put a link to another place where one was.
+        let has_folder =
+            !is_behind_a_link(path) && path.parent().is_none_or(|up| fs::create_dir_all(up).is_ok());
         let made = match kind {
+            _ if !has_folder => false,
             Kind::Folder => fs::create_dir(path).is_ok(),
             Kind::Link(target) => std::os::unix::fs::symlink(target, path).is_ok(),
             Kind::File { mode, content: Some(content) } => {
@@ -116,6 +120,11 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
             out.push(format!("{} was removed; it is back", path.display()));
         }
     }
+}
+
+/// True if a folder above `path` is a link now. Protected paths are resolved, so such a link is new, and may lead anywhere.
+fn is_behind_a_link(path: &Path) -> bool {
+    path.ancestors().skip(1).any(Path::is_symlink)
 }
 
 /// Renames a file or folder to a name in the same folder that no program obeys.

@@ -163,3 +163,27 @@ fn what_is_obeyed_later_is_as_it_was_after_a_command() {
         }
     }
 }
+
+/// Putting files back follows no link that a command left where a folder was.
+#[test]
+fn nothing_outside_changes_when_files_are_put_back() {
+    for (kind, ground) in grounds() {
+        for script in [
+            "mv .git git; ln -s \"$OUT\" .git",
+            "mv .git/hooks hooks; ln -s \"$OUT\" .git/hooks",
+            "mv .git/modules modules; ln -s \"$OUT\" .git/modules",
+            "mv .git git; mkdir .git; ln -s \"$OUT\" .git/modules; ln -s \"$OUT\" .git/hooks",
+        ] {
+            let before = ground.fingerprint(&["outside", "home"]);
+            let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+            let output = ground.run(Workspace, script);
+            let lines = obeyed.restore();
+            assert_eq!(
+                ground.fingerprint(&["outside", "home"]),
+                before,
+                "{kind:?}: {script}: {output:?} {lines:?}"
+            );
+            ground.run(Workspace, "rm -rf .git/hooks .git/modules; [ -d git ] && { rm -rf .git; mv git .git; }; mv hooks modules .git/");
+        }
+    }
+}
