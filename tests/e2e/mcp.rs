@@ -425,7 +425,11 @@ fn a_program_replaces_its_servers_in_a_running_session() {
     let requests = server.requests();
     assert!(requests[1].text().contains("Echo: first"), "{}", requests[1].text());
     assert!(offered(requests[2].text()).contains(&"mcp__two__echo".to_owned()));
-    assert!(!offered(requests[2].text()).contains(&"mcp__one__echo".to_owned()));
+    // A tool that the history calls stays as a stub without inputs, because providers refuse a history with unknown tools.
+    let request: Value = serde_json::from_str(requests[2].text()).unwrap();
+    let one =
+        request["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "mcp__one__echo").unwrap();
+    assert!(!one.to_string().contains("\"text\""), "{one}");
 }
 
 #[test]
