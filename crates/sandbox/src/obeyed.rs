@@ -30,23 +30,33 @@ enum Kind {
 /// The protected paths of a policy before the command.
 #[derive(Debug)]
 pub struct Obeyed {
-    places: Vec<(PathBuf, BTreeMap<PathBuf, Kind>)>,
+    places: Vec<Place>,
+}
+
+/// A protected path before the command.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    content: BTreeMap<PathBuf, Kind>,
+    /// The folders above that were links already, with their targets.
+    links: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Obeyed {
     /// Records the protected paths now.
     pub fn before(policy: &Policy) -> Self {
-        let look = |place: &PathBuf| (place.clone(), state(place));
+        let look =
+            |place: &PathBuf| Place { path: place.clone(), content: state(place), links: links_above(place) };
         Self { places: policy.protected.iter().map(look).collect() }
     }
 
     /// Undoes the changes since then. Returns one line for each path.
     pub fn restore(self) -> Vec<String> {
         let mut out = Vec::new();
-        for (place, before) in self.places {
-            let now = state(&place);
-            if now != before {
-                restore(&before, &now, &mut out);
+        for place in self.places {
+            let now = state(&place.path);
+            if now != place.content {
+                restore(&place, &now, &mut out);
             }
         }
         out
@@ -80,14 +90,18 @@ fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
     }
 }
 
-fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
+fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
+    let before = &place.content;
+    // A link that the command left where a folder was may lead anywhere, so nothing is done behind it.
+    let is_behind_a_new_link =
+        |path: &Path| links_above(path).iter().any(|(link, target)| place.links.get(link) != Some(target));
     let mut moved: Vec<&PathBuf> = Vec::new();
     for (path, kind) in now {
         if before.get(path) == Some(kind) || moved.iter().any(|parent| path.starts_with(parent)) {
             continue;
         }
         let why = if before.contains_key(path) { "changed" } else { "created" };
-        match Some(path).filter(|path| !is_behind_a_link(path)).and_then(|path| put_aside(path)) {
+        match Some(path).filter(|path| !is_behind_a_new_link(path)).and_then(|path| put_aside(path)) {
             Some(to) => {
                 let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 out.push(format!("{} was {why}; what was written is now {name}", path.display()));
@@ -103,7 +117,7 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
         }
         // The command may have moved whole folders away, or put a link to another place where one was.
         let has_folder =
-            !is_behind_a_link(path) && path.parent().is_none_or(|up| fs::create_dir_all(up).is_ok());
+            !is_behind_a_new_link(path) && path.parent().is_none_or(|up| fs::create_dir_all(up).is_ok());
         let made = match kind {
             _ if !has_folder => false,
             Kind::Folder => fs::create_dir(path).is_ok(),
@@ -122,9 +136,9 @@ fn restore(before: &BTreeMap<PathBuf, Kind>, now: &BTreeMap<PathBuf, Kind>, out:
     }
 }
 
-/// True if a folder above `path` is a link now. Protected paths are resolved, so such a link is new, and may lead anywhere.
-fn is_behind_a_link(path: &Path) -> bool {
-    path.ancestors().skip(1).any(Path::is_symlink)
+/// Returns the folders above `path` that are links, with their targets.
+fn links_above(path: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    path.ancestors().skip(1).filter_map(|up| Some((up.to_path_buf(), fs::read_link(up).ok()?))).collect()
 }
 
 /// Renames a file or folder to a name in the same folder that no program obeys.

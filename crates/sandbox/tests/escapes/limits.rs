@@ -187,3 +187,18 @@ fn nothing_outside_changes_when_files_are_put_back() {
         }
     }
 }
+
+/// A folder that was a link before the command is protected as any other.
+#[test]
+fn what_lies_behind_a_link_of_the_user_is_put_back() {
+    for (kind, ground) in grounds() {
+        let git = ground.base.join("ws/.git");
+        std::fs::rename(&git, ground.base.join("ws/real")).unwrap();
+        std::os::unix::fs::symlink("real", &git).unwrap();
+        let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+        let output = ground.run(Workspace, "echo evil > real/hooks/post-checkout; rm -f real/config");
+        let lines = obeyed.restore();
+        assert!(!git.join("hooks/post-checkout").exists(), "{kind:?}: {output:?} {lines:?}");
+        assert!(git.join("config").exists(), "{kind:?}: {output:?} {lines:?}");
+    }
+}
