@@ -40,15 +40,17 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
             })
             .collect(),
         window: config.context.window,
-        server_models: crate::servers::known(environment),
-        layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
-        body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
+        learned: becket_model::Learned {
+            server_models: crate::servers::known(environment),
+            layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
+            body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
+        },
         ..becket_model::Settings::default()
     };
     crate::refreshed::add_to(environment, &mut out);
     if let Some(wait) = config.limits.max_wait {
-        out.max_wait = wait;
-        out.max_loading = wait;
+        out.times.max_wait = wait;
+        out.times.max_loading = wait;
     }
     out
 }

@@ -255,7 +255,7 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
         };
     }
     if let Some(role) = config.system_role {
-        compat.system_role = match role {
+        compat.messages.system_role = match role {
             SystemRole::System => becket_model::SystemRole::System,
             SystemRole::Developer => becket_model::SystemRole::Developer,
             SystemRole::User => becket_model::SystemRole::User,
@@ -270,7 +270,7 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
         };
     }
     if let Some(ids) = config.tools.call_ids {
-        compat.call_ids = match ids {
+        compat.tools.call_ids = match ids {
             CallIds::Any => becket_model::CallIds::Any,
             CallIds::Word => becket_model::CallIds::Word,
             CallIds::Short => becket_model::CallIds::Short,
@@ -278,7 +278,7 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
         };
     }
     if let Some(field) = &config.reasoning_field {
-        compat.reasoning_field = match field.as_str() {
+        compat.messages.reasoning_field = match field.as_str() {
             "none" => ReasoningField::None,
             named => ReasoningField::Named(named.to_owned()),
         };
@@ -286,12 +286,12 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
     for (own, set) in [
         (&mut compat.stream_usage, config.stream_usage),
         (&mut compat.prompt_cache_key, config.prompt_cache_key),
-        (&mut compat.strict_tools, config.tools.strict_tools),
-        (&mut compat.empty_tools, config.tools.empty_tools),
-        (&mut compat.null_content, config.null_content),
-        (&mut compat.schemas.plain, config.tools.plain_schemas),
-        (&mut compat.schemas.flat, config.tools.flat_schemas),
-        (&mut compat.strict_order, config.strict_order),
+        (&mut compat.tools.says_strict, config.tools.strict_tools),
+        (&mut compat.tools.sends_empty, config.tools.empty_tools),
+        (&mut compat.messages.null_content, config.null_content),
+        (&mut compat.tools.schemas.plain, config.tools.plain_schemas),
+        (&mut compat.tools.schemas.flat, config.tools.flat_schemas),
+        (&mut compat.messages.strict_order, config.strict_order),
         (&mut compat.hour_cache, config.hour_cache),
     ] {
         *own = set.unwrap_or(*own);

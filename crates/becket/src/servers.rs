@@ -45,7 +45,7 @@ pub(crate) async fn ask(
     };
     let name = reference.name();
     let now = now();
-    let before = settings.server_models.get(&base).and_then(|models| models.get(name)).copied();
+    let before = settings.learned.server_models.get(&base).and_then(|models| models.get(name)).copied();
     let holds = before.is_some_and(|said| {
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
         // A server that reports nothing would cost a second each time.
@@ -60,7 +60,7 @@ pub(crate) async fn ask(
     let mut all = known(environment);
     all.entry(base).or_default().insert(name.to_owned(), said);
     save(&path(environment), &all);
-    settings.server_models = all;
+    settings.learned.server_models = all;
 }
 
 /// The model of a server that is used by runs which name no model: the first in the server's list.

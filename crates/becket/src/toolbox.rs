@@ -123,9 +123,9 @@ pub(crate) fn shell(
         settings.default_timeout = timeout;
         settings.max_timeout = settings.max_timeout.max(timeout);
     }
-    settings.store = Some(environment.sessions_dir());
+    settings.spill.store = Some(environment.sessions_dir());
     settings.sandbox = sandbox;
-    settings.other_spill_dirs.push(std::env::temp_dir());
+    settings.spill.others.push(std::env::temp_dir());
     Shell::new(settings)
 }
 

@@ -108,24 +108,15 @@ fn without_secrets(url: &str) -> String {
     parsed.to_string()
 }
 
+/// One server as the configuration has it.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Written {
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    cwd: Option<String>,
-    url: Option<String>,
+    #[serde(flatten)]
+    program: WrittenProgram,
+    #[serde(flatten)]
+    address: WrittenAddress,
     #[serde(rename = "type")]
     kind: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(alias = "headers_helper")]
-    headers_helper: Option<String>,
-    #[serde(default)]
-    oauth: OAuthConfig,
     /// Milliseconds as a number, or `30s`.
     timeout: Option<Value>,
     enabled: Option<bool>,
@@ -134,6 +125,30 @@ struct Written {
     required: bool,
     exposure: Option<Exposure>,
     description: Option<String>,
+}
+
+/// The keys of a server that is a program.
+#[derive(Deserialize)]
+struct WrittenProgram {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+}
+
+/// The keys of a server at an address.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenAddress {
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(alias = "headers_helper")]
+    headers_helper: Option<String>,
+    #[serde(default)]
+    oauth: OAuthConfig,
 }
 
 const KEYS: &[&str] = &[
@@ -245,28 +260,29 @@ pub fn server(
 }
 
 fn endpoint(written: &Written) -> Result<Endpoint, String> {
-    let kind = written.kind.as_deref().unwrap_or(if written.url.is_some() { "http" } else { "stdio" });
+    let kind =
+        written.kind.as_deref().unwrap_or(if written.address.url.is_some() { "http" } else { "stdio" });
     match kind {
         "stdio" => {
-            let command = written.command.clone().filter(|command| !command.trim().is_empty());
+            let command = written.program.command.clone().filter(|command| !command.trim().is_empty());
             Ok(Endpoint::Stdio {
                 command: command.ok_or("it has neither a command nor a url")?,
-                args: written.args.clone(),
-                env: written.env.clone(),
-                cwd: written.cwd.clone(),
+                args: written.program.args.clone(),
+                env: written.program.env.clone(),
+                cwd: written.program.cwd.clone(),
             })
         }
         "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse" => {
-            let url = written.url.clone().ok_or("it has no url")?;
+            let url = written.address.url.clone().ok_or("it has no url")?;
             let parsed = url::Url::parse(&url).map_err(|e| format!("{url:?} is not an address: {e}"))?;
             if !matches!(parsed.scheme(), "http" | "https") {
                 return Err(format!("{url:?} is not an address of http or https"));
             }
             Ok(Endpoint::Http {
                 url,
-                headers: written.headers.clone(),
-                headers_helper: written.headers_helper.clone(),
-                oauth: written.oauth.clone(),
+                headers: written.address.headers.clone(),
+                headers_helper: written.address.headers_helper.clone(),
+                oauth: written.address.oauth.clone(),
                 legacy: kind == "sse",
             })
         }

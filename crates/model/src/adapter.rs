@@ -55,7 +55,7 @@ impl<E: for<'a> Encoder<Env<'a> = Env<'a>>> Memory<E> {
     ) -> (Vec<Bytes>, Digest) {
         let blobs = request.blobs.as_ref();
         let layout = request.layout.unwrap_or_default();
-        let ids = if layout.is_standard() { compat.call_ids.rule() } else { IdRule::Nine };
+        let ids = if layout.is_standard() { compat.tools.call_ids.rule() } else { IdRule::Nine };
         let (media, seen, cache) = (&self.media, &self.seen, request.cache);
         let env = Env { info, blobs, media, seen, ids, compat, layout, cache };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,8 +108,11 @@ impl<P: Protocol> HttpModel<P> {
         info.server.hour_cache = place.compat.hour_cache;
         info.server.asks_text_calls = place.endpoint.asks_text_calls;
         let key = format!("{} {name}", transport.url);
-        let layout =
-            Arc::new(ServerLayout::new(key, settings.layouts.clone(), said.and_then(|said| said.layout)));
+        let layout = Arc::new(ServerLayout::new(
+            key,
+            settings.learned.layouts.clone(),
+            said.and_then(|said| said.layout),
+        ));
         Self {
             info,
             protocol: Arc::new(protocol),

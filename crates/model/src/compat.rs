@@ -78,6 +78,30 @@ pub struct SchemaRules {
     pub flat: bool,
 }
 
+/// Messages that a server accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageRules {
+    pub system_role: SystemRole,
+    pub reasoning_field: ReasoningField,
+    /// The content of a message that has only calls is `null`; otherwise an empty text.
+    pub null_content: bool,
+    /// Messages are kept in an order that all chat templates accept.
+    pub strict_order: bool,
+    /// The server reads PDF files.
+    pub pdf: bool,
+}
+
+/// Tools and calls that a server accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolRules {
+    /// Each tool states that its schema is not strict.
+    pub says_strict: bool,
+    /// `tools` is sent even if there are no tools.
+    pub sends_empty: bool,
+    pub schemas: SchemaRules,
+    pub call_ids: CallIds,
+}
+
 /// The dialect of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compat {
@@ -86,21 +110,9 @@ pub struct Compat {
     pub stream_usage: bool,
     /// The server accepts `prompt_cache_key`.
     pub prompt_cache_key: bool,
-    pub system_role: SystemRole,
-    pub reasoning_field: ReasoningField,
     pub effort: Dial,
-    /// Each tool states that its schema is not strict.
-    pub strict_tools: bool,
-    /// `tools` is sent even if there are no tools.
-    pub empty_tools: bool,
-    /// The content of a message that has only calls is `null`; otherwise an empty text.
-    pub null_content: bool,
-    pub schemas: SchemaRules,
-    pub call_ids: CallIds,
-    /// Messages are kept in an order that all chat templates accept.
-    pub strict_order: bool,
-    /// The server reads PDF files.
-    pub pdf: bool,
+    pub messages: MessageRules,
+    pub tools: ToolRules,
     /// A request can ask the server to keep its prefix for an hour.
     pub hour_cache: bool,
     /// Codes of errors for which a retry never helps.
@@ -178,23 +190,27 @@ impl Compat {
             output_limit: OutputLimit::MaxTokens,
             stream_usage: true,
             prompt_cache_key: false,
-            system_role: SystemRole::System,
-            reasoning_field: ReasoningField::ByModel,
             effort: Dial::ReasoningEffort,
-            strict_tools: false,
-            empty_tools: false,
-            null_content: true,
-            schemas: SchemaRules {
-                plain: kind == Kind::Gemini,
-                flat: kind == Kind::Gemini || kind == Kind::Responses,
+            messages: MessageRules {
+                system_role: SystemRole::System,
+                reasoning_field: ReasoningField::ByModel,
+                null_content: true,
+                strict_order: matches!(kind, Kind::Anthropic | Kind::Chat),
+                pdf: kind == Kind::Anthropic,
             },
-            call_ids: match kind {
-                Kind::Anthropic => CallIds::Word,
-                Kind::Responses => CallIds::Word,
-                Kind::Chat | Kind::Gemini => CallIds::Any,
+            tools: ToolRules {
+                says_strict: false,
+                sends_empty: false,
+                schemas: SchemaRules {
+                    plain: kind == Kind::Gemini,
+                    flat: kind == Kind::Gemini || kind == Kind::Responses,
+                },
+                call_ids: match kind {
+                    Kind::Anthropic => CallIds::Word,
+                    Kind::Responses => CallIds::Word,
+                    Kind::Chat | Kind::Gemini => CallIds::Any,
+                },
             },
-            strict_order: matches!(kind, Kind::Anthropic | Kind::Chat),
-            pdf: kind == Kind::Anthropic,
             hour_cache: false,
             fatal_codes: Vec::new(),
         }
@@ -206,12 +222,12 @@ impl Compat {
             D::NoStreamUsage => self.stream_usage = false,
             D::PromptCacheKey => self.prompt_cache_key = true,
             D::Effort(dial) => self.effort = *dial,
-            D::CallIds(ids) => self.call_ids = *ids,
-            D::EmptyContent => self.null_content = false,
-            D::PlainSchemas => self.schemas.plain = true,
-            D::FlatSchemas => self.schemas.flat = true,
-            D::AnyOrder => self.strict_order = false,
-            D::Pdf => self.pdf = true,
+            D::CallIds(ids) => self.tools.call_ids = *ids,
+            D::EmptyContent => self.messages.null_content = false,
+            D::PlainSchemas => self.tools.schemas.plain = true,
+            D::FlatSchemas => self.tools.schemas.flat = true,
+            D::AnyOrder => self.messages.strict_order = false,
+            D::Pdf => self.messages.pdf = true,
             D::HourCache => self.hour_cache = true,
             D::FatalCodes(codes) => self.fatal_codes = codes.iter().map(|code| (*code).to_owned()).collect(),
         }
@@ -233,12 +249,12 @@ mod tests {
         assert_eq!(chat("http://127.0.0.1:8080").output_limit, OutputLimit::MaxTokens);
         assert_eq!(chat("https://notopenai.com/v1").output_limit, OutputLimit::MaxTokens);
         assert_eq!(chat("https://openai.com.evil.example/v1").output_limit, OutputLimit::MaxTokens);
-        assert_eq!(chat("https://api.mistral.ai/v1").call_ids, CallIds::Nine);
+        assert_eq!(chat("https://api.mistral.ai/v1").tools.call_ids, CallIds::Nine);
         assert!(!chat("https://api.mistral.ai/v1").stream_usage);
         assert_eq!(chat("https://openrouter.ai/api/v1").effort, Dial::Reasoning);
         assert!(chat("https://api.z.ai/api/paas/v4").fatal_codes.contains(&"1308".to_owned()));
-        assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").strict_order);
-        assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").strict_order);
-        assert!(Compat::of(Kind::Gemini, "http://x").schemas.plain);
+        assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").messages.strict_order);
+        assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").messages.strict_order);
+        assert!(Compat::of(Kind::Gemini, "http://x").tools.schemas.plain);
     }
 }

@@ -69,7 +69,7 @@ impl Transport {
         if !local {
             proxies(settings)?;
         }
-        let body = ServerBody::new(url.to_string(), settings.body_limits.clone());
+        let body = ServerBody::new(url.to_string(), settings.learned.body_limits.clone());
         Ok(Self {
             server: url.origin().ascii_serialization(),
             local,
@@ -334,7 +334,7 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         .no_gzip()
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
-        .connect_timeout(settings.connect_timeout)
+        .connect_timeout(settings.times.connect)
         .dns_resolver(Names)
         .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
     let proxies = if local { Vec::new() } else { proxies(settings).map_err(|error| error.message)? };

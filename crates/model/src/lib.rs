@@ -68,7 +68,7 @@ pub use reference::ModelRef;
 pub use replay::Recording;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
-pub use settings::{Proxies, Settings, Sleeper};
+pub use settings::{Learned, Proxies, Settings, Sleeper, TimeLimits};
 
 use becket_types::{
     Blobs, CacheLifetime, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout,

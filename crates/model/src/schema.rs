@@ -32,14 +32,14 @@ const PLAIN: &[&str] = &[
 
 /// Returns the schema in the form that `compat` accepts.
 pub(crate) fn for_server<'a>(schema: &'a Value, compat: &Compat) -> Cow<'a, Value> {
-    if !compat.schemas.plain && !compat.schemas.flat {
+    if !compat.tools.schemas.plain && !compat.tools.schemas.flat {
         return Cow::Borrowed(schema);
     }
     let mut schema = schema.clone();
-    if compat.schemas.flat {
+    if compat.tools.schemas.flat {
         flatten(&mut schema);
     }
-    if compat.schemas.plain {
+    if compat.tools.schemas.plain {
         let root = schema.clone();
         plain(&mut schema, &root, 0);
     }

@@ -56,29 +56,54 @@ pub struct Settings {
     pub proxies: Proxies,
     /// The variables that name trusted issuers of certificates, with their values, for error messages about them.
     pub issuers: Vec<(&'static str, String)>,
+    pub times: TimeLimits,
+    /// Requests in all before the answer begins, the first included.
+    pub max_attempts: u32,
+    /// The window in tokens, if the user sets it (`--context-window`).
+    pub window: Option<u64>,
+    pub learned: Learned,
+    pub sleeper: Sleeper,
+}
+
+/// Time limits for waiting on a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
     /// Longest wait that a server may ask for. A longer one is an error.
     pub max_wait: Duration,
     /// Time limit for a server to load its model.
     pub max_loading: Duration,
     /// A stream without bytes for this time counts as dead. Pings count as bytes.
-    pub idle_timeout: Duration,
+    pub idle: Duration,
     /// The same limit for the time before the first byte from a server on this machine, which has to process the whole prompt
     /// first.
     pub local_first_byte: Duration,
     /// After this time without bytes, the user is informed of the wait.
     pub hint_after: Duration,
-    pub connect_timeout: Duration,
-    /// Requests in all before the answer begins, the first included.
-    pub max_attempts: u32,
-    /// The window in tokens, if the user sets it (`--context-window`).
-    pub window: Option<u64>,
+    pub connect: Duration,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            max_wait: Duration::from_mins(1),
+            max_loading: Duration::from_mins(5),
+            idle: Duration::from_mins(2),
+            local_first_byte: Duration::from_mins(15),
+            hint_after: Duration::from_secs(20),
+            connect: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Facts about servers that requests have shown. Adapters add to them.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
     /// Facts that servers reported about their models.
     pub server_models: ServerModels,
     /// Layouts that servers need, as found out so far.
     pub layouts: Layouts,
     /// Limits on the bytes of a request, as found out so far.
     pub body_limits: BodyLimits,
-    pub sleeper: Sleeper,
 }
 
 impl Default for Settings {
@@ -89,17 +114,10 @@ impl Default for Settings {
             others: BTreeMap::new(),
             proxies: Proxies::default(),
             issuers: Vec::new(),
-            max_wait: Duration::from_mins(1),
-            max_loading: Duration::from_mins(5),
-            idle_timeout: Duration::from_mins(2),
-            local_first_byte: Duration::from_mins(15),
-            hint_after: Duration::from_secs(20),
-            connect_timeout: Duration::from_secs(10),
+            times: TimeLimits::default(),
             max_attempts: 6,
             window: None,
-            server_models: ServerModels::default(),
-            layouts: Layouts::default(),
-            body_limits: BodyLimits::default(),
+            learned: Learned::default(),
             sleeper: Sleeper::default(),
         }
     }
@@ -131,7 +149,7 @@ impl Settings {
 
     /// The facts that a server of the user's own reported about the model with this name.
     pub(crate) fn said_by_server(&self, endpoint: &Endpoint, name: &str) -> Option<ServerModel> {
-        self.server_models.get(endpoint.base_url.as_deref()?)?.get(name).copied()
+        self.learned.server_models.get(endpoint.base_url.as_deref()?)?.get(name).copied()
     }
 }
 

@@ -83,20 +83,42 @@ enum State {
 struct Exchange {
     transport: Arc<Transport>,
     server_layout: Arc<ServerLayout>,
-    /// The layout of the request.
-    layout: WireLayout,
-    body: Vec<Bytes>,
+    request: Outgoing,
     make: MakeDecoder,
     policy: Policy,
     attempt: u32,
     /// Time for which the server has been loading its model; `None` if it is not.
     loading: Option<Duration>,
-    logical_id: String,
     state: State,
+    output: Output,
+    silence: Silence,
+}
+
+/// The request as each attempt sends it.
+struct Outgoing {
+    layout: WireLayout,
+    body: Vec<Bytes>,
+    /// The same for all attempts.
+    logical_id: String,
+}
+
+impl Outgoing {
+    fn bytes(&self) -> u64 {
+        self.body.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+/// Events on their way to the caller. A retry is possible until the answer has begun.
+#[derive(Default)]
+struct Output {
     queue: VecDeque<Result<ModelEvent, ModelError>>,
     /// Events that came before the answer began. They are emitted together with it.
     early: Vec<ModelEvent>,
     begun: bool,
+}
+
+/// The server's silence since its last byte, and if the user was informed of it.
+struct Silence {
     last_life: Instant,
     hinted: bool,
 }
@@ -111,8 +133,8 @@ pub(crate) fn exchange(
     let settings = transport.settings();
     let policy = Policy {
         max_attempts: settings.max_attempts,
-        max_wait: settings.max_wait,
-        max_loading: settings.max_loading,
+        max_wait: settings.times.max_wait,
+        max_loading: settings.times.max_loading,
         local: transport.local,
         replaceable: prepared.replaceable,
         brief: prepared.brief,
@@ -121,18 +143,17 @@ pub(crate) fn exchange(
         policy,
         transport,
         server_layout,
-        layout: prepared.layout,
-        body: prepared.body,
+        request: Outgoing {
+            layout: prepared.layout,
+            body: prepared.body,
+            logical_id: becket_types::unique().to_string(),
+        },
         make,
         attempt: 0,
         loading: None,
-        logical_id: becket_types::unique().to_string(),
         state: State::Ready,
-        queue: VecDeque::new(),
-        early: Vec::new(),
-        begun: false,
-        last_life: Instant::now(),
-        hinted: false,
+        output: Output::default(),
+        silence: Silence { last_life: Instant::now(), hinted: false },
     };
     unfold(start, |mut exchange| async move {
         let item = exchange.next().await?;
@@ -143,7 +164,7 @@ pub(crate) fn exchange(
 impl Exchange {
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
-            if let Some(item) = self.queue.pop_front() {
+            if let Some(item) = self.output.queue.pop_front() {
                 return Some(item);
             }
             match std::mem::replace(&mut self.state, State::Done) {
@@ -155,7 +176,7 @@ impl Exchange {
                 }
                 State::Connecting(mut request) => match self.patiently(&mut request, true).await {
                     Patience::Got(Ok(reading)) => {
-                        self.last_life = Instant::now();
+                        self.silence.last_life = Instant::now();
                         self.state = State::Reading(Box::new(reading));
                     }
                     Patience::Got(Err(error)) => self.failed(error),
@@ -168,18 +189,18 @@ impl Exchange {
     }
 
     fn connect(&mut self) {
-        if let Some(mut error) = self.transport.refused_before(&self.body) {
+        if let Some(mut error) = self.transport.refused_before(&self.request.body) {
             error.message =
                 format!("{} (The same request was refused before and was not sent again.)", error.message);
             return self.failed(error);
         }
         self.attempt += 1;
-        self.last_life = Instant::now();
-        self.hinted = false;
-        self.early.clear();
+        self.silence.last_life = Instant::now();
+        self.silence.hinted = false;
+        self.output.early.clear();
         let transport = Arc::clone(&self.transport);
-        let body = self.body.clone();
-        let id = self.logical_id.clone();
+        let body = self.request.body.clone();
+        let id = self.request.logical_id.clone();
         let decoder = (self.make)();
         self.state = State::Connecting(Box::pin(async move {
             let mut response = transport.post(&body, &id, false).await?;
@@ -215,32 +236,32 @@ impl Exchange {
         before_first_byte: bool,
     ) -> Patience<F::Output> {
         let settings = self.transport.settings();
-        let hint_after = settings.hint_after;
+        let hint_after = settings.times.hint_after;
         let limit = if before_first_byte && self.transport.local {
-            settings.idle_timeout.max(settings.local_first_byte)
+            settings.times.idle.max(settings.times.local_first_byte)
         } else {
-            settings.idle_timeout
+            settings.times.idle
         };
         loop {
-            let until = if self.hinted { limit } else { hint_after.min(limit) };
-            let left = until.saturating_sub(self.last_life.elapsed());
+            let until = if self.silence.hinted { limit } else { hint_after.min(limit) };
+            let left = until.saturating_sub(self.silence.last_life.elapsed());
             if let Ok(output) = timeout(left, &mut *future).await {
                 return Patience::Got(output);
             }
-            let silent = self.last_life.elapsed();
+            let silent = self.silence.last_life.elapsed();
             if silent > until + LATE {
                 // The process was suspended, so the silence is not the server's.
-                self.last_life = Instant::now();
+                self.silence.last_life = Instant::now();
                 continue;
             }
             if silent < limit {
-                self.hinted = true;
+                self.silence.hinted = true;
                 let text = format!(
                     "{} has been silent for {} s; still waiting.",
                     self.transport.server,
                     silent.as_secs()
                 );
-                self.queue.push_back(Ok(ModelEvent::Notice(text)));
+                self.output.queue.push_back(Ok(ModelEvent::Notice(text)));
                 return Patience::Hint;
             }
             let message = format!("{} sent nothing for {} s.", self.transport.server, silent.as_secs());
@@ -268,15 +289,15 @@ impl Exchange {
             Patience::Hint => self.state = State::Reading(reading),
             Patience::Over(error) => self.broke(&mut reading, error),
             Patience::Got(Some(Ok(chunk))) => {
-                self.last_life = Instant::now();
+                self.silence.last_life = Instant::now();
                 match reading.take(&chunk, &self.transport) {
                     Err(error) => self.broke(&mut reading, error),
                     Ok(()) if reading.decoder.ended() => self.finish(reading),
                     Ok(()) => {
-                        let waiting = self.queue.len();
+                        let waiting = self.output.queue.len();
                         self.pass_on(&mut reading);
                         // A ping shows that the server lives, but is no content: do not inform the user of the wait again.
-                        self.hinted &= self.queue.len() == waiting;
+                        self.silence.hinted &= self.output.queue.len() == waiting;
                         self.state = State::Reading(reading);
                     }
                 }
@@ -296,26 +317,22 @@ impl Exchange {
     /// Emits the decoder's events. Events before the answer begins are held back, because a retry may follow.
     fn pass_on(&mut self, reading: &mut Reading) {
         let events = reading.decoder.assembler().take();
-        if !self.begun {
+        if !self.output.begun {
             if !reading.decoder.assembler().has_content() {
-                self.early.extend(events);
+                self.output.early.extend(events);
                 return;
             }
             self.begin(reading);
         }
-        self.queue.extend(events.into_iter().map(Ok));
-    }
-
-    fn bytes(&self) -> u64 {
-        self.body.iter().map(|piece| piece.len() as u64).sum()
+        self.output.queue.extend(events.into_iter().map(Ok));
     }
 
     fn begin(&mut self, reading: &Reading) {
-        self.begun = true;
-        self.server_layout.accepted(self.layout);
-        self.transport.body.accepted(self.bytes());
-        self.queue.push_back(Ok(ModelEvent::Started { request_id: reading.request_id.clone() }));
-        self.queue.extend(self.early.drain(..).map(Ok));
+        self.output.begun = true;
+        self.server_layout.accepted(self.request.layout);
+        self.transport.body.accepted(self.request.bytes());
+        self.output.queue.push_back(Ok(ModelEvent::Started { request_id: reading.request_id.clone() }));
+        self.output.queue.extend(self.output.early.drain(..).map(Ok));
     }
 
     fn finish(&mut self, mut reading: Box<Reading>) {
@@ -327,10 +344,10 @@ impl Exchange {
         }
         reading.decoder.assembler().end();
         let events = reading.decoder.assembler().take();
-        if !self.begun {
+        if !self.output.begun {
             self.begin(&reading);
         }
-        self.queue.extend(events.into_iter().map(Ok));
+        self.output.queue.extend(events.into_iter().map(Ok));
         (*reading).drain();
     }
 
@@ -338,10 +355,10 @@ impl Exchange {
         error.request_id = error.request_id.or_else(|| reading.request_id.clone());
         error.status = error.status.or(Some(reading.status));
         error.message = self.transport.redact(&error.message);
-        if self.begun || reading.decoder.assembler().has_content() {
+        if self.output.begun || reading.decoder.assembler().has_content() {
             reading.decoder.assembler().broken();
             self.pass_on(reading);
-            self.queue.push_back(Err(error));
+            self.output.queue.push_back(Err(error));
         } else {
             self.failed(error);
         }
@@ -351,12 +368,12 @@ impl Exchange {
     fn failed(&mut self, mut error: ModelError) {
         if error.kind == ErrorKind::TooLarge && error.sent.is_none() {
             let now = Millis(jiff::Timestamp::now().as_millisecond().max(0) as u64);
-            self.transport.body.refused(self.bytes(), &mut error, now);
+            self.transport.body.refused(self.request.bytes(), &mut error, now);
         }
         if error.kind == ErrorKind::Template {
             // The same bytes would be refused again, so the caller must prepare the request in another layout, if there is one.
-            error.retryable = self.server_layout.refused(self.layout, &error.message);
-            return self.queue.push_back(Err(error));
+            error.retryable = self.server_layout.refused(self.request.layout, &error.message);
+            return self.output.queue.push_back(Err(error));
         }
         if error.kind == ErrorKind::Loading {
             return self.loads(error);
@@ -366,7 +383,7 @@ impl Exchange {
         let max = self.policy.retries_for(error.kind);
         match self.policy.next(self.attempt.max(1), error, jitter()) {
             Ok(delay) => {
-                self.queue.push_back(Ok(ModelEvent::Retry {
+                self.output.queue.push_back(Ok(ModelEvent::Retry {
                     attempt: self.attempt,
                     max,
                     delay: Millis(delay.as_millis() as u64),
@@ -375,7 +392,7 @@ impl Exchange {
                 }));
                 self.state = State::Waiting(self.transport.settings().sleeper.sleep(delay));
             }
-            Err(error) => self.queue.push_back(Err(error)),
+            Err(error) => self.output.queue.push_back(Err(error)),
         }
     }
 
@@ -388,13 +405,13 @@ impl Exchange {
                     let most = self.policy.max_loading.as_secs();
                     let server = &self.transport.server;
                     let text = format!("{server} is still loading the model; waiting for up to {most} s.");
-                    self.queue.push_back(Ok(ModelEvent::Notice(text)));
+                    self.output.queue.push_back(Ok(ModelEvent::Notice(text)));
                 }
                 self.loading = Some(waited + delay);
                 self.attempt -= 1;
                 self.state = State::Waiting(self.transport.settings().sleeper.sleep(delay));
             }
-            Err(error) => self.queue.push_back(Err(error)),
+            Err(error) => self.output.queue.push_back(Err(error)),
         }
     }
 }

@@ -74,14 +74,14 @@ async fn a_refused_template_is_asked_more_strictly_at_once_and_remembered() {
             let known = file.lock().unwrap().clone();
             Layouts::new(known, move |known| file.lock().unwrap().clone_from(known))
         };
-        settings.layouts = load();
+        settings.learned.layouts = load();
         assert_eq!(ask(&settings, wire, &with_calls()).await.unwrap(), "ok");
         assert!(slept.lock().unwrap().is_empty(), "nothing to wait for");
         assert_eq!(server.requests().len(), 3, "standard, without a system role, text only");
         assert_eq!(saved.lock().unwrap().values().copied().collect::<Vec<_>>(), [WireLayout::TextOnly]);
         assert!(saved.lock().unwrap().keys().all(|key| !key.contains("sk-secret-key")));
         // As a later run does.
-        settings.layouts = load();
+        settings.learned.layouts = load();
         assert_eq!(ask(&settings, wire, &with_calls()).await.unwrap(), "ok");
         assert_eq!(server.requests().len(), 4);
     }

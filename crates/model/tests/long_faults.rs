@@ -114,9 +114,9 @@ async fn every_turn_ends_once_whatever_the_server_does() {
             fault(FAULTS[(roll % FAULTS.len() as u64) as usize], wire, roll / 64)
         });
         let mut settings = settings(&server.url()).0;
-        settings.idle_timeout = Duration::from_millis(20);
-        settings.local_first_byte = Duration::from_millis(200);
-        settings.hint_after = Duration::from_mins(1);
+        settings.times.idle = Duration::from_millis(20);
+        settings.times.local_first_byte = Duration::from_millis(200);
+        settings.times.hint_after = Duration::from_mins(1);
         let model = match open(&model_ref(wire), &settings) {
             Ok(model) => model,
             Err(error) => panic!("{error}"),

@@ -225,7 +225,7 @@ async fn a_model_that_is_being_loaded_is_waited_for() {
 
         let server = MockServer::with(move |_| loading());
         let (mut settings, slept) = common::settings(&server.url());
-        settings.max_loading = Duration::from_secs(5);
+        settings.times.max_loading = Duration::from_secs(5);
         let outcome = run(open(&model_ref(wire), &settings).unwrap().as_ref(), &hello()).await;
         let error = outcome.error.unwrap();
         assert_eq!((error.kind, error.retryable), (ErrorKind::Loading, false));

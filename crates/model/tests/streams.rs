@@ -343,8 +343,8 @@ async fn a_stalled_stream() {
         let first = Answer::text("hello there").deltas(2).events(wire)[..4].concat();
         let server = MockServer::start([Reply::sse(first.clone()).stall_at(first.len())]);
         let (mut settings, _) = settings(&server.url());
-        settings.idle_timeout = Duration::from_millis(150);
-        settings.hint_after = Duration::from_millis(50);
+        settings.times.idle = Duration::from_millis(150);
+        settings.times.hint_after = Duration::from_millis(50);
         let model = open(&model_ref(wire), &settings).unwrap();
         let outcome = run(model.as_ref(), &context(vec![Message::user("hi")])).await;
         assert_eq!(outcome.error.as_ref().unwrap().kind, ErrorKind::Stalled);
@@ -358,8 +358,8 @@ async fn silence_before_the_first_byte_is_borne_longer_on_this_machine() {
     let gate = Gate::new();
     let server = MockServer::start([Reply::from(Answer::text("late")).gate_before(&gate)]);
     let (mut settings, _) = settings(&server.url());
-    settings.idle_timeout = Duration::from_millis(30);
-    settings.hint_after = Duration::from_millis(10);
+    settings.times.idle = Duration::from_millis(30);
+    settings.times.hint_after = Duration::from_millis(10);
     let model = open(&model_ref(Wire::Chat), &settings).unwrap();
     let context = context(vec![Message::user("hi")]);
     let (outcome, ()) = tokio::join!(run(model.as_ref(), &context), async {
@@ -380,8 +380,8 @@ async fn a_wait_with_pings_is_told_once() {
     let reply = Reply::sse(body).gate_at(ping.len(), &first).gate_at(2 * ping.len(), &second);
     let server = MockServer::start([reply]);
     let (mut settings, _) = settings(&server.url());
-    settings.hint_after = Duration::from_millis(20);
-    settings.idle_timeout = Duration::from_mins(1);
+    settings.times.hint_after = Duration::from_millis(20);
+    settings.times.idle = Duration::from_mins(1);
     let model = open(&model_ref(Wire::Chat), &settings).unwrap();
     let (tools, blobs, context) = (common::tools(), common::no_blobs(), context(vec![Message::user("hi")]));
     let mut stream = model.send(model.prepare(&common::request(&context, &tools, &blobs)).unwrap());

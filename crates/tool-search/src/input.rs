@@ -60,30 +60,44 @@ pub(crate) struct Input {
     pub(crate) kind: Option<String>,
     #[serde(default)]
     pub(crate) mode: Mode,
-    ignore_case: Option<bool>,
-    case_sensitive: Option<bool>,
-    #[serde(default)]
-    smart_case: bool,
+    #[serde(flatten)]
+    case: CaseRules,
     #[serde(default)]
     pub(crate) fixed: bool,
     #[serde(default)]
     pub(crate) multiline: bool,
-    context: Option<u64>,
-    before: Option<u64>,
-    after: Option<u64>,
+    #[serde(flatten)]
+    lines: ContextLines,
     pub(crate) limit: Option<u64>,
     #[serde(default)]
     pub(crate) offset: u64,
+}
+
+/// Treatment of upper and lower case, as the model wrote it.
+#[derive(Debug, Deserialize)]
+struct CaseRules {
+    ignore_case: Option<bool>,
+    case_sensitive: Option<bool>,
+    #[serde(default)]
+    smart_case: bool,
+}
+
+/// Lines around a match, as the model wrote them.
+#[derive(Debug, Deserialize)]
+struct ContextLines {
+    context: Option<u64>,
+    before: Option<u64>,
+    after: Option<u64>,
 }
 
 impl Input {
     /// True if upper and lower case match each other. By default they do unless the pattern has a capital
     /// letter outside an escape.
     pub(crate) fn any_case(&self) -> bool {
-        match (self.ignore_case, self.case_sensitive) {
+        match (self.case.ignore_case, self.case.case_sensitive) {
             (Some(ignore), _) => ignore,
             (None, Some(sensitive)) => !sensitive,
-            (None, None) => self.smart_case && !self.has_capital(),
+            (None, None) => self.case.smart_case && !self.has_capital(),
         }
     }
 
@@ -98,9 +112,10 @@ impl Input {
 
     /// Returns the number of context lines before and after a match, each at most `max`.
     pub(crate) fn context(&self, max: usize) -> (usize, usize) {
-        let lines =
-            |own: Option<u64>| own.or(self.context).map_or(0, |n| usize::try_from(n).unwrap_or(max).min(max));
-        (lines(self.before), lines(self.after))
+        let lines = |own: Option<u64>| {
+            own.or(self.lines.context).map_or(0, |n| usize::try_from(n).unwrap_or(max).min(max))
+        };
+        (lines(self.lines.before), lines(self.lines.after))
     }
 }
 

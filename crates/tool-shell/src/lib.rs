@@ -95,13 +95,7 @@ pub struct ShellSettings {
     pub env: Vec<(OsString, OsString)>,
     /// Names of variables that becket itself has and commands do not get.
     pub withheld: Vec<String>,
-    /// Folder for large outputs and for small files of commands. Created when needed, readable by its owner alone.
-    pub spill_dir: Option<PathBuf>,
-    /// Folders to try if `spill_dir` is not given or cannot be created: a new private folder is made in the first that allows
-    /// it. Large outputs also go there if `spill_dir` is on a file system in memory.
-    pub other_spill_dirs: Vec<PathBuf>,
-    /// The folder in which all sessions keep their outputs; together they may keep 5 GB.
-    pub store: Option<PathBuf>,
+    pub spill: SpillFolders,
     /// Our own program name, which `pkill` and `killall` must not match.
     pub program: String,
     /// The shell program. Default: `bash` if it is installed, otherwise `/bin/sh`.
@@ -117,15 +111,29 @@ pub struct ShellSettings {
     pub max_timeout: Duration,
 }
 
+/// Folders for outputs that are too large for a result.
+#[derive(Clone, Debug)]
+pub struct SpillFolders {
+    /// Folder for large outputs and for small files of commands. Created when needed, readable by its owner alone.
+    pub dir: Option<PathBuf>,
+    /// Folders to try if `dir` is not given or cannot be created: a new private folder is made in the first that allows it.
+    /// Large outputs also go there if `dir` is on a file system in memory.
+    pub others: Vec<PathBuf>,
+    /// The folder in which all sessions keep their outputs; together they may keep 5 GB.
+    pub store: Option<PathBuf>,
+}
+
 impl ShellSettings {
     /// The usual settings: 120 s, at most 600 s; 10 KB of the start and 20 KB of the end of an output.
     pub fn new(env: Vec<(OsString, OsString)>, spill_dir: impl Into<Option<PathBuf>>) -> Self {
         Self {
             env,
             withheld: Vec::new(),
-            spill_dir: spill_dir.into(),
-            other_spill_dirs: vec![PathBuf::from("/var/tmp")],
-            store: None,
+            spill: SpillFolders {
+                dir: spill_dir.into(),
+                others: vec![PathBuf::from("/var/tmp")],
+                store: None,
+            },
             program: "becket".to_owned(),
             shell: None,
             launcher: None,

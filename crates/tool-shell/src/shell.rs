@@ -71,8 +71,8 @@ impl Shell {
             name: settings.program.clone(),
             line: sys::own_command_line().unwrap_or_else(|| settings.program.clone()),
         };
-        let mut places: Vec<PathBuf> = settings.spill_dir.iter().cloned().collect();
-        places.extend(settings.other_spill_dirs.iter().cloned());
+        let mut places: Vec<PathBuf> = settings.spill.dir.iter().cloned().collect();
+        places.extend(settings.spill.others.iter().cloned());
         Arc::new(Self {
             program: program.unwrap_or_else(|| PathBuf::from("/bin/sh")),
             launcher,
@@ -81,7 +81,7 @@ impl Shell {
             mark,
             calls: AtomicU64::new(0),
             waited: Mutex::default(),
-            place: Arc::new(Place::new(places, settings.store.clone())),
+            place: Arc::new(Place::new(places, settings.spill.store.clone())),
             jobs: Jobs::new(run),
             elsewhere: OnceLock::new(),
             settings,
@@ -129,7 +129,7 @@ impl Shell {
     /// also run if the home folder is not writable.
     pub(crate) fn room(&self) -> io::Result<&Path> {
         let mut failed = io::Error::other("no folder for temporary files can be made");
-        if let Some(wanted) = &self.settings.spill_dir {
+        if let Some(wanted) = &self.settings.spill.dir {
             match spill::private_folder(wanted) {
                 Ok(()) => return Ok(wanted),
                 Err(error) => failed = io::Error::new(error.kind(), format!("{}: {error}", wanted.display())),
@@ -140,7 +140,7 @@ impl Shell {
             let private = Permissions::from_mode(0o700);
             tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir).ok()
         };
-        let elsewhere = self.elsewhere.get_or_init(|| self.settings.other_spill_dirs.iter().find_map(own));
+        let elsewhere = self.elsewhere.get_or_init(|| self.settings.spill.others.iter().find_map(own));
         elsewhere.as_ref().map(TempDir::path).ok_or(failed)
     }
 

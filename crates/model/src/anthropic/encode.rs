@@ -101,7 +101,7 @@ impl Encoder for AnthropicEncoder {
 /// same message; Claude takes both in one message, and with thinking it takes no filler.
 fn separates(env: &Env<'_>) -> bool {
     let claude = env.info.name.to_lowercase().contains("claude");
-    !env.layout.is_standard() || (env.compat.strict_order && !claude)
+    !env.layout.is_standard() || (env.compat.messages.strict_order && !claude)
 }
 
 impl AnthropicEncoder {

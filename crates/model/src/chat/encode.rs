@@ -72,9 +72,11 @@ impl Encoder for ChatEncoder {
 
     fn message(&mut self, message: &ContextMessage, env: &Env<'_>, out: &mut Vec<u8>) {
         // OpenAI's own server takes any order, and its models need no filler.
-        self.separates = env.compat.strict_order || !env.layout.is_standard();
-        self.empty_content = !env.layout.is_standard() || !env.compat.null_content;
-        if let (None, ReasoningField::Named(field)) = (&self.reasoning_field, &env.compat.reasoning_field) {
+        self.separates = env.compat.messages.strict_order || !env.layout.is_standard();
+        self.empty_content = !env.layout.is_standard() || !env.compat.messages.null_content;
+        if let (None, ReasoningField::Named(field)) =
+            (&self.reasoning_field, &env.compat.messages.reasoning_field)
+        {
             self.reasoning_field = Some(field.clone());
         }
         let message = &message.message;
@@ -255,7 +257,7 @@ impl Assistant {
 fn assistant(parts: &[Part], env: &Env<'_>) -> Assistant {
     let mut turn = Assistant::default();
     let name = env.info.name.to_lowercase();
-    let echo = match env.compat.reasoning_field {
+    let echo = match env.compat.messages.reasoning_field {
         ReasoningField::ByModel => ECHO.iter().any(|known| name.contains(known)),
         ReasoningField::Named(_) => true,
         ReasoningField::None => false,
@@ -325,7 +327,9 @@ fn media_parts(part: &Part, env: &Env<'_>) -> Option<Value> {
             let name = name.as_deref();
             match env.blobs.get(blob) {
                 Some(bytes)
-                    if media_type == "application/pdf" && env.compat.pdf && bytes.starts_with(b"%PDF") =>
+                    if media_type == "application/pdf"
+                        && env.compat.messages.pdf
+                        && bytes.starts_with(b"%PDF") =>
                 {
                     let data = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
                     let file = json!({"filename": name.unwrap_or("document.pdf"), "file_data": data});

@@ -114,7 +114,7 @@ struct Function<'a> {
 
 /// Tools, the start of `messages`, and the system prompt as its first message.
 pub(crate) fn head_rest(request: &Request<'_>, compat: &Compat, out: &mut Vec<u8>) {
-    if !request.tools.is_empty() || compat.empty_tools {
+    if !request.tools.is_empty() || compat.tools.sends_empty {
         let tools: Vec<_> = request
             .tools
             .iter()
@@ -124,7 +124,7 @@ pub(crate) fn head_rest(request: &Request<'_>, compat: &Compat, out: &mut Vec<u8
                     name: &t.name,
                     description: &t.description,
                     parameters: for_server(&t.input_schema, compat),
-                    strict: compat.strict_tools.then_some(false),
+                    strict: compat.tools.says_strict.then_some(false),
                 },
             })
             .collect();
@@ -135,8 +135,8 @@ pub(crate) fn head_rest(request: &Request<'_>, compat: &Compat, out: &mut Vec<u8
     let system = system_texts(request);
     if !system.is_empty() {
         let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem
-            || compat.system_role == SystemRole::User;
-        let role = match compat.system_role {
+            || compat.messages.system_role == SystemRole::User;
+        let role = match compat.messages.system_role {
             _ if as_user => "user",
             SystemRole::Developer => "developer",
             SystemRole::System | SystemRole::User => "system",

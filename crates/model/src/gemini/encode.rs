@@ -195,7 +195,7 @@ fn user(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
 fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
     if let Part::File { media_type, blob, .. } = part
         && media_type == "application/pdf"
-        && env.compat.pdf
+        && env.compat.messages.pdf
         && let Some(bytes) = env.blobs.get(blob)
         && bytes.starts_with(b"%PDF")
     {

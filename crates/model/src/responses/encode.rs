@@ -204,7 +204,7 @@ fn user_content(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
 fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
     if let Part::File { media_type, blob, name, .. } = part
         && media_type == "application/pdf"
-        && env.compat.pdf
+        && env.compat.messages.pdf
         && let Some(bytes) = env.blobs.get(blob)
         && bytes.starts_with(b"%PDF")
     {

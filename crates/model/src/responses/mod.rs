@@ -66,7 +66,7 @@ impl Protocol for Responses {
             out.extend_from_slice(b",\"instructions\":");
             put(&mut out, &system);
         }
-        if !request.tools.is_empty() || self.compat.empty_tools {
+        if !request.tools.is_empty() || self.compat.tools.sends_empty {
             let tools: Vec<_> = request
                 .tools
                 .iter()

@@ -48,8 +48,8 @@ async fn commands_run_where_the_spill_folder_cannot_be_made() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let room = room_with(|s| {
-        s.spill_dir = Some(file.path().join("spill"));
-        s.other_spill_dirs = vec!["/proc/nowhere".into(), elsewhere.path().to_owned()];
+        s.spill.dir = Some(file.path().join("spill"));
+        s.spill.others = vec!["/proc/nowhere".into(), elsewhere.path().to_owned()];
     });
     let long = format!("echo {}", "x".repeat(200_000));
     for (command, content) in [("echo a", "a"), ("mkdir d; cd d; echo b", "b"), ("basename \"$PWD\"", "d")] {
@@ -67,8 +67,8 @@ async fn files_of_commands_lie_in_a_private_folder_with_a_name_that_nobody_can_p
     let shared = tempfile::tempdir().unwrap();
     let one = || {
         room_with(|s| {
-            s.spill_dir = None;
-            s.other_spill_dirs = vec![shared.path().to_owned()];
+            s.spill.dir = None;
+            s.spill.others = vec![shared.path().to_owned()];
         })
     };
     let rooms = [one(), one()];
