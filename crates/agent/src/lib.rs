@@ -42,5 +42,6 @@ mod written_calls;
 
 pub use driver::{Agent, AgentHandle};
 pub use settings::{
-    AgentParts, AgentSettings, Auxiliary, FindModel, HookAgent, NewLimits, RunLimits, SecretOutputs, scope,
+    AgentParts, AgentSettings, Asking, Auxiliary, FindModel, HookAgent, HookSettings, LimitSettings,
+    NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, ToolSettings, scope,
 };

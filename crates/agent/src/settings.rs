@@ -50,57 +50,129 @@ pub struct Auxiliary {
 }
 
 /// Settings that stay the same while the agent runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AgentSettings {
     /// Canonical paths of directories that may be used without asking: the working directory and `--add-dir`.
     pub roots: Vec<PathBuf>,
+    pub asking: Asking,
+    pub session: SessionSettings,
+    pub limits: LimitSettings,
+    pub tools: ToolSettings,
+    pub hooks: HookSettings,
+    pub requests: RequestSettings,
+    pub prompt: PromptSettings,
+    pub environment: Environment,
+    pub rules: RulesSettings,
+    /// Kinds of subagents for the `task` tool; empty: no such tool.
+    pub subagents: Arc<[Kind]>,
+}
+
+/// Those who can be asked for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
     /// True if no user can be asked. A call that would ask is then denied.
     pub headless: bool,
     /// True if a program can be asked for permission, although no user can.
     pub asks_host: bool,
+}
+
+/// The session as this run opens it, and facts for [`becket_types::Event::SessionStarted`].
+#[derive(Clone, Debug)]
+pub struct SessionSettings {
     /// True if the session existed before this run.
     pub resumed: bool,
-    pub limits: RunLimits,
+    pub title: Option<String>,
+    /// States to write to the session before its next turn, if they differ. Later runs of the session read
+    /// them.
+    pub states: Vec<(String, Value)>,
+    pub api_key_source: String,
+    pub skills: Vec<String>,
+}
+
+/// Limits of the run, and who may change them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitSettings {
+    pub run: RunLimits,
     /// The highest limits that may be set while the agent runs.
     pub ceilings: RunLimits,
     /// Limits that count from the start of this run, although the session has a usage already.
-    pub new_limits: NewLimits,
+    pub new: NewLimits,
     /// Wait if the provider's quota is used up, for as long as it takes.
     pub wait_for_quota: bool,
-    /// Time limit for one tool call. A call that exceeds it gets a result that says so.
-    pub tool_timeout: Duration,
+}
+
+/// Treatment of tool calls.
+#[derive(Clone, Debug)]
+pub struct ToolSettings {
+    /// Time limit for one call. A call that exceeds it gets a result that says so.
+    pub timeout: Duration,
     pub secrets: SecretOutputs,
-    /// Ask a model for the summary of a compaction; otherwise becket makes it from the session's record.
-    pub summaries: bool,
-    /// Is asked at each moment at which hooks may have a say; `None`: no hook is configured.
-    pub hooks: Option<Arc<dyn Hooks>>,
-    /// The agent as hooks know it; `None`: the agent of a session without a kind.
-    pub hook_agent: Option<HookAgent>,
     /// Called around every call that changes files.
     pub edit_hook: Option<Arc<dyn EditHook>>,
+    /// Tools that come and change while the session runs.
+    pub source: Option<Arc<dyn becket_tool::ToolSource>>,
+    /// Settings for copies of files before calls, which undo needs; `None`: no copies.
+    pub snapshots: Option<becket_snapshot::Settings>,
+    /// Method of detecting changes by others to files that the model has read.
+    pub watching: Watching,
+}
+
+/// Hooks of the session.
+#[derive(Clone, Debug, Default)]
+pub struct HookSettings {
+    /// Is asked at each moment at which hooks may have a say; `None`: no hook is configured.
+    pub engine: Option<Arc<dyn Hooks>>,
+    /// The agent as hooks know it; `None`: the agent of a session without a kind.
+    pub agent: Option<HookAgent>,
+}
+
+/// Settings of requests to models.
+#[derive(Clone, Debug)]
+pub struct RequestSettings {
     /// Output limit of a request in tokens; the model's own limit if that is lower.
     pub max_output: Option<u64>,
     pub effort: Option<String>,
     /// Replaces the catalog's context window, in tokens (`--context-window`).
     pub context_window: Option<u64>,
-    pub prompt: PromptSettings,
-    pub environment: Environment,
-    pub rules: RulesSettings,
-    /// Settings for copies of files before calls, which undo needs; `None`: no copies.
-    pub snapshots: Option<becket_snapshot::Settings>,
-    /// Method of detecting changes by others to files that the model has read.
-    pub watching: Watching,
-    /// Value for [`becket_types::Event::SessionStarted`].
-    pub api_key_source: String,
-    pub skills: Vec<String>,
-    /// Tools that come and change while the session runs.
-    pub tool_source: Option<Arc<dyn becket_tool::ToolSource>>,
-    /// Kinds of subagents for the `task` tool; empty: no such tool.
-    pub subagents: Arc<[Kind]>,
-    pub title: Option<String>,
-    /// States to write to the session before its next turn, if they differ. Later runs of the session read
-    /// them.
-    pub states: Vec<(String, serde_json::Value)>,
+    /// Ask a model for the summary of a compaction; otherwise becket makes it from the session's record.
+    pub summaries: bool,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self { headless: true, asks_host: false }
+    }
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            resumed: false,
+            title: None,
+            states: Vec::new(),
+            api_key_source: "none".to_owned(),
+            skills: Vec::new(),
+        }
+    }
+}
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_hours(1),
+            secrets: SecretOutputs::Mask,
+            edit_hook: None,
+            source: None,
+            snapshots: None,
+            watching: Watching::default(),
+        }
+    }
+}
+
+impl Default for RequestSettings {
+    fn default() -> Self {
+        Self { max_output: None, effort: None, context_window: None, summaries: true }
+    }
 }
 
 /// Limits of a run; `None`: no limit.
@@ -173,7 +245,7 @@ pub struct HookAgent {
 impl AgentSettings {
     /// True if the agent works for another agent, as hooks see it.
     pub(crate) fn is_subagent(&self) -> bool {
-        self.hook_agent.as_ref().is_some_and(|agent| agent.id.is_some())
+        self.hooks.agent.as_ref().is_some_and(|agent| agent.id.is_some())
     }
 }
 
@@ -184,41 +256,6 @@ pub enum SecretOutputs {
     Ask,
     Mask,
     Send,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self {
-            roots: Vec::new(),
-            headless: true,
-            asks_host: false,
-            resumed: false,
-            limits: RunLimits::default(),
-            ceilings: RunLimits::default(),
-            new_limits: NewLimits::default(),
-            wait_for_quota: false,
-            tool_timeout: Duration::from_hours(1),
-            secrets: SecretOutputs::Mask,
-            hooks: None,
-            hook_agent: None,
-            summaries: true,
-            edit_hook: None,
-            max_output: None,
-            effort: None,
-            context_window: None,
-            prompt: PromptSettings::default(),
-            environment: Environment::default(),
-            rules: RulesSettings::default(),
-            snapshots: None,
-            watching: Watching::default(),
-            api_key_source: "none".to_owned(),
-            skills: Vec::new(),
-            tool_source: None,
-            subagents: Arc::default(),
-            title: None,
-            states: Vec::new(),
-        }
-    }
 }
 
 /// Returns the facts about a model that the view needs. The limits on images and media bytes per request are

@@ -196,7 +196,8 @@ async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
         let is_behind = history.turns[..=n].iter().any(|turn| turn.steer);
         if turn.compact && !is_behind {
             stage.send(Command::Compact { focus: None }).await;
-            let over = |e: &Event| matches!(e, Event::TurnFinished(result) if result.compacted.is_some());
+            let over =
+                |e: &Event| matches!(e, Event::TurnFinished(result) if result.compaction.by_hand.is_some());
             stage.until(over).await;
         }
         stage.plan.lock().unwrap().steps.clear();

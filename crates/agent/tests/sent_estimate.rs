@@ -157,7 +157,7 @@ impl World {
         names.dedup();
         let content = FileContent::Same { hash: "0123456789abcdef".into(), lines };
         let now = |name: String| FileNow { path: name.clone(), names: vec![name], content: content.clone() };
-        snapshot.files = names.into_iter().take(5).map(now).collect();
+        snapshot.disk.files = names.into_iter().take(5).map(now).collect();
         if let Step::Commit(outcome) = begin(snapshot) {
             self.append(outcome.entries);
         }

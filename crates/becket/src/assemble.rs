@@ -1,5 +1,7 @@
 //! Wiring: builds an agent from settings, a session, a model, tools and a guard.
 
+mod agent_settings;
+
 use crate::agents::{Definition, SessionAgents};
 use crate::args::InputFormat;
 use crate::chosen::{self, Chosen};
@@ -11,27 +13,27 @@ use crate::integrations;
 use crate::locked::{self, FirstRequest};
 use crate::models;
 use crate::providers;
-use crate::remembered::{self, Remembered};
+use crate::remembered::Remembered;
 use crate::settings::{Fork, RunSettings, SessionChoice};
 use crate::settings::{policy, project_root};
 use crate::structured::StructuredOutput;
 use crate::toolbox;
 use crate::trust::content::ContentTrust;
-use becket_agent::prompt::{self, PromptSettings};
+use agent_settings::agent_settings;
+use becket_agent::prompt;
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::{Kind, TASK, TaskTool};
-use becket_agent::{
-    Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, NewLimits, RunLimits, SecretOutputs,
-};
-use becket_config::{Config, SecretsToModel, Settings, Source};
-use becket_model::{Model, ModelRef, Tape};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, HookSettings};
+use becket_config::Source;
+use becket_model::{Model, ModelInfo, ModelRef, Tape};
 use becket_sandbox::Programs;
 use becket_session::context::budget::Budget;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
 use becket_session::{CreateOptions, Session, StoreError, ledger};
-use becket_tool::Tool;
+use becket_tool::{Registry, Tool};
 use becket_tool_shell::Shell;
+use becket_tool_skill::{SkillTool, Skills};
 use becket_types::{Blobs, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -49,24 +51,47 @@ pub(crate) struct Assembled {
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     /// Notes to show the user before anything runs.
     pub notes: Vec<String>,
-    /// The folder of a continued session, which holds its earlier messages.
-    pub past: Option<PathBuf>,
-    /// Usage of the session before this run.
-    pub used: Used,
-    /// The folder of a new session that is kept.
-    pub begun: Option<PathBuf>,
-    /// Images and large outputs of the session.
-    pub blobs: Arc<dyn Blobs>,
-    pub session: SessionId,
+    pub session: OpenedSession,
     pub opening: Opening,
     /// The hooks of the session; a program that drives becket adds its own. `None`: there are no hooks, and none can be
     /// added.
     pub hooks: Option<becket_hooks::Engine>,
     /// Settings with which models are opened. A changed key is used for the next model that is opened.
     pub models: SharedModels,
+    pub offers: Offers,
+}
+
+/// The agent's session, as it was when it was opened.
+pub(crate) struct OpenedSession {
+    pub id: SessionId,
+    /// The folder of a continued session, which holds its earlier messages.
+    pub past: Option<PathBuf>,
+    /// The folder of a new session that is kept.
+    pub begun: Option<PathBuf>,
+    /// Usage of the session before this run.
+    pub used: Used,
+    /// Images and large outputs of the session.
+    pub blobs: Arc<dyn Blobs>,
     /// An earlier process did not finish the last turn.
     pub unfinished: bool,
-    pub offers: Offers,
+}
+
+impl OpenedSession {
+    /// `persist`: a new session is kept.
+    fn of(session: &Session, resumed: bool, persist: bool) -> Self {
+        let view = session.view();
+        // Prompts waiting in the session's inbox also count as an unfinished turn.
+        let waits = view.state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
+        let dir = || session.dir().to_owned();
+        Self {
+            id: session.info().id,
+            past: resumed.then(dir),
+            begun: (persist && !resumed).then(dir),
+            used: view.used(),
+            blobs: session.blobs(),
+            unfinished: resumed && (waits || view.turn_state() != TurnState::AwaitingUser),
+        }
+    }
 }
 
 /// Abilities of a session that are listed for a program which drives it.
@@ -97,6 +122,21 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
+    fn of(settings: &AgentSettings, info: &ModelInfo, tools: &Registry, agents: Vec<Definition>) -> Self {
+        let window = settings.requests.context_window;
+        let budget =
+            Budget::new(window.unwrap_or(info.window), window.unwrap_or(info.input_limit), info.max_output);
+        Self {
+            model: info.id.clone(),
+            tools: tools.specs(),
+            agents,
+            prompt: prompt::items(&settings.prompt, &settings.environment, &tools.names()),
+            cwd: settings.environment.cwd.clone(),
+            rules: settings.rules.clone(),
+            usable: budget.usable(),
+        }
+    }
+
     /// Returns the system prompt, with the rules files as they are on disk now. Blocks.
     pub(crate) fn items(&self) -> Vec<SystemItem> {
         becket_agent::rules::opening(self.prompt.clone(), &self.cwd, &self.rules, self.usable)
@@ -119,8 +159,9 @@ pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -
         kept.clone_from(&existing.remembered.agent);
         notes.extend(existing.remembered.clone().apply(&mut run.settings));
     }
-    let (cwd, trusted) = (run.cwd.clone(), run.trusted);
-    let agents = SessionAgents::new(environment, &cwd, trusted, &run.agents, kept, &mut run.settings);
+    let (cwd, trusted) = (run.project.cwd.clone(), run.project.trusted);
+    let agents =
+        SessionAgents::new(environment, &cwd, trusted, &run.additions.agents, kept, &mut run.settings);
     let assembled = match agents {
         Ok(agents) => assembled(environment, run, existing, agents, notes).await,
         Err(failure) => Err(failure),
@@ -137,68 +178,53 @@ async fn assembled(
     remembered: Vec<String>,
 ) -> Result<Assembled, Failure> {
     let config = &run.settings.config;
-    let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
-    notes.extend(environment.notes.iter().cloned());
-    if run.trusted {
-        notes.extend(crate::trust::note_about_links(&project_root(&run.cwd), &run.cwd));
-    }
-    notes.extend(remembered);
-    notes.extend(project_model(run));
+    let mut notes = first_notes(environment, run, remembered);
     let mut model_settings = models::model_settings(environment, &run.settings);
     let asks_no_model = run.command.as_ref().is_some_and(|command| command.asks_no_model);
     let Chosen { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
         chosen::open(environment, run, &mut model_settings).await?;
     notes.extend(about_models);
-    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
+    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.project.roots).map(Arc::new);
     let mut guard = crate::guard::guard(environment, run)?
         .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
     for rule in own.main().map(Kind::memory_rules).unwrap_or_default() {
         // A folder that no rule can name is asked about.
         let _ = guard.allow_for_session(&rule);
     }
-
-    let mut skills = toolbox::skills(environment, &run.cwd, config, run.trusted);
-    if let Some(only) = &run.only_skills {
-        skills.retain(|skill| only.contains(&skill.name));
-    }
-    let skills = Arc::new(skills);
+    let skills = offered_skills(environment, run);
     notes.extend(skills.warnings().iter().cloned());
     own.agents.load_skills(&skills);
     notes.append(&mut own.agents.warnings);
-    let spill = run.persist.then(|| environment.data_dir.join("spill"));
-    let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
+    let spill = run.session.persist.then(|| environment.data_dir.join("spill"));
+    let programs =
+        crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.project.roots);
     let shell = toolbox::shell(environment, config, spill, sandbox);
-    let integrations = integrations::build(environment, config, &run.roots, programs.clone());
+    let integrations = integrations::build(environment, config, &run.project.roots, programs.clone());
     notes.extend(integrations.notes);
-    let trust = ContentTrust::of(environment, &project_root(&run.cwd), run.trust_content);
+    let trust = ContentTrust::of(environment, &project_root(&run.project.cwd), run.project.trust_content);
     let bearers = hooks::Bearers { agents: &own.agents.all, skills: Some(&skills) };
-    let (groups, odd) = hooks::groups(environment, &run.cwd, &run.settings, &trust, bearers);
+    let (groups, odd) = hooks::groups(environment, &run.project.cwd, &run.settings, &trust, bearers);
     notes.extend(odd);
-    let driven = run.input == InputFormat::StreamJson;
+    let driven = run.client.input == InputFormat::StreamJson;
     let engine = (driven || !groups.is_empty())
-        .then(|| hooks::engine(environment, &run.cwd, &run.roots, groups, programs.clone()));
-    let of_agents = crate::mcp::of_agents(environment, &run.cwd, &own.agents.all, &trust);
+        .then(|| hooks::engine(environment, &run.project.cwd, &run.project.roots, groups, programs.clone()));
+    let of_agents = crate::mcp::of_agents(environment, &run.project.cwd, &own.agents.all, &trust);
     notes.extend(trust.note());
     let subagents: Arc<[Kind]> = own.kinds().into();
     let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
     // The tool would change the tools of the session's first request. So a run that continues a session states the
     // schema after the prompt instead.
-    let answer = run.schema.clone().filter(|_| driven || !run.goes_on()).and_then(StructuredOutput::new);
-    let mut settings_answer = run.schema.as_deref().map(becket_print::Schema::instruction);
+    let answer =
+        run.output.schema.clone().filter(|_| driven || !run.goes_on()).and_then(StructuredOutput::new);
+    let mut settings_answer = run.output.schema.as_deref().map(becket_print::Schema::instruction);
     if answer.is_some() {
         settings_answer = Some(ANSWER.to_owned());
     }
     let named = answer.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
     let more = integrations.tools.into_iter().chain([task]).collect();
-    let mut skill = becket_tool_skill::SkillTool::new(Arc::clone(&skills));
-    if run.persist {
-        skill = skill.recorded_in(toolbox::skill_uses(environment));
-    }
-    if let Some(engine) = engine.clone() {
-        skill = skill.informing(Arc::new(move |name: &str| engine.skill_loaded(name)));
-    }
+    let skill = skill_tool(environment, run, &skills, engine.clone());
     let (mut tools, unknown) =
-        toolbox::registry(config, skill, &shell, &model.info().name, more, run.driven)?;
+        toolbox::registry(config, skill, &shell, &model.info().name, more, run.client.driven)?;
     notes.extend(unknown);
     if let Some(tool) = named {
         tools.add(tool).map_err(|e| Failure::error(e.to_string()))?;
@@ -239,61 +265,43 @@ async fn assembled(
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
-    // Prompts waiting in the session's inbox also count as an unfinished turn.
-    let waits =
-        session.view().state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
-    let unfinished = resumed && (waits || session.view().turn_state() != TurnState::AwaitingUser);
-    let past = resumed.then(|| session.dir().to_owned());
-    let begun = (run.persist && !resumed).then(|| session.dir().to_owned());
+    let opened = OpenedSession::of(&session, resumed, run.session.persist);
     let active_skills = active_skills(session.view().state("skills"));
-    let (id, used, blobs) = (session.info().id, session.view().used(), session.blobs());
-    let mut settings = AgentSettings {
-        resumed,
-        summaries: !asks_no_model,
-        edit_hook: Some(integrations.hook),
-        api_key_source: providers::key_origin(&reference, &run.settings),
-        skills: skills.iter().map(|s| s.name.clone()).collect(),
-        subagents,
-        hooks: engine.as_ref().map(hooks::for_agent),
-        hook_agent: own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() }),
-        tool_source: mcp
-            .clone()
-            .map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents)),
-        ..agent_settings(environment, run)
+    let mut settings = agent_settings(environment, run);
+    settings.session.resumed = resumed;
+    settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
+    settings.session.skills = skills.iter().map(|s| s.name.clone()).collect();
+    settings.requests.summaries = !asks_no_model;
+    settings.subagents = subagents;
+    settings.hooks = HookSettings {
+        engine: engine.as_ref().map(hooks::for_agent),
+        agent: own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() }),
     };
+    settings.tools.edit_hook = Some(integrations.hook);
+    settings.tools.source =
+        mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
     settings.prompt.answer = settings_answer;
     settings.prompt.brief = is_small;
     if let Some(date) = date {
         settings.environment.date = date;
     }
     settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
-    settings.states.extend(own.state().filter(|_| run.command.is_none()));
+    settings.session.states.extend(own.state().filter(|_| run.command.is_none()));
     let offers = offers(&settings, &skills);
     if tools.names().iter().any(|name| name == "skill") {
         // 2 % of the context window, at about four characters a token.
         let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
-        settings.prompt.skills = skills.catalog(chars as usize, run.prompt.as_deref().unwrap_or_default());
+        settings.prompt.skills =
+            skills.catalog(chars as usize, run.task.prompt.as_deref().unwrap_or_default());
     }
-    let info = model.info();
-    let window = settings.context_window;
-    let budget =
-        Budget::new(window.unwrap_or(info.window), window.unwrap_or(info.input_limit), info.max_output);
-    let opening = Opening {
-        model: info.id.clone(),
-        tools: tools.specs(),
-        agents: own.agents.all.clone(),
-        prompt: prompt::items(&settings.prompt, &settings.environment, &tools.names()),
-        cwd: run.cwd.clone(),
-        rules: settings.rules.clone(),
-        usable: budget.usable(),
-    };
+    let opening = Opening::of(&settings, model.info(), &tools, own.agents.all.clone());
     let first = || FirstRequest { model: &opening.model, tools: &opening.tools, prompt: opening.items() };
     if let Some(file) = &run.files.locked
         && let Err(failure) = locked::check(file, run, &first())
     {
         // A session is removed only when nothing holds it.
         drop(session);
-        leave(begun.as_deref());
+        leave(opened.begun.as_deref());
         if let Some(mcp) = mcp {
             mcp.stop().await;
         }
@@ -302,21 +310,15 @@ async fn assembled(
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
     let find_model = finder(Arc::clone(&models), tape);
     if let Some(engine) = &engine {
-        for skill in active_skills {
-            engine.skill_loaded(&skill);
-        }
-        if let Some(hub) = mcp.clone() {
-            engine.set_call_tool(hooks::call_tool(hub));
-        }
         let judge = hooks::Judge {
             model: Arc::clone(&model),
             find: Arc::clone(&find_model),
-            blobs: Arc::clone(&blobs),
+            blobs: Arc::clone(&opened.blobs),
             guard: guard.clone(),
-            roots: run.roots.clone(),
+            roots: run.project.roots.clone(),
             environment: settings.environment.clone(),
         };
-        engine.set_ask(judge.asked());
+        connect_hooks(engine, &active_skills, mcp.clone(), judge);
     }
     let (agent, handle) = Agent::new(AgentParts {
         session,
@@ -336,17 +338,66 @@ async fn assembled(
         programs,
         mcp,
         notes,
-        past,
-        used,
-        begun,
-        blobs,
-        session: id,
+        session: opened,
         opening,
         hooks: engine,
         offers,
         models,
-        unfinished,
     })
+}
+
+/// Returns the notes that are known before anything is opened.
+fn first_notes(environment: &Environment, run: &RunSettings, remembered: Vec<String>) -> Vec<String> {
+    let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
+    notes.extend(environment.notes.iter().cloned());
+    if run.project.trusted {
+        notes.extend(crate::trust::note_about_links(&project_root(&run.project.cwd), &run.project.cwd));
+    }
+    notes.extend(remembered);
+    notes.extend(project_model(run));
+    notes
+}
+
+/// Returns the skills of the folder, or those of them that the run names.
+fn offered_skills(environment: &Environment, run: &RunSettings) -> Arc<Skills> {
+    let project = &run.project;
+    let mut skills = toolbox::skills(environment, &project.cwd, &run.settings.config, project.trusted);
+    if let Some(only) = &run.additions.only_skills {
+        skills.retain(|skill| only.contains(&skill.name));
+    }
+    Arc::new(skills)
+}
+
+fn skill_tool(
+    environment: &Environment,
+    run: &RunSettings,
+    skills: &Arc<Skills>,
+    engine: Option<becket_hooks::Engine>,
+) -> SkillTool {
+    let mut skill = SkillTool::new(Arc::clone(skills));
+    if run.session.persist {
+        skill = skill.recorded_in(toolbox::skill_uses(environment));
+    }
+    if let Some(engine) = engine {
+        skill = skill.informing(Arc::new(move |name: &str| engine.skill_loaded(name)));
+    }
+    skill
+}
+
+/// Gives the hooks what they need of the session: its active skills, the tools of servers, and a model to ask.
+fn connect_hooks(
+    engine: &becket_hooks::Engine,
+    active_skills: &[String],
+    mcp: Option<Arc<becket_mcp::Hub>>,
+    judge: hooks::Judge,
+) {
+    for skill in active_skills {
+        engine.skill_loaded(skill);
+    }
+    if let Some(hub) = mcp {
+        engine.set_call_tool(hooks::call_tool(hub));
+    }
+    engine.set_ask(judge.asked());
 }
 
 /// Returns the names of the skills that a continued session has loaded.
@@ -367,7 +418,7 @@ fn project_model(run: &RunSettings) -> Option<String> {
 const ANSWER: &str = "When the task is done, call the StructuredOutput tool once with the answer. Its input schema is the \
 required form; the user reads nothing else.";
 
-fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offers {
+fn offers(settings: &AgentSettings, skills: &Skills) -> Offers {
     let compact = (
         "compact".to_owned(),
         "Compact the session, with an optional focus".to_owned(),
@@ -380,15 +431,14 @@ fn offers(settings: &AgentSettings, skills: &becket_tool_skill::Skills) -> Offer
     Offers {
         agents: settings.subagents.iter().map(|kind| (kind.name.clone(), kind.description.clone())).collect(),
         commands: std::iter::once(compact).chain(of_skills).collect(),
-        api_key_source: settings.api_key_source.clone(),
+        api_key_source: settings.session.api_key_source.clone(),
     }
 }
 
 /// Returns notes for system prompt flags without effect: a continued session keeps the system prompt that it began
 /// with.
 fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
-    let given =
-        [(&run.system_prompt, "--system-prompt"), (&run.append_system_prompt, "--append-system-prompt")];
+    let given = [(&run.prompts.replace, "--system-prompt"), (&run.prompts.append, "--append-system-prompt")];
     let unused = given.into_iter().filter(|(text, _)| {
         text.as_ref().is_some_and(|text| !kept.iter().any(|item| item.text.contains(text.as_str())))
     });
@@ -397,68 +447,6 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
             format!("{flag} has no effect on a continued session, which keeps its system prompt")
         })
         .collect()
-}
-
-/// Returns the agent settings that depend on the run alone.
-fn agent_settings(environment: &Environment, run: &RunSettings) -> AgentSettings {
-    let config = &run.settings.config;
-    AgentSettings {
-        roots: run.roots.clone(),
-        headless: !run.interactive,
-        asks_host: run.asks_host,
-        secrets: match config.secrets {
-            SecretsToModel::Ask => SecretOutputs::Ask,
-            SecretsToModel::Mask => SecretOutputs::Mask,
-            SecretsToModel::Send => SecretOutputs::Send,
-        },
-        limits: RunLimits {
-            max_turns: config.limits.max_turns,
-            max_usd: config.limits.max_budget_usd,
-            max_tokens: config.limits.max_tokens,
-            max_wall: config.limits.max_wall,
-        },
-        ceilings: ceilings(&run.settings),
-        new_limits: NewLimits {
-            usd: remembered::is_new(&run.settings, "limits.max_budget_usd"),
-            tokens: remembered::is_new(&run.settings, "limits.max_tokens"),
-        },
-        wait_for_quota: config.limits.wait_for_quota,
-        effort: config.effort.map(|e| {
-            serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-        }),
-        context_window: config.context.window,
-        prompt: PromptSettings {
-            brief: false,
-            replace: run.system_prompt.clone(),
-            append: run.append_system_prompt.clone(),
-            agent: None,
-            answer: None,
-            skills: None,
-        },
-        environment: prompt::Environment {
-            cwd: run.cwd.clone(),
-            extra_dirs: run.roots.iter().skip(1).cloned().collect(),
-            platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            date: crate::clock::today(environment),
-        },
-        rules: RulesSettings { untrusted: !run.trusted, ..rules(environment, config) },
-        snapshots: Some(snapshots(environment, run)),
-        title: run.title.clone(),
-        states: if run.command.is_some() { Vec::new() } else { remembered::states(&run.settings) },
-        ..AgentSettings::default()
-    }
-}
-
-/// Returns the limits that the administrator of this machine has set. The user can lower them and not raise them.
-fn ceilings(settings: &Settings) -> RunLimits {
-    let limits = &settings.config.limits;
-    let managed = |key: &str| matches!(settings.source(key), Source::Managed(_));
-    RunLimits {
-        max_turns: limits.max_turns.filter(|_| managed("limits.max_turns")),
-        max_usd: limits.max_budget_usd.filter(|_| managed("limits.max_budget_usd")),
-        max_tokens: limits.max_tokens.filter(|_| managed("limits.max_tokens")),
-        max_wall: limits.max_wall.filter(|_| managed("limits.max_wall")),
-    }
 }
 
 /// Returns a function that opens another model by its name.
@@ -472,28 +460,6 @@ fn finder(settings: SharedModels, tape: Option<Tape>) -> FindModel {
             None => model,
         })
     })
-}
-
-/// Returns the settings for the copies of files that `becket undo` needs.
-fn snapshots(environment: &Environment, run: &RunSettings) -> becket_snapshot::Settings {
-    becket_snapshot::Settings {
-        roots: run.roots.clone(),
-        home: environment.home.clone(),
-        exclude: vec![environment.data_dir.clone()],
-        all_sessions: run.persist.then(|| environment.sessions_dir()),
-        ..becket_snapshot::Settings::default()
-    }
-}
-
-fn rules(environment: &Environment, config: &Config) -> RulesSettings {
-    let mut user_files: Vec<PathBuf> = vec![environment.config_dir.join("AGENTS.md")];
-    let mut own_dirs = vec![environment.config_dir.clone()];
-    if let Some(claude) = environment.claude_dir() {
-        user_files.push(claude.join("CLAUDE.md"));
-        own_dirs.push(claude);
-    }
-    user_files.extend(config.rules.files.iter().map(PathBuf::from));
-    RulesSettings { user_files, home: environment.home.clone(), own_dirs, ..RulesSettings::default() }
 }
 
 /// Removes a finished session in which nothing happened.
@@ -525,18 +491,18 @@ enum From {
 fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
     let root = environment.sessions_dir();
     let mut note = None;
-    let (summary, fork) = match &run.session {
+    let (summary, fork) = match &run.session.choice {
         SessionChoice::New { .. } => return Ok(None),
         SessionChoice::Continue { fork } => {
-            let found = newest(environment, &run.cwd).ok_or_else(|| {
-                Failure::usage(format!("there is no session of {} to continue", run.cwd.display()))
+            let found = newest(environment, &run.project.cwd).ok_or_else(|| {
+                Failure::usage(format!("there is no session of {} to continue", run.project.cwd.display()))
                     .hint("becket sessions --all lists those of other directories")
             })?;
             note = found.note;
             (found.session, *fork)
         }
         SessionChoice::Resume { query, fork } => {
-            (store::find(&root, query, Some(&run.cwd)).map_err(store_failure)?, *fork)
+            (store::find(&root, query, Some(&run.project.cwd)).map_err(store_failure)?, *fork)
         }
     };
     if let Some(fork) = fork {
@@ -546,7 +512,7 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
     let policy = policy(&run.settings.config);
     let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
     let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
-        Err(StoreError::Locked { .. }) if run.take_over => {
+        Err(StoreError::Locked { .. }) if run.session.take_over => {
             ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
                 .and_then(|()| Session::open(&summary.dir, policy, scope))
         }
@@ -569,23 +535,25 @@ fn session(
     let create = |id| CreateOptions {
         id,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        persist: run.persist,
+        persist: run.session.persist,
         ..CreateOptions::default()
     };
-    match (existing.map(|existing| existing.from), &run.session) {
+    match (existing.map(|existing| existing.from), &run.session.choice) {
         (Some(From::Opened(mut session)), _) => {
             session.view_mut().set_policy(policy);
             session.view_mut().set_scope(scope);
             Ok((*session, true))
         }
         (Some(From::Copied(summary, fork)), _) => {
-            Session::fork(&summary.dir, None, &root, &run.cwd, create(fork.id), policy, scope)
+            Session::fork(&summary.dir, None, &root, &run.project.cwd, create(fork.id), policy, scope)
                 .map(|s| (s, true))
                 .map_err(store_failure)
         }
-        (None, SessionChoice::New { id }) => Session::create(&root, &run.cwd, create(*id), policy, scope)
-            .map(|s| (s, false))
-            .map_err(store_failure),
+        (None, SessionChoice::New { id }) => {
+            Session::create(&root, &run.project.cwd, create(*id), policy, scope)
+                .map(|s| (s, false))
+                .map_err(store_failure)
+        }
         (None, _) => Err(Failure::error("a session was chosen and not found")),
     }
 }

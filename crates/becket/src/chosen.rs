@@ -185,7 +185,7 @@ fn replayed(
     let config = &run.settings.config.models;
     let auxiliary = |name: &Option<String>| name.as_ref().and_then(has).map(|id| open(&id)).transpose();
     let mut notes = Vec::new();
-    let cwd = run.cwd.display().to_string();
+    let cwd = run.project.cwd.display().to_string();
     if head.cwd != cwd {
         notes.push(format!(
             "the recording was made in {}; its requests name that folder, so they differ from those made here",
@@ -218,7 +218,7 @@ fn recorded(
     let head = RecordingHead {
         becket: env!("CARGO_PKG_VERSION").to_owned(),
         date: crate::clock::today(environment),
-        cwd: run.cwd.display().to_string(),
+        cwd: run.project.cwd.display().to_string(),
         model: chosen.model.info().id.clone(),
         ..RecordingHead::default()
     };

@@ -41,15 +41,15 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     {
         environment.vars.insert("OPENAI_API_KEY".to_owned(), key);
     }
-    let json = args.options.json;
+    let json = args.options.output.json;
     let images = args.options.image.iter().map(|path| image(path)).collect::<Result<Vec<_>, _>>()?;
     let run = translated(environment, args)?;
     let mut settings = RunSettings::new(run, environment)?;
-    settings.images = images;
-    settings.driven = true;
+    settings.task.images = images;
+    settings.client.driven = true;
     // The flags of the run are not those that the user wrote.
-    settings.no_prompt = "becket exec \"task\", or pipe it in: echo \"task\" | becket exec";
-    settings.format = if json { Format::Codex } else { Format::Text };
+    settings.task.no_prompt = "becket exec \"task\", or pipe it in: echo \"task\" | becket exec";
+    settings.output.format = if json { Format::Codex } else { Format::Text };
     let status = crate::runtime()?.block_on(crate::headless::run(environment, settings))?;
     // Scripts expect only 0 and 1.
     Ok(match status {
@@ -76,8 +76,8 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
         }
     }
     run.session.no_session_persistence = options.ephemeral;
-    run.output.output_last_message.clone_from(&options.output_last_message);
-    run.output.output_schema.clone_from(&options.output_schema);
+    run.output.output_last_message.clone_from(&options.output.output_last_message);
+    run.output.output_schema.clone_from(&options.output.output_schema);
     run.model.model = options.model.as_deref().map(model);
     run.config.cd.clone_from(&options.cd);
     run.permissions.add_dir.clone_from(&options.add_dir);
@@ -158,8 +158,8 @@ fn text(value: &str) -> String {
 
 fn confine(run: &mut Run, level: Option<&str>, options: &ExecOptions) -> Result<(), Failure> {
     let level = match level {
-        _ if options.dangerously_bypass_approvals_and_sandbox => "danger-full-access",
-        None if options.full_auto => "workspace-write",
+        _ if options.shortcuts.dangerously_bypass_approvals_and_sandbox => "danger-full-access",
+        None if options.shortcuts.full_auto => "workspace-write",
         None => "read-only",
         Some(level) => level,
     };

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// Returns a failure for the user if a rule or the managed settings cannot be read.
 pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
-    guard_in(environment, &run.settings, &run.roots)
+    guard_in(environment, &run.settings, &run.project.roots)
 }
 
 /// Builds the guard for these settings and folders.

@@ -13,7 +13,7 @@ mod opening;
 mod waits;
 
 use crate::args::InputFormat;
-use crate::assemble::{Assembled, assemble, leave};
+use crate::assemble::{Assembled, OpenedSession, assemble, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
@@ -22,13 +22,14 @@ use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
 use figures::Figures;
-use front::Front;
+use front::{
+    Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
+};
 use futures::FutureExt as _;
 use lines::Lines;
 use link::{HostLink, OpenRequests};
 use opening::Initialize;
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -45,11 +46,11 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
     let (host, requests) = HostLink::new();
-    let prompt = match settings.input {
+    let prompt = match settings.client.input {
         InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => {
             let mut lines = Lines::new();
-            settings.host_servers = Some(link::servers(&host));
+            settings.client.host_servers = Some(link::servers(&host));
             // A driving program describes the run first, and the agent is built from that.
             (early, initialize) = lines.opening(&mut settings).await;
             reader = Some(lines);
@@ -57,7 +58,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     };
     // A continued session keeps its system prompt, so the prompt itself states the form of the answer.
-    let instruction = settings.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
+    let instruction =
+        settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
     if let Err(failure) = &assembled {
         // A misspelled key may be the reason.
@@ -68,27 +70,26 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let mut assembled = assembled?;
     let slash = Slash::new(environment, &settings, &assembled.shell, assembled.hooks.clone());
-    if settings.format == Format::StreamJson {
+    if settings.output.format == Format::StreamJson {
         slash.add_to(&mut assembled.offers.commands);
     }
     let facts = facts(&settings, &assembled, environment);
     let greeting = opening::answer(&assembled);
-    let Assembled {
-        agent, handle, shell, mcp, notes, begun, blobs, opening, session, hooks, unfinished, ..
-    } = assembled;
-    let continues = prompt.is_none() && settings.input == InputFormat::Text;
+    let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, .. } = assembled;
+    let OpenedSession { id: session, begun, blobs, unfinished, .. } = session;
+    let continues = prompt.is_none() && settings.client.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
     let options = PrintOptions {
-        format: settings.format,
-        verbose: settings.verbose,
-        partial: settings.partial,
-        replay: settings.replay,
-        subagent_text: settings.subagent_text,
-        schema: settings.schema.take(),
-        driven: settings.input == InputFormat::StreamJson || settings.format == Format::Codex,
+        format: settings.output.format,
+        verbose: settings.output.verbose,
+        partial: settings.output.partial,
+        replay: settings.output.replay,
+        subagent_text: settings.output.subagent_text,
+        schema: settings.output.schema.take(),
+        driven: settings.client.input == InputFormat::StreamJson || settings.output.format == Format::Codex,
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         session: session.to_string(),
@@ -122,7 +123,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         ask_program(engine, groups, &host);
     }
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
-    settings.host_servers = None;
+    settings.client.host_servers = None;
     drop(host);
     let mut waits = Waits::default();
     if let Some(starting) = mcp.as_ref().and_then(|hub| hub.host_settled(STARTING)) {
@@ -132,39 +133,32 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         });
     }
     let mut front = Front {
-        commands: handle.commands,
-        events: handle.events,
-        lines: reader,
-        early: early.into(),
-        introduced: false,
-        // A program that sent only its introduction was answered.
-        asked: prompt.is_some() || continues || begun_by_host,
-        ended: prompt.is_some() || continues,
-        told_end: false,
-        in_turn: false,
-        waiting: VecDeque::new(),
-        requests: Some(requests),
-        open: OpenRequests::default(),
-        questions: HashMap::new(),
-        receipts: HashMap::new(),
-        tasks: HashMap::new(),
-        messages: HashMap::new(),
+        agent: handle,
+        input: Input {
+            lines: reader,
+            early: early.into(),
+            // A program that sent only its introduction was answered.
+            asked: prompt.is_some() || continues || begun_by_host,
+            ended: prompt.is_some() || continues,
+            told_end: false,
+            driven: settings.client.input == InputFormat::StreamJson,
+        },
+        state: TurnStage::default(),
+        pending: Pending::default(),
+        known: KnownIds::default(),
+        link: ProgramRequests { requests: Some(requests), open: OpenRequests::default() },
         figures: Figures::default(),
-        rewinding: None,
-        model: opening.model,
-        cwd: settings.cwd.clone(),
-        settings: facts.settings,
-        rules: facts.rules,
-        waits,
-        mcp: mcp.clone(),
-        greeting,
+        session: SessionAnswers {
+            model: opening.model,
+            cwd: settings.project.cwd.clone(),
+            settings: facts.settings,
+            rules: facts.rules,
+            greeting,
+        },
+        servers: Servers { hub: mcp.clone(), waits, environment: environment.clone() },
         printer,
-        environment: environment.clone(),
-        keep_text: settings.last_message.is_some(),
-        last_text: None,
-        interrupted: false,
         slash,
-        driven: settings.input == InputFormat::StreamJson,
+        answer: LastAnswer { wanted: settings.output.last_message.is_some(), text: None },
     };
     if continues {
         front.command(Command::Continue).await;
@@ -173,7 +167,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         }
     }
     if let Some(text) = prompt {
-        let images = std::mem::take(&mut settings.images);
+        let images = std::mem::take(&mut settings.task.images);
         match opening_command(&front, mcp.as_deref(), text, images, instruction).await {
             Ok(command) => front.command(command).await,
             Err(failure) => {
@@ -188,8 +182,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             front.end_input().await;
         }
     }
-    let rest = Rest { agent, shell, mcp, begun, last_message: settings.last_message.clone() };
-    Box::pin(until_the_end(front, rest, settings.input == InputFormat::StreamJson)).await
+    let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
+    Box::pin(until_the_end(front, rest, settings.client.input == InputFormat::StreamJson)).await
 }
 
 /// Returns the command for the run's prompt: references to servers and slash commands are expanded.
@@ -286,7 +280,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     }
     let incomplete = status == ExitStatus::Ok && crate::chosen::recording_is_incomplete();
     let status = if incomplete { ExitStatus::Error } else { status };
-    if let (Some(path), Some(text)) = (&last_message, &front.last_text) {
+    if let (Some(path), Some(text)) = (&last_message, &front.answer.text) {
         std::fs::write(path, text)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     }
@@ -317,11 +311,12 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             })
         })
         .collect();
-    let folder = run.persist.then(|| {
+    let folder = run.session.persist.then(|| {
         assembled
+            .session
             .begun
             .clone()
-            .or_else(|| assembled.past.clone())
+            .or_else(|| assembled.session.past.clone())
             .unwrap_or_else(|| environment.sessions_dir().join("unknown"))
     });
     Facts {
@@ -342,7 +337,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             "sources": [], "applied": { "model": assembled.opening.model },
         }),
         rules: json!({
-            "rules": rules, "workspaceDirectories": [], "originalCwd": run.cwd.to_string_lossy(), "managedOnly": false,
+            "rules": rules, "workspaceDirectories": [], "originalCwd": run.project.cwd.to_string_lossy(), "managedOnly": false,
         }),
     }
 }
@@ -350,7 +345,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
 /// Reports to a program that waits for the answer to `initialize` why the run cannot begin.
 fn refuse(run: &RunSettings, initialize: Option<&Initialize>, failure: &Failure) {
     let Some(request) = initialize else { return };
-    let options = PrintOptions { format: run.format, driven: true, ..PrintOptions::default() };
+    let options = PrintOptions { format: run.output.format, driven: true, ..PrintOptions::default() };
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr()));
     // A program that has exited reads at most the exit code.
     let _ = printer.refusal(&request.request_id, &failure.message);
@@ -359,10 +354,10 @@ fn refuse(run: &RunSettings, initialize: Option<&Initialize>, failure: &Failure)
 /// Returns the prompt of a text run: the argument and piped input. `None`: an unfinished turn is to be continued.
 async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> {
     if settings.files.replay.is_some() {
-        return Ok(settings.prompt.clone());
+        return Ok(settings.task.prompt.clone());
     }
-    let prompt = settings.prompt.as_deref().filter(|prompt| *prompt != "-");
-    let may_continue = settings.goes_on() && settings.prompt.is_none();
+    let prompt = settings.task.prompt.as_deref().filter(|prompt| *prompt != "-");
+    let may_continue = settings.goes_on() && settings.task.prompt.is_none();
     let piped = stdin::read_all(prompt.is_some() || may_continue)
         .await
         .map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
@@ -389,7 +384,7 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
         (Some(prompt), Some(piped)) => Ok(Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>"))),
         (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(Some(piped)),
         (None, _) if may_continue => Ok(None),
-        (None, _) => Err(Failure::usage("there is no prompt").hint(settings.no_prompt)),
+        (None, _) => Err(Failure::usage("there is no prompt").hint(settings.task.no_prompt)),
     }
 }
 

@@ -33,7 +33,7 @@ mod tasks_page;
 pub(crate) mod user_shell;
 
 use crate::args::Run;
-use crate::assemble::{Assembled, leave};
+use crate::assemble::{Assembled, OpenedSession, leave};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -41,7 +41,6 @@ use crate::settings::{RunSettings, Screen, SessionChoice};
 use accounts::Accounts;
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
-use becket_sandbox::Programs;
 use becket_tool_shell::Shell;
 use becket_tui::input::{Keep, Reply, Request};
 use becket_tui::terminal::Place;
@@ -52,7 +51,7 @@ use files::Files;
 use futures::future::BoxFuture;
 use line_input::LineInput;
 use pages::Pages;
-use past::Past;
+use past::{Past, StoredConversation};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -60,7 +59,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use switch::Next;
 use tokio::sync::mpsc;
-use user_shell::{Drafts, UserShell};
+use user_shell::{Drafts, LastDraft, UserShell};
 
 /// Most prompts that the history file keeps.
 const HISTORY: usize = 1_000;
@@ -96,7 +95,7 @@ pub(crate) async fn run(
     if !first::contents(environment, &settings)? {
         return Ok(ExitStatus::Ok);
     }
-    settings.draft = draft;
+    settings.task.draft = draft;
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {
         return Ok(status);
     }
@@ -105,6 +104,7 @@ pub(crate) async fn run(
 }
 
 /// Process-wide state for handing over the terminal.
+#[derive(Clone)]
 struct Held {
     guardian: Arc<Mutex<Guardian>>,
     stopping: Arc<AtomicBool>,
@@ -126,8 +126,8 @@ async fn session(
     assembled: Assembled,
     failed: Option<String>,
 ) -> Result<Next, Failure> {
-    let Assembled { agent, handle, shell, programs, mcp, mut notes, past, used, begun, session, .. } =
-        assembled;
+    let Assembled { agent, handle, shell, programs, mcp, mut notes, session, .. } = assembled;
+    let OpenedSession { id: session, past, used, begun, .. } = session;
     let accounts = Accounts::new(environment, settings, assembled.models);
     let opening = assembled.opening;
     let (sender, events) = mpsc::unbounded_channel();
@@ -145,7 +145,7 @@ async fn session(
     let ui = settings.settings.config.ui.clone();
     let (mut preferences, mut wrong) = preferences::load(environment, &settings.settings.config);
     preferences.rule_files =
-        Some(preferences::rule_files(environment, &crate::settings::project_root(&settings.cwd)));
+        Some(preferences::rule_files(environment, &crate::settings::project_root(&settings.project.cwd)));
     let notifications = preferences::notifications(environment, &ui).unwrap_or_else(|why| {
         wrong.push(why);
         becket_tui::notify::Notifications::Off
@@ -154,7 +154,7 @@ async fn session(
         let _ = sender.send(Event::Notice { level: NoticeLevel::Warning, text });
     }
     if let SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. } =
-        &settings.session
+        &settings.session.choice
     {
         let text = format!("Forked. This copy is session {session}.");
         let _ = sender.send(Event::Notice { level: NoticeLevel::Info, text });
@@ -168,7 +168,7 @@ async fn session(
         .map_err(|e| Failure::error(format!("cannot start: {e}")))?;
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
-    if let Some(text) = settings.prompt.clone() {
+    if let Some(text) = settings.task.prompt.clone() {
         let prompt =
             PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None };
         let _ = handle.commands.send(Command::Prompt(prompt)).await;
@@ -182,11 +182,12 @@ async fn session(
     let kept = Arc::new(Mutex::new(ui));
     let pages = Pages {
         environment: environment.clone(),
-        cwd: settings.cwd.clone(),
+        root: crate::settings::project_root(&settings.project.cwd),
+        cwd: settings.project.cwd.clone(),
         session: session.to_string(),
         config: settings.settings.config.clone(),
-        trusted: settings.trusted,
-        roots: settings.roots.clone(),
+        trusted: settings.project.trusted,
+        roots: settings.project.roots.clone(),
         programs,
         mcp: mcp.clone(),
         opening,
@@ -203,9 +204,9 @@ async fn session(
         pages,
         accounts,
     );
-    host.typed_draft = settings.draft.take();
-    host.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
-    let on_disk = host.past.is_some();
+    host.draft.typed = settings.task.draft.take();
+    host.stored.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
+    let on_disk = host.stored.past.is_some();
     let options = Options {
         preferences,
         notifications,
@@ -273,20 +274,12 @@ struct InteractiveHost {
     accounts: Arc<Accounts>,
     inspector: Arc<inspect::Inspector>,
     user_shell: Arc<UserShell>,
-    programs: Programs,
     custom_commands: Arc<CustomCommands>,
-    root: PathBuf,
-    transcript: PathBuf,
-    guardian: Arc<Mutex<Guardian>>,
-    stopping: Arc<AtomicBool>,
+    held: Held,
     /// The part of the configuration that the interface can change.
     ui: Arc<Mutex<UiConfig>>,
-    /// `None` for a session that is not kept.
-    drafts: Option<Drafts>,
-    /// Text from the command line for the composer, until the interface asks for its draft.
-    typed_draft: Option<String>,
-    /// Earlier messages of a continued session.
-    past: Option<Arc<Past>>,
+    draft: LastDraft,
+    stored: StoredConversation,
 }
 
 impl InteractiveHost {
@@ -304,45 +297,50 @@ impl InteractiveHost {
         pages: Pages,
         accounts: Accounts,
     ) -> Self {
-        let root = crate::settings::project_root(&settings.cwd);
+        let root = pages.root.clone();
         let hooks = pages.hooks.clone();
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
         Self {
             history: environment.data_dir.join("history.jsonl"),
             editor: editor.to_owned(),
-            files: Files::new(settings.cwd.clone()),
-            programs: pages.programs.clone(),
+            files: Files::new(settings.project.cwd.clone()),
             pages: Arc::new(pages),
             accounts: Arc::new(accounts),
             inspector: Arc::default(),
-            user_shell: Arc::new(UserShell::new(Arc::clone(shell), settings.cwd.clone(), &settings.roots)),
+            user_shell: Arc::new(UserShell::new(
+                Arc::clone(shell),
+                settings.project.cwd.clone(),
+                &settings.project.roots,
+            )),
             custom_commands: Arc::new(CustomCommands::new(
                 environment,
-                &settings.cwd,
+                &settings.project.cwd,
                 &root,
-                settings.trusted,
-                settings.trust_content,
+                settings.project.trusted,
+                settings.project.trust_content,
                 SessionSkills {
                     find: Box::new({
-                        let (environment, cwd) = (environment.clone(), settings.cwd.clone());
-                        let (config, trusted) = (settings.settings.config.clone(), settings.trusted);
+                        let (environment, cwd) = (environment.clone(), settings.project.cwd.clone());
+                        let (config, trusted) = (settings.settings.config.clone(), settings.project.trusted);
                         move || crate::toolbox::skills(&environment, &cwd, &config, trusted)
                     }),
                     hooks,
                 },
             )),
-            transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
-                &environment.sessions_dir(),
-                &settings.cwd,
-                session,
-            )),
-            root,
-            guardian: Arc::clone(&held.guardian),
-            stopping: Arc::clone(&held.stopping),
+            held: held.clone(),
             ui,
-            drafts: settings.persist.then(|| Drafts::new(&environment.data_dir, session)),
-            typed_draft: None,
-            past: None,
+            draft: LastDraft {
+                typed: None,
+                kept: settings.session.persist.then(|| Drafts::new(&environment.data_dir, session)),
+            },
+            stored: StoredConversation {
+                transcript: becket_session::store::ledger_path(&becket_session::store::session_dir(
+                    &environment.sessions_dir(),
+                    &settings.project.cwd,
+                    session,
+                )),
+                past: None,
+            },
         }
     }
 }
@@ -372,7 +370,7 @@ impl Host for InteractiveHost {
             }
             Request::Edit { text } => {
                 let editor = self.editor.clone();
-                let guardian = Arc::clone(&self.guardian);
+                let guardian = Arc::clone(&self.held.guardian);
                 Box::pin(async move {
                     Held::taken(&guardian, false);
                     let edited = edit(&editor, &text).await;
@@ -390,8 +388,7 @@ impl Host for InteractiveHost {
             }
             Request::Command { name, arguments } => {
                 let pages = Arc::clone(&self.pages);
-                let root = self.root.clone();
-                beside(move || Some(pages.answer(&name, &arguments, &root)))
+                beside(move || Some(pages.answer(&name, &arguments)))
             }
             Request::Files { query } => self.files.ask(query),
             Request::Models => {
@@ -423,11 +420,10 @@ impl Host for InteractiveHost {
                 beside(move || Some(Reply::Done(user_shell::memorize(&cwd, &text))))
             }
             Request::LastDraft => {
-                let typed = self.typed_draft.take();
-                let draft = typed.or_else(|| self.drafts.as_ref().and_then(Drafts::read));
+                let draft = self.draft.take();
                 Box::pin(async move { draft.map(Reply::Draft) })
             }
-            Request::Draft { text } => match &self.drafts {
+            Request::Draft { text } => match &self.draft.kept {
                 Some(drafts) => {
                     let keep = drafts.keep(text);
                     beside(move || {
@@ -446,9 +442,9 @@ impl Host for InteractiveHost {
     }
 
     fn stop(&mut self) {
-        Held::taken(&self.guardian, false);
-        signals::stop(&self.stopping);
-        Held::taken(&self.guardian, true);
+        Held::taken(&self.held.guardian, false);
+        signals::stop(&self.held.stopping);
+        Held::taken(&self.held.guardian, true);
     }
 }
 
@@ -464,7 +460,7 @@ impl InteractiveHost {
         match request {
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
             Request::Picture { number, blob, protocol, columns } => {
-                let session = self.transcript.parent().map(Path::to_path_buf).unwrap_or_default();
+                let session = self.stored.transcript.parent().map(Path::to_path_buf).unwrap_or_default();
                 Box::pin(images::picture(session, number, blob, protocol, columns))
             }
             Request::Attach { text } => {
@@ -481,16 +477,12 @@ impl InteractiveHost {
                 Box::pin(mcp_page::prompt(pages.mcp.clone(), name, arguments))
             }
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
-            Request::Allow { rule, place } => {
-                let root = self.root.clone();
-                beside(move || Some(Reply::Done(preferences::allow(&pages.environment, &root, &rule, place))))
-            }
-            Request::Disallow { rule, place } => {
-                let root = self.root.clone();
-                beside(move || {
-                    Some(Reply::Done(preferences::disallow(&pages.environment, &root, &rule, place)))
-                })
-            }
+            Request::Allow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
+            }),
+            Request::Disallow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
+            }),
             Request::Keep(keep) => {
                 {
                     let mut ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
@@ -507,19 +499,19 @@ impl InteractiveHost {
                 beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
             }
             Request::Past { from, to, want } => {
-                let past = self.past.clone();
+                let past = self.stored.past.clone();
                 beside(move || past.map(|past| past.part(from, to, want)))
             }
             Request::Folded { entry } => {
-                let past = self.past.clone();
+                let past = self.stored.past.clone();
                 beside(move || past.map(|past| past.folded(entry)))
             }
             Request::Message { seq } => {
-                let past = self.past.clone();
+                let past = self.stored.past.clone();
                 beside(move || past.map(|past| past.message(seq)))
             }
             Request::Said => {
-                let past = self.past.clone();
+                let past = self.stored.past.clone();
                 beside(move || past.map(|past| past.said()))
             }
             Request::Jobs => {
@@ -547,8 +539,8 @@ impl InteractiveHost {
             Request::StatusLine { told } => {
                 let ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(program) = ui.status_line.command.clone() else { return Box::pin(async { None }) };
-                let known = programs::known(env!("CARGO_PKG_VERSION"), &self.transcript);
-                let programs = self.programs.clone();
+                let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
+                let programs = self.pages.programs.clone();
                 Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
             }
             _ => Box::pin(async { None }),

@@ -84,14 +84,14 @@ fn pinned(run: &RunSettings, first: &FirstRequest<'_>) -> Pinned {
         let text = serde_json::to_string(spec).unwrap_or_default();
         (spec.name.clone(), becket_tool::sha256(text.as_bytes()))
     };
-    let cwd = run.cwd.display().to_string();
+    let cwd = run.project.cwd.display().to_string();
     let mut prompt = BTreeMap::new();
     for item in first.prompt.iter().filter(|item| item.kind != SystemKind::Environment) {
         // The same project may be in another folder on another machine.
         let text = item.text.replace(&cwd, ".");
         let hash = becket_tool::sha256(text.as_bytes());
         prompt
-            .entry(name_of(item, &run.cwd))
+            .entry(name_of(item, &run.project.cwd))
             .and_modify(|known: &mut String| known.push_str(&hash))
             .or_insert(hash);
     }

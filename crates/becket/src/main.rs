@@ -162,7 +162,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let environment = storage::place(Environment::read())?;
     let again = (!print).then(|| run.clone());
     let mut settings = settings::RunSettings::new(run, &environment)?;
-    settings.driven = driven;
+    settings.client.driven = driven;
     let runtime = runtime()?;
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),

@@ -338,7 +338,12 @@ pub(crate) async fn start(
         return Ok(Started::default());
     }
     notes.extend(of_agents.notes);
-    let found = found(environment, &run.cwd, &run.mcp.mcp_config, run.mcp.strict_mcp_config)?;
+    let found = found(
+        environment,
+        &run.project.cwd,
+        &run.additions.mcp.mcp_config,
+        run.additions.mcp.strict_mcp_config,
+    )?;
     notes.extend(found.problems);
     let mut configs = Vec::new();
     for (name, server) in found.servers {
@@ -348,7 +353,7 @@ pub(crate) async fn start(
             notes.push(not_allowed(&name));
         }
     }
-    let of_host: &[String] = run.host_servers.as_ref().map_or(&[], |host| &host.names);
+    let of_host: &[String] = run.client.host_servers.as_ref().map_or(&[], |host| &host.names);
     for name in of_host {
         configs.retain(|config| config.name != *name);
         configs.push(ServerConfig::of_host(name));
@@ -362,12 +367,12 @@ pub(crate) async fn start(
         }
     }
     // A program that drives becket can set servers while the session runs.
-    if configs.is_empty() && run.host_servers.is_none() {
+    if configs.is_empty() && run.client.host_servers.is_none() {
         return Ok(Started::default());
     }
-    let mut settings = hub_settings(environment, &run.cwd, programs.clone());
-    settings.host.clone_from(&run.host_servers);
-    settings.elicitation = match (run.mcp.mcp_elicitation, &run.host_servers) {
+    let mut settings = hub_settings(environment, &run.project.cwd, programs.clone());
+    settings.host.clone_from(&run.client.host_servers);
+    settings.elicitation = match (run.additions.mcp.mcp_elicitation, &run.client.host_servers) {
         (Some(ElicitationArg::Defaults), _) => Elicitation::Defaults,
         (Some(ElicitationArg::Ask) | None, Some(host)) => Elicitation::Ask(Arc::clone(&host.ask)),
         (Some(ElicitationArg::Ask), None) => {

@@ -141,10 +141,10 @@ pub(crate) fn is_given(settings: &Settings, key: &str) -> bool {
 /// Returns the model of the session that this run continues, without opening the session.
 pub(crate) fn model(environment: &Environment, run: &RunSettings) -> Option<String> {
     let root = environment.sessions_dir();
-    let summary = match &run.session {
+    let summary = match &run.session.choice {
         SessionChoice::New { .. } => return None,
-        SessionChoice::Continue { .. } => newest(environment, &run.cwd)?.session,
-        SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.cwd)).ok()?,
+        SessionChoice::Continue { .. } => newest(environment, &run.project.cwd)?.session,
+        SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.project.cwd)).ok()?,
     };
     Remembered::of_ledger(&summary.dir).model
 }

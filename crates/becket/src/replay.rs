@@ -51,7 +51,7 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     let mut status = ExitStatus::Ok;
     for parts in messages {
         let mut settings = RunSettings::new(as_run(args, &id.to_string(), &parts)?, environment)?;
-        settings.images = parts.into_iter().filter(Part::is_media).collect();
+        settings.task.images = parts.into_iter().filter(Part::is_media).collect();
         settings.files.replay = Some(Replay { recorded: recorded.clone() });
         status = runtime.block_on(crate::headless::run(environment, settings))?;
         if !matches!(status, ExitStatus::Ok | ExitStatus::PermissionDenied) {

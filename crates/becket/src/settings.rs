@@ -3,6 +3,10 @@
 //!
 //! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
+mod parts;
+
+pub(crate) use parts::*;
+
 use crate::agents::GivenAgents;
 use crate::args::{ConfigArgs, InputFormat, Output, OutputFormat, Run};
 use crate::environment::Environment;
@@ -12,7 +16,7 @@ use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSourc
 use becket_print::{Format, Schema};
 use becket_session::context::cache::{CachePolicy, CacheTtl};
 use becket_session::context::{Policy, SummaryPolicy};
-use becket_types::{CacheLifetime, PermissionMode, SessionId};
+use becket_types::{CacheLifetime, PermissionMode};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,104 +24,20 @@ use std::sync::Arc;
 /// The resolved settings of a run.
 #[derive(Debug)]
 pub(crate) struct RunSettings {
-    pub cwd: PathBuf,
-    /// The working directory and every further directory, canonical.
-    pub roots: Vec<PathBuf>,
+    pub project: Project,
     pub settings: Settings,
     /// Runs in the terminal interface, not headless.
     pub interactive: bool,
-    /// The project is trusted, or contains nothing that needs trust.
-    pub trusted: bool,
-    /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.
-    pub trust_content: bool,
     pub screen: Screen,
     pub files: RunFiles,
-    pub prompt: Option<String>,
-    /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
-    pub draft: Option<String>,
-    /// Advice if there is no prompt.
-    pub no_prompt: &'static str,
-    pub format: Format,
-    pub input: InputFormat,
-    pub verbose: bool,
-    pub partial: bool,
-    pub replay: bool,
-    pub subagent_text: bool,
-    pub schema: Option<Arc<Schema>>,
-    pub last_message: Option<PathBuf>,
-    pub system_prompt: Option<String>,
-    pub append_system_prompt: Option<String>,
-    pub session: SessionChoice,
-    /// Take the session over even if another process has it open.
-    pub take_over: bool,
-    pub persist: bool,
-    pub title: Option<String>,
-    pub mcp: crate::args::McpArgs,
-    /// An SDK or another program drives the run.
-    pub driven: bool,
-    /// Permission questions are sent to that program.
-    pub asks_host: bool,
-    /// Agents that the run names. They override those of files.
-    pub agents: GivenAgents,
-    /// MCP servers in the process of that program.
-    pub host_servers: Option<becket_mcp::HostServers>,
-    /// Images that are sent with the prompt.
-    pub images: Vec<becket_types::Part>,
-    /// Only these skills are offered.
-    pub only_skills: Option<Vec<String>>,
+    pub task: Task,
+    pub output: OutputSettings,
+    pub prompts: SystemPrompts,
+    pub session: SessionPlan,
+    pub client: Client,
+    pub additions: Additions,
     /// The run belongs to a subcommand and changes only what that command changes.
     pub command: Option<ForCommand>,
-}
-
-/// The form of an interactive session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Screen {
-    Full,
-    /// In the terminal's own scrollback.
-    Inline,
-    /// In plain lines for screen readers.
-    Lines,
-}
-
-/// Files that describe a run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RunFiles {
-    /// For a recording of all requests and answers.
-    pub record: Option<PathBuf>,
-    /// With what the run depends on. It must be the same as when the file was written.
-    pub locked: Option<PathBuf>,
-    /// The run repeats a message of a stored session.
-    pub replay: Option<Replay>,
-}
-
-/// A run that repeats a message of a stored session. Its prompt is complete: standard input is not read.
-#[derive(Clone, Debug)]
-pub(crate) struct Replay {
-    /// Results of calls; `None`: the tools run.
-    pub recorded: Option<std::sync::Arc<crate::recorded::Recorded>>,
-}
-
-/// A subcommand that opens a session as an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ForCommand {
-    /// No model is called, so no key is needed.
-    pub asks_no_model: bool,
-    /// The model that writes summaries instead of the session's model.
-    pub summary_model: Option<String>,
-}
-
-/// The session that the run continues or creates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SessionChoice {
-    New { id: Option<SessionId> },
-    Continue { fork: Option<Fork> },
-    Resume { query: String, fork: Option<Fork> },
-}
-
-/// The run continues in a copy, which gets this id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fork {
-    pub id: Option<SessionId>,
 }
 
 /// Changes to the directory of `-C` and returns the current directory in canonical form.
@@ -245,7 +165,7 @@ fn settings_text(value: &str) -> Result<(String, String), Failure> {
 impl RunSettings {
     /// True if the run continues an existing session, or a copy of one.
     pub(crate) fn goes_on(&self) -> bool {
-        !matches!(self.session, SessionChoice::New { .. })
+        !matches!(self.session.choice, SessionChoice::New { .. })
     }
 
     pub(crate) fn new(args: Run, environment: &Environment) -> Result<Self, Failure> {
@@ -273,25 +193,29 @@ impl RunSettings {
         check_output(&args)?;
         let asks_host = asks_host(&args)?;
         let no_prompt = no_prompt(&args);
-        let system_prompt = text_or_file(
-            args.prompts.system_prompt,
-            args.prompts.system_prompt_file,
-            "--system-prompt-file",
-        )?;
-        let append_system_prompt = text_or_file(
-            args.prompts.append_system_prompt,
-            args.prompts.append_system_prompt_file,
-            "--append-system-prompt-file",
-        )?;
-        let session = session_choice(&args.session)?;
+        let prompts = SystemPrompts {
+            replace: text_or_file(
+                args.prompts.system_prompt,
+                args.prompts.system_prompt_file,
+                "--system-prompt-file",
+            )?,
+            append: text_or_file(
+                args.prompts.append_system_prompt,
+                args.prompts.append_system_prompt_file,
+                "--append-system-prompt-file",
+            )?,
+        };
+        let session = SessionPlan {
+            choice: session_choice(&args.session)?,
+            take_over: args.session.take_over,
+            persist: !args.session.no_session_persistence,
+            title: args.session.name,
+        };
         let agents = agents(&args.agents)?;
         Ok(Self {
-            cwd,
-            roots,
+            project: Project { cwd, roots, trusted, trust_content: args.permissions.trust },
             settings,
             interactive: !args.print,
-            trusted,
-            trust_content: args.permissions.trust,
             screen: match args.output {
                 Output { ax: true, .. } => Screen::Lines,
                 Output { inline: true, .. } => Screen::Inline,
@@ -300,35 +224,25 @@ impl RunSettings {
                 _ => Screen::Full,
             },
             files: RunFiles { record: args.model.record, locked: args.model.locked, replay: None },
-            prompt: args.prompt,
-            draft: None,
-            no_prompt,
-            format: match args.output.output_format {
-                OutputFormat::Text => Format::Text,
-                OutputFormat::Json => Format::Json,
-                OutputFormat::StreamJson => Format::StreamJson,
+            task: Task { prompt: args.prompt, draft: None, no_prompt, images: Vec::new() },
+            output: OutputSettings {
+                format: match args.output.output_format {
+                    OutputFormat::Text => Format::Text,
+                    OutputFormat::Json => Format::Json,
+                    OutputFormat::StreamJson => Format::StreamJson,
+                },
+                verbose: args.output.verbose,
+                partial: args.output.include_partial_messages,
+                replay: args.output.replay_user_messages,
+                subagent_text: args.output.forward_subagent_text,
+                schema,
+                last_message: args.output.output_last_message,
             },
-            input: args.output.input_format,
-            verbose: args.output.verbose,
-            partial: args.output.include_partial_messages,
-            replay: args.output.replay_user_messages,
-            subagent_text: args.output.forward_subagent_text,
-            schema,
-            last_message: args.output.output_last_message,
-            system_prompt,
-            append_system_prompt,
+            prompts,
             session,
-            take_over: args.session.take_over,
-            persist: !args.session.no_session_persistence,
-            title: args.session.name,
-            driven: false,
-            asks_host,
-            agents,
-            host_servers: None,
-            images: Vec::new(),
-            only_skills: None,
+            client: Client { driven: false, asks_host, input: args.output.input_format, host_servers: None },
+            additions: Additions { mcp: args.mcp, agents, only_skills: None },
             command: None,
-            mcp: args.mcp,
         })
     }
 }

@@ -26,9 +26,10 @@ impl Slash {
         hooks: Option<Engine>,
     ) -> Self {
         let (environment, shell) = (environment.clone(), Arc::clone(shell));
-        let (cwd, roots, config) = (run.cwd.clone(), run.roots.clone(), run.settings.config.clone());
-        let (trusted, everything) = (run.trusted, run.trust_content);
-        let only = run.only_skills.clone();
+        let (cwd, roots, config) =
+            (run.project.cwd.clone(), run.project.roots.clone(), run.settings.config.clone());
+        let (trusted, everything) = (run.project.trusted, run.project.trust_content);
+        let only = run.additions.only_skills.clone();
         let make = move || {
             let mut skills = toolbox::skills(&environment, &cwd, &config, trusted);
             if let Some(only) = &only {

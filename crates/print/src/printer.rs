@@ -7,6 +7,7 @@ mod codex;
 mod control;
 mod fit;
 mod lines;
+mod output;
 mod partial;
 mod subagent;
 
@@ -16,15 +17,16 @@ use crate::exit::ExitStatus;
 use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use becket_types::{
-    BlobId, Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial,
-    PromptInput, TurnEnd, TurnResult, sdk_names,
+    Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial, PromptInput,
+    TurnEnd, TurnResult, sdk_names,
 };
-use partial::Streaming;
+use lines::SessionLines;
+use output::Output;
+use partial::Partial;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `--output-format`.
@@ -77,67 +79,47 @@ pub enum Reaction {
     TurnOver,
 }
 
-struct NoBlobs;
-
-impl Blobs for NoBlobs {
-    fn get(&self, _: &BlobId) -> Option<Vec<u8>> {
-        None
-    }
-}
-
 /// Writes events in the selected format.
 pub struct Printer {
     options: PrintOptions,
-    out: Box<dyn Write + Send>,
-    notes: Box<dyn Write + Send>,
-    /// Images and files of the session.
-    blobs: Arc<dyn Blobs>,
-    session: String,
-    /// The working directory, from which paths of calls are made absolute.
-    cwd: PathBuf,
-    /// The event from which `system/init` is made.
-    started: Option<Event>,
+    output: Output,
+    lines: SessionLines,
     /// Names and inputs, as printed, of the calls whose results are pending.
     calls: HashMap<CallId, (String, Value)>,
     /// Tasks of running subagents, by the call that they work for.
     tasks: HashMap<CallId, subagent::Task>,
-    /// While an event of a subagent is written: the call that the subagent works for.
-    parent: Option<CallId>,
-    streaming: Option<Streaming>,
+    partial: Partial,
     items: codex::Items,
-    /// The value that the model passed to `StructuredOutput` in this turn.
-    structured: Option<Value>,
-    /// All events so far, for `--output-format json --verbose`.
-    collected: Vec<Value>,
-    /// Number of further requests because of the schema so far, and the sum of their turns.
-    asked: u32,
-    carried: Option<TurnResult>,
+    asking: SchemaAsking,
     denied_last: bool,
     /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.
     held: Option<String>,
     status: ExitStatus,
 }
 
+/// Progress of a turn towards an answer that fits the schema.
+#[derive(Default)]
+struct SchemaAsking {
+    /// The value that the model passed to `StructuredOutput` in this turn.
+    structured: Option<Value>,
+    /// Number of further requests because of the schema so far, and the sum of their turns.
+    asked: u32,
+    carried: Option<TurnResult>,
+}
+
 impl Printer {
-    pub fn new(options: PrintOptions, out: Box<dyn Write + Send>, notes: Box<dyn Write + Send>) -> Self {
-        let session = options.session.clone();
+    pub fn new(mut options: PrintOptions, out: Box<dyn Write + Send>, notes: Box<dyn Write + Send>) -> Self {
+        let partial = Partial::new(options.partial && options.format == Format::StreamJson);
+        let facts = std::mem::take(&mut options.facts);
         Self {
+            output: Output::new(options.format, options.verbose, out, notes),
+            lines: SessionLines::new(options.session.clone(), facts, options.version.clone()),
             options,
-            out,
-            notes,
-            blobs: Arc::new(NoBlobs),
-            session,
-            cwd: PathBuf::new(),
-            started: None,
             calls: HashMap::new(),
             tasks: HashMap::new(),
-            parent: None,
-            streaming: None,
+            partial,
             items: codex::Items::default(),
-            structured: None,
-            collected: Vec::new(),
-            asked: 0,
-            carried: None,
+            asking: SchemaAsking::default(),
             denied_last: false,
             held: None,
             status: ExitStatus::Ok,
@@ -147,8 +129,13 @@ impl Printer {
     /// Sets the source of images and files, which are written with their bytes. Without it, each becomes a line of
     /// text.
     pub fn with_blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
-        self.blobs = blobs;
+        self.lines.blobs = blobs;
         self
+    }
+
+    /// Replaces the MCP servers of the next `system/init` line.
+    pub fn set_mcp(&mut self, mcp: McpFacts) {
+        self.lines.facts.mcp = Some(mcp);
     }
 
     /// Returns the exit status of the last finished turn.
@@ -177,7 +164,7 @@ impl Printer {
                     self.denied_last = false;
                 }
                 if let Some(value) = shapes::tool_details(message).and_then(|d| d.get("structured_output")) {
-                    self.structured = Some(value.clone());
+                    self.asking.structured = Some(value.clone());
                 }
             }
             Event::PermissionDenied(_) => self.denied_last = true,
@@ -191,7 +178,7 @@ impl Printer {
         self.note(event)?;
         match self.options.format {
             Format::Text => {}
-            Format::Codex => self.codex(event)?,
+            Format::Codex => self.items.event(event, &mut self.output)?,
             Format::Json | Format::StreamJson => self.stream(event)?,
         }
         Ok(Reaction::Nothing)
@@ -208,11 +195,11 @@ impl Printer {
         }
         if let (InputError::Message { .. }, Format::StreamJson) = (error, self.options.format) {
             // The sender of the message waits for a result.
-            let line = shapes::no_turn(&error.to_string(), &self.session);
-            self.line(line)?;
+            let line = shapes::no_turn(&error.to_string(), &self.lines.session);
+            self.output.line(line)?;
         }
         self.status = ExitStatus::Usage;
-        writeln!(self.notes, "becket: {}", terminal::clean(&error.to_string()))
+        writeln!(self.output.notes, "becket: {}", terminal::clean(&error.to_string()))
     }
 
     /// Prints a line for each reason, so that the user can fix all of them at once.
@@ -225,12 +212,12 @@ impl Printer {
             }
         }
         for (tool, reason) in reasons.iter().take(MOST_DENIALS) {
-            writeln!(self.notes, "becket: denied: {tool}: {}", terminal::clean(reason))?;
+            writeln!(self.output.notes, "becket: denied: {tool}: {}", terminal::clean(reason))?;
         }
         match reasons.len().saturating_sub(MOST_DENIALS) {
             0 => Ok(()),
             more => writeln!(
-                self.notes,
+                self.output.notes,
                 "becket: denied: and {more} more, in permission_denials of --output-format json"
             ),
         }
@@ -238,12 +225,12 @@ impl Printer {
 
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
         self.tell_held(Some(result))?;
-        let mut result = merge(self.carried.take(), result);
+        let mut result = merge(self.asking.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
         // The schema applies only to answers of the model.
-        let schema = self.options.schema.as_ref().filter(|_| result.compacted.is_none());
-        let given = self.structured.take();
+        let schema = self.options.schema.as_ref().filter(|_| result.compaction.by_hand.is_none());
+        let given = self.asking.structured.take();
         let completed = matches!(result.end, TurnEnd::Completed)
             // A value counts as an answer, even without a final message.
             || (given.is_some() && matches!(result.end, TurnEnd::NoAnswer { .. }));
@@ -254,10 +241,10 @@ impl Printer {
                     structured = Some(value);
                     result.to_mut().end = TurnEnd::Completed;
                 }
-                Err(problem) if self.asked < SCHEMA_RETRIES => {
-                    self.asked += 1;
+                Err(problem) if self.asking.asked < SCHEMA_RETRIES => {
+                    self.asking.asked += 1;
                     writeln!(
-                        self.notes,
+                        self.output.notes,
                         "becket: the answer does not fit the schema ({problem}); asking again"
                     )?;
                     let parts = vec![Part::Text {
@@ -266,14 +253,14 @@ impl Printer {
                         ignored: false,
                         extra: serde_json::Map::new(),
                     }];
-                    self.carried = Some(result.into_owned());
+                    self.asking.carried = Some(result.into_owned());
                     let input = PromptInput { parts, mode: DeliveryMode::Steer, client_id: None };
                     return Ok(Reaction::Send(Command::Prompt(input)));
                 }
                 Err(problem) => schema_error = Some(problem),
             }
         }
-        self.asked = 0;
+        self.asking.asked = 0;
         // A turn without text is a failure too: a script must not take silence for success.
         let denied_last = self.denied_last && !self.options.driven;
         let silent =
@@ -313,42 +300,49 @@ impl Printer {
         match self.options.format {
             Format::Text => {
                 match structured {
-                    Some(value) => writeln!(self.out, "{value}")?,
+                    Some(value) => writeln!(self.output.out, "{value}")?,
                     None if result.text.is_empty() => {}
                     None => {
                         let text = result.text.trim_end_matches('\n');
                         if self.options.terminal {
-                            writeln!(self.out, "{}", terminal::clean(text))?;
+                            writeln!(self.output.out, "{}", terminal::clean(text))?;
                         } else {
-                            writeln!(self.out, "{text}")?;
+                            writeln!(self.output.out, "{text}")?;
                         }
                     }
                 }
-                self.out.flush()?;
+                self.output.out.flush()?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denials(&result.denials)?;
-                self.notes.flush()
+                self.output.notes.flush()
             }
             Format::Codex => {
-                self.codex_result(result, structured, schema_error)?;
+                self.items.result(result, structured, schema_error, &mut self.output)?;
                 self.tell_why(why.as_deref())
             }
             Format::StreamJson => {
-                let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
-                self.line(line)?;
+                let line = shapes::result(
+                    result,
+                    &self.lines.session,
+                    &uuid,
+                    structured,
+                    schema_error,
+                    &self.lines.cwd,
+                );
+                self.output.line(line)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)
             }
             Format::Json => {
-                let line = shapes::result(result, &self.session, &uuid, structured, schema_error, &self.cwd);
-                if self.options.verbose {
-                    self.collected.push(line);
-                    let all = std::mem::take(&mut self.collected);
-                    writeln!(self.out, "{}", Value::Array(all))?;
-                } else {
-                    writeln!(self.out, "{line}")?;
-                }
-                self.out.flush()?;
+                let line = shapes::result(
+                    result,
+                    &self.lines.session,
+                    &uuid,
+                    structured,
+                    schema_error,
+                    &self.lines.cwd,
+                );
+                self.output.last(line)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)
             }
@@ -364,8 +358,7 @@ impl Printer {
     fn tell_why(&mut self, why: Option<&str>) -> io::Result<()> {
         let Some(why) = why else { return Ok(()) };
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        writeln!(self.notes, "becket: {}", terminal::clean(&line))?;
-        self.notes.flush()
+        self.output.note("becket:", &line)
     }
 
     /// Prints notes for people on the notes writer: one line each, in every format.
@@ -407,9 +400,8 @@ impl Printer {
     }
 
     fn tell(&mut self, text: &str) -> io::Result<()> {
-        let who = if self.parent.is_some() { "becket: subagent:" } else { "becket:" };
-        writeln!(self.notes, "{who} {}", terminal::clean(text))?;
-        self.notes.flush()
+        let who = if self.lines.parent.is_some() { "becket: subagent:" } else { "becket:" };
+        self.output.note(who, text)
     }
 
     /// Prints why a compaction failed, unless the result says it.
@@ -417,61 +409,61 @@ impl Printer {
         let Some(reason) = self.held.take() else { return Ok(()) };
         let said = result.is_some_and(|result| match &result.end {
             TurnEnd::ContextFull { breakdown } => reason == *breakdown,
-            _ => result.compacted.is_some() && result.text.contains(&reason),
+            _ => result.compaction.by_hand.is_some() && result.text.contains(&reason),
         });
         if said { Ok(()) } else { self.tell(&format!("the context was not compacted: {reason}")) }
     }
 
     /// Prints the event as lines of `stream-json`.
     fn stream(&mut self, event: &Event) -> io::Result<()> {
-        if self.delta_event(event)? {
+        if self.partial.event(event, &self.lines, &mut self.output)? {
             return Ok(());
         }
         match event {
             Event::SessionStarted { session, cwd, .. } => {
-                self.session = session.to_string();
-                self.cwd.clone_from(cwd);
-                self.started = Some(event.clone());
+                self.lines.session = session.to_string();
+                self.lines.cwd.clone_from(cwd);
+                self.lines.started = Some(event.clone());
                 // A program that sends messages gets this line for each turn.
                 if self.options.driven {
                     return Ok(());
                 }
-                let line = self.init();
-                self.emit(line)
+                let line = self.lines.init();
+                self.output.emit(line)
             }
             // Such messages occur in ledgers that were imported or written by hand.
             Event::UserMessage { message, client_id, steered } if !message.visibility().user => {
                 // A message about a task of the background can begin a turn.
-                if !steered && client_id.is_some() && self.parent.is_none() {
+                if !steered && client_id.is_some() && self.lines.parent.is_none() {
                     self.turn_began()?;
                 }
-                let line = self.synthetic(message);
-                self.emit(line)
+                let line = self.lines.synthetic(message);
+                self.output.emit(line)
             }
             Event::UserMessage { message, client_id, steered } => {
-                if !steered && self.parent.is_none() {
+                if !steered && self.lines.parent.is_none() {
                     self.turn_began()?;
                 }
                 if !self.options.replay {
                     return Ok(());
                 }
-                let mut line = self.user(message);
+                let mut line = self.lines.user(message);
                 line["isReplay"] = json!(true);
                 if let Some(id) = client_id {
                     line["uuid"] = json!(id);
                 }
-                self.emit(line)
+                self.output.emit(line)
             }
             Event::AssistantMessage { message, finish, usage, ttft, .. } => {
-                if self.parent.is_none() {
-                    self.close_stream(finish.stop_reason(), usage)?;
+                if self.lines.parent.is_none() {
+                    self.partial.close(finish.stop_reason(), usage, &self.lines, &mut self.output)?;
                 }
                 self.remember_calls(message);
                 let mut line = json!({
                     "type": "assistant",
-                    "message": shapes::assistant_message(message, finish, usage, &*self.blobs, &self.cwd),
-                    "parent_tool_use_id": self.parent,
-                    "session_id": self.session,
+                    "message": shapes::assistant_message(message, finish, usage, &*self.lines.blobs, &self.lines.cwd),
+                    "parent_tool_use_id": self.lines.parent,
+                    "session_id": self.lines.session,
                     "uuid": message.id,
                 });
                 if let Some(ttft) = ttft {
@@ -483,18 +475,18 @@ impl Printer {
                 ) {
                     line["aborted"] = json!(true);
                 }
-                self.emit(line)
+                self.output.emit(line)
             }
             Event::ToolFinished { message, .. } => {
-                let mut line = self.user(message);
+                let mut line = self.lines.user(message);
                 if let Some(result) = self.tool_use_result(message) {
                     line["tool_use_result"] = result;
                 }
-                self.emit(line)
+                self.output.emit(line)
             }
             Event::SyntheticMessage { message } => {
-                let line = self.synthetic(message);
-                self.emit(line)
+                let line = self.lines.synthetic(message);
+                self.output.emit(line)
             }
             // A call may be allowed with another input than the model wrote.
             Event::ToolStarted { call_id, name, input } => {
@@ -503,13 +495,13 @@ impl Printer {
             }
             Event::Receipt { request_id, error } => self.receipt(request_id, error.as_deref()),
             Event::ModelChosen { model: chosen } => {
-                if let Some(Event::SessionStarted { model, .. }) = &mut self.started {
+                if let Some(Event::SessionStarted { model, .. }) = &mut self.lines.started {
                     model.clone_from(chosen);
                 }
                 Ok(())
             }
-            other => match self.system(other) {
-                Some(line) => self.emit(line),
+            other => match self.lines.system(other) {
+                Some(line) => self.output.emit(line),
                 None => Ok(()),
             },
         }
@@ -530,24 +522,8 @@ impl Printer {
         let Some((name, input)) = self.calls.remove(call_id) else {
             return Some(details.clone()).filter(|details| !details.is_null());
         };
-        let input = sdk_names::sdk_input(&name, &input, &self.cwd);
+        let input = sdk_names::sdk_input(&name, &input, &self.lines.cwd);
         sdk_names::sdk_result(&name, &input, output, details, *is_error)
-    }
-
-    fn emit(&mut self, line: Value) -> io::Result<()> {
-        match self.options.format {
-            Format::StreamJson => self.line(line),
-            Format::Json if self.options.verbose => {
-                self.collected.push(line);
-                Ok(())
-            }
-            Format::Json | Format::Text | Format::Codex => Ok(()),
-        }
-    }
-
-    fn line(&mut self, line: Value) -> io::Result<()> {
-        self.out.write_all(&fit::bytes(line)?)?;
-        self.out.flush()
     }
 }
 
@@ -560,7 +536,7 @@ fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult
     result.api_duration.0 += before.api_duration.0;
     result.usage += before.usage;
     result.cost += before.cost;
-    result.compactions += before.compactions;
+    result.compaction.count += before.compaction.count;
     for old in before.models {
         match result.models.iter_mut().find(|m| m.model == old.model) {
             Some(m) => {

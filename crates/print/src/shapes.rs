@@ -263,7 +263,7 @@ pub(crate) fn result(
     if r.unsaved {
         out["session_saved"] = json!(false);
     }
-    if let Some(compacted) = &r.compacted {
+    if let Some(compacted) = &r.compaction.by_hand {
         out["compaction"] = json!(compacted);
     }
     if let Some(why) = explain(&r.end).or_else(|| schema_error.map(str::to_owned)) {

@@ -4,7 +4,7 @@
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
 use becket_types::{
     CallId, CompactedByHand, CompactionTrigger, Cost, Event, FinishReason, Message, Millis, NoticeLevel,
-    Part, PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnEnd, TurnResult, Usage,
+    Part, PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnCompaction, TurnEnd, TurnResult, Usage,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -41,8 +41,7 @@ fn result(end: TurnEnd, text: &str) -> TurnResult {
         cost: Cost(0.5),
         models: Vec::new(),
         denials: Vec::new(),
-        compactions: 1,
-        compacted: None,
+        compaction: TurnCompaction { count: 1, by_hand: None },
         unsaved: false,
     }
 }
@@ -405,7 +404,8 @@ fn a_compaction_by_hand_has_a_result_of_its_own_that_no_schema_is_asked_of() {
     let by_hand = |text: &str, pre, post| {
         let mut result = result(TurnEnd::Completed, text);
         (result.steps, result.stop_reason) = (0, None);
-        result.compacted = Some(CompactedByHand { pre_tokens: Tokens(pre), post_tokens: Tokens(post) });
+        result.compaction.by_hand =
+            Some(CompactedByHand { pre_tokens: Tokens(pre), post_tokens: Tokens(post) });
         Event::TurnFinished(Box::new(result))
     };
     let schema = Schema::compile(r#"{"type": "object", "required": ["n"]}"#).unwrap();

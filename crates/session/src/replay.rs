@@ -7,8 +7,8 @@
 use crate::context::edit;
 use becket_types::{
     CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState, Message,
-    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnEnd, TurnResult,
-    Usage, Verb,
+    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnCompaction, TurnEnd,
+    TurnResult, Usage, Verb,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -150,8 +150,7 @@ impl Replay {
             cost,
             models: Vec::new(),
             denials: Vec::new(),
-            compactions: 0,
-            compacted: None,
+            compaction: TurnCompaction::default(),
             unsaved: false,
         })));
     }

@@ -86,12 +86,12 @@ proptest! {
         let mut log = log(&ops);
         let mut before = snapshot(&log, window);
         before.turn_state = state;
-        before.trigger = trigger;
+        before.request.trigger = trigger;
         if pinned {
             before.pins.messages.insert(pin.get(&log.messages).id);
         }
         let messages = before.messages.clone();
-        let usable = before.budget.usable();
+        let usable = before.request.budget.usable();
         let (step, _) = run(before, behaviour);
         if let Step::Commit(outcome) = step {
             let c = compaction(&outcome);
@@ -157,20 +157,20 @@ fn simulate(
             break;
         }
         assert!(round < 399, "a session that neither works nor stops: {tally:?}");
-        let budget = snapshot(&log, window).budget.limited(limits);
+        let budget = snapshot(&log, window).request.budget.limited(limits);
         let base_now = base(&floor, previous.as_ref(), &log);
         let used = meter.used(base_now);
         match governor.owed(need, used, &budget, &policy, Millis(round)) {
             Owed::Stop(_) => break,
             Owed::Compact(trigger) => {
                 let mut before = snapshot(&log, window);
-                before.budget = budget;
-                before.summariser.as_mut().unwrap().budget = budget;
-                before.floor = floor;
-                before.used = used;
-                before.trigger = trigger;
+                before.request.budget = budget;
+                before.request.summariser.as_mut().unwrap().budget = budget;
+                before.request.floor = floor;
+                before.request.used = used;
+                before.request.trigger = trigger;
                 before.previous.clone_from(&previous);
-                before.continuation_id = MessageId::new();
+                before.request.continuation_id = MessageId::new();
                 let (step, requests) = run(before, behaviour);
                 tally.requests += requests.len();
                 match step {
@@ -259,9 +259,9 @@ proptest! {
             }
         }
         let mut before = snapshot(&log, window);
-        before.trigger = CompactionTrigger::Overflow;
-        before.used = Tokens(log.tokens() + before.floor.total().0);
-        let usable = before.budget.usable();
+        before.request.trigger = CompactionTrigger::Overflow;
+        before.request.used = Tokens(log.tokens() + before.request.floor.total().0);
+        let usable = before.request.budget.usable();
         let (step, requests) = run(before, behaviour);
         let Step::Commit(outcome) = step else { return Err(TestCaseError::fail(format!("{step:?}"))) };
         prop_assert!(outcome.report.tokens_after.0 * 100 <= usable * 60);

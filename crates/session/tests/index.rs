@@ -191,7 +191,7 @@ fn a_ledger_that_lost_its_end_and_grew_again_is_read_anew() {
     let told = |index: &Index| {
         let found =
             |words| index.find(&index::Query { words, limit: 9, ..index::Query::default() }).unwrap().len();
-        (index.list(None).unwrap()[0].messages, ["zebra", "giraffe", "okapi"].map(found))
+        (index.list(None).unwrap()[0].ledger.messages, ["zebra", "giraffe", "okapi"].map(found))
     };
     assert_eq!(told(&index), (Some(2), [1, 0, 1]));
     drop(index);

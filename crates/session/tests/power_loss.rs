@@ -318,8 +318,8 @@ fn lose_at_random(script: Script, root: &Path, from: usize, cases: u32) {
             let (index, _) = Index::rebuild(&db, root).unwrap();
             let (anew, found_anew) = told(&index);
             for (old, new) in listed.iter_mut().zip(&anew) {
-                prop_assert!(old.messages >= new.messages, "{:?} {:?}", old, new);
-                old.messages = new.messages;
+                prop_assert!(old.ledger.messages >= new.ledger.messages, "{:?} {:?}", old, new);
+                old.ledger.messages = new.ledger.messages;
             }
             prop_assert_eq!((listed, found), (anew, found_anew));
         }

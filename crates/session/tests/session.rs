@@ -385,7 +385,7 @@ fn thirty_two_sessions_start_at_once_in_one_directory() {
     });
     let sessions = store::list(&root, Some(dir.path()));
     assert_eq!(sessions.len(), 32);
-    assert!(sessions.iter().all(|s| s.messages == Some(50)));
+    assert!(sessions.iter().all(|s| s.ledger.messages == Some(50)));
     for session in sessions {
         assert_eq!(open(&session.dir).last_seq(), Seq(51));
     }

@@ -1,4 +1,4 @@
-//! The plan of a compaction and the information it would lose, as front ends show them.
+//! The plan of a compaction and the information it would lose, as front ends show them, and what a turn says of its compactions.
 //!
 //! Data only: `session::context::compaction` finds what is lost, and nothing is decided here.
 
@@ -117,4 +117,22 @@ pub struct FoldedMessage {
     pub tokens: Tokens,
     /// Its first words.
     pub words: String,
+}
+
+/// Compactions of a turn: those that the turn needed, or the one that the user asked for instead of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnCompaction {
+    /// Number of compactions during the turn.
+    #[serde(rename = "compactions")]
+    pub count: u64,
+    /// Set if this was not a turn but a manual compaction.
+    #[serde(rename = "compacted", default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<CompactedByHand>,
+}
+
+/// Size of the context before and after a manual compaction. The sizes are equal if nothing was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactedByHand {
+    pub pre_tokens: Tokens,
+    pub post_tokens: Tokens,
 }

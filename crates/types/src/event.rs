@@ -6,7 +6,7 @@
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
     FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId,
-    SpanKind, Tokens, UndoOutcome, UndoPlan, Usage,
+    SpanKind, Tokens, TurnCompaction, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -549,10 +549,8 @@ pub struct TurnResult {
     /// Usage and cost of each model, with its context window and output limit.
     pub models: Vec<ModelUsage>,
     pub denials: Vec<PermissionDenial>,
-    pub compactions: u64,
-    /// Set if this was not a turn but a manual compaction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compacted: Option<CompactedByHand>,
+    #[serde(flatten)]
+    pub compaction: TurnCompaction,
     /// True if the session should be saved but is not, because the disk is full or not writable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
@@ -572,18 +570,10 @@ impl TurnResult {
             cost: Cost::default(),
             models: Vec::new(),
             denials: Vec::new(),
-            compactions: 0,
-            compacted: None,
+            compaction: TurnCompaction::default(),
             unsaved: false,
         }
     }
-}
-
-/// Size of the context before and after a manual compaction. The sizes are equal if nothing was compacted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompactedByHand {
-    pub pre_tokens: Tokens,
-    pub post_tokens: Tokens,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -36,7 +36,10 @@ mod usage;
 
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
-pub use compaction::{CategoryChange, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost, Present};
+pub use compaction::{
+    CategoryChange, CompactedByHand, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost, Present,
+    TurnCompaction,
+};
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use decided::{DecidedBy, PermissionDecision, Verb};
 pub use entry::{
@@ -45,8 +48,8 @@ pub use entry::{
     WireLayout,
 };
 pub use event::{
-    Command, CompactedByHand, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel,
-    PermissionDenial, PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
+    Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,
+    PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{

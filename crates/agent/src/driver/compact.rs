@@ -5,12 +5,14 @@
 //! limit (90 s for all requests of one compaction, including those made ahead of time) and the commit. An interrupt drops
 //! the request and leaves the history unchanged.
 
+use super::rules_files::RulesScope;
 use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::undo::Want;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, Phase};
 use crate::reply_error;
+use crate::settings::SecretOutputs;
 use becket_session::Durability;
 use becket_session::context::compaction::{
     self, Failure, Need, Outcome, Owed, Request as SnapshotRequest, Snapshot, Step, Stop, StopReason,
@@ -28,11 +30,11 @@ impl Agent {
         if trigger == CompactionTrigger::Manual {
             self.give_up_preparation("a compaction by hand");
         }
-        if !self.in_turn {
-            self.turn.begin();
+        if !self.spending.in_turn {
+            self.spending.turn.begin();
             // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
             let is_open = !lock(&self.core.session).view().open_calls().is_empty();
-            if self.begun && (is_open || self.phase() != Phase::Planning) {
+            if self.core.begun && (is_open || self.phase() != Phase::Planning) {
                 self.begin_ledger();
             }
         }
@@ -51,17 +53,17 @@ impl Agent {
             }
         }
         self.core.emit(Event::CompactionStarted { trigger });
-        self.core.pending.extend(self.host.read_files());
+        self.core.pending.extend(self.tools.host.read_files());
         self.core.flush(Durability::Buffered);
         let (step, took) = self.begin_compaction(trigger);
-        match self.preparing.take() {
+        match self.compaction.preparing.take() {
             // The summary is already being made ahead of time, so the compaction takes that request over and waits for it.
             Some(mut run) if matches!(step, Step::Ask(_)) => {
                 run.trigger = trigger;
-                self.op = Op::Compaction(run);
+                self.flow.op = Op::Compaction(run);
             }
             other => {
-                self.preparing = other;
+                self.compaction.preparing = other;
                 let deadline = Instant::now() + TIME_LIMIT.saturating_sub(took);
                 let tries = self.tries();
                 self.compaction_step(trigger, step, deadline, tries);
@@ -73,9 +75,18 @@ impl Agent {
     pub(super) fn begin_compaction(&mut self, trigger: CompactionTrigger) -> (Step, Duration) {
         // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
-        let rules = self.rules_to_keep();
-        let mut snapshot = Snapshot { rules: Some(rules), ..self.snapshot(trigger) };
-        snapshot.files = self.files_to_attach(&snapshot);
+        let usable = self.budget().usable();
+        let (rules, is_changed) = self.rules.to_keep(&RulesScope::of(&self.settings, usable), &mut self.core);
+        if is_changed {
+            self.prompt_changed();
+        }
+        let mut snapshot = self.snapshot(trigger);
+        snapshot.disk.rules = Some(rules);
+        if self.budget.policy.reattach > 0.0 {
+            let cwd = &self.settings.environment.cwd;
+            let mask = self.settings.tools.secrets != SecretOutputs::Send;
+            snapshot.disk.files = self.tools.files_to_attach(&snapshot, cwd, mask);
+        }
         let took = prepared.as_ref().map_or(0, |prepared| prepared.took.0);
         (compaction::begin_with(snapshot, prepared.as_ref()), Duration::from_millis(took))
     }
@@ -83,7 +94,7 @@ impl Agent {
     pub(super) fn snapshot(&mut self, trigger: CompactionTrigger) -> Snapshot {
         let (floor, used, budget) = (self.floor(), self.used(), self.budget());
         let summariser = self.summariser(&self.summary_model());
-        let focus = if trigger == CompactionTrigger::Manual { self.focus.take() } else { None };
+        let focus = if trigger == CompactionTrigger::Manual { self.compaction.focus.take() } else { None };
         let focus = match (focus, self.hooking.instructions.clone()) {
             (Some(focus), Some(more)) => Some(format!("{focus}\n{more}")),
             (focus, more) => focus.or(more),
@@ -94,12 +105,12 @@ impl Agent {
             floor,
             used,
             budget,
-            summariser: Some(summariser).filter(|_| self.settings.summaries),
+            summariser: Some(summariser).filter(|_| self.settings.requests.summaries),
             continuation_id: MessageId::new(),
             now: wall_clock(),
         };
         let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
-        if trigger == CompactionTrigger::Manual && !self.in_turn {
+        if trigger == CompactionTrigger::Manual && !self.spending.in_turn {
             // However the last turn ended, the agent waits for the user after this.
             snapshot.turn_state = TurnState::AwaitingUser;
         }
@@ -116,7 +127,7 @@ impl Agent {
 
     /// The reason for a stop in words. Without a user (headless), it must not advise commands that only a user can type.
     fn stop_words(&self, stop: &Stop) -> String {
-        if self.settings.headless { stop.headless() } else { stop.to_string() }
+        if self.settings.asking.headless { stop.headless() } else { stop.to_string() }
     }
 
     /// Adds the provider's refusal to `reason` if that refusal caused the compaction, because our own count may disagree with it.
@@ -142,7 +153,7 @@ impl Agent {
                 Step::Ask(ask) if Instant::now() >= deadline => step = ask.answer(Err(Failure::Timeout)),
                 Step::Ask(ask) => match self.send_ask(ask, trigger, deadline, tries) {
                     Ok(run) => {
-                        self.op = Op::Compaction(run);
+                        self.flow.op = Op::Compaction(run);
                         return;
                     }
                     Err(unsent) => {
@@ -167,7 +178,7 @@ impl Agent {
                     let (used, usable) = (self.used(), Tokens(self.budget().usable()));
                     if trigger == CompactionTrigger::Manual && used < usable {
                         // A context that is too small to be compacted is no failure.
-                        self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
+                        self.compaction.sizes = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     }
                     let reason = self.with_refusal(trigger, words);
                     // A plan must leave no trace in the ledger.
@@ -189,7 +200,7 @@ impl Agent {
                     }
                     self.core.emit(Event::CompactionFailed { reason: why.to_owned() });
                     let used = self.used();
-                    self.compacted = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
+                    self.compaction.sizes = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
                     return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
                 }
                 // The compaction waited for its preparation, which has ended now.
@@ -203,7 +214,7 @@ impl Agent {
     }
 
     pub(super) fn summary_came(&mut self, asked: Asked) {
-        let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Compaction(run) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         let (trigger, deadline) = (run.trigger, run.deadline);
         let (step, tries) = self.take_answer(*run, asked);
         self.compaction_step(trigger, step, deadline, tries);
@@ -223,21 +234,21 @@ impl Agent {
 
     /// Drops the request and leaves the history unchanged.
     pub(super) fn cancel_compaction(&mut self) {
-        if let Op::Compaction(run) = std::mem::replace(&mut self.op, Op::None) {
-            self.preparing = Some(run);
+        if let Op::Compaction(run) = std::mem::replace(&mut self.flow.op, Op::None) {
+            self.compaction.preparing = Some(run);
             self.give_up_preparation("an interrupt");
         }
     }
 
     /// Called when a compaction has ended, for whatever reason.
     pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
-        let compacted = self.compacted.take();
+        let compacted = self.compaction.sizes.take();
         self.hooking.instructions = None;
         if self.phase() == Phase::Planning {
             return self.feed(Input::CompactionPlanned);
         }
         let by_hand = matches!(self.phase(), Phase::Compacting { trigger: CompactionTrigger::Manual, .. });
-        if self.settings.headless && !self.in_turn && by_hand {
+        if self.settings.asking.headless && !self.spending.in_turn && by_hand {
             self.tell_compacted_by_hand(&end, compacted);
         }
         self.feed(Input::CompactionDone(end));
@@ -265,9 +276,10 @@ impl Agent {
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
         self.core.flush(Durability::Buffered);
-        self.turn.text = text;
+        self.spending.turn.text = text;
         let mut result = self.take_result(end);
-        result.compacted = Some(compacted.unwrap_or(CompactedByHand { pre_tokens: used, post_tokens: used }));
+        result.compaction.by_hand =
+            Some(compacted.unwrap_or(CompactedByHand { pre_tokens: used, post_tokens: used }));
         self.core.emit(Event::TurnFinished(Box::new(result)));
     }
 
@@ -278,7 +290,7 @@ impl Agent {
                         without looking: /compact.";
             return self.core.say(NoticeLevel::Warning, text.to_owned());
         }
-        self.focus = focus;
+        self.compaction.focus = focus;
         self.feed(Input::PlanCompaction);
     }
 
@@ -293,7 +305,7 @@ impl Agent {
 
     pub(super) fn commit_compaction(&mut self, trigger: CompactionTrigger, outcome: Outcome) {
         let Outcome { mut entries, report, notices } = outcome;
-        self.compacted =
+        self.compaction.sizes =
             Some(CompactedByHand { pre_tokens: report.tokens_before, post_tokens: report.tokens_after });
         let budget = self.budget();
         // The next request begins with other bytes than those that the provider has cached.
@@ -303,18 +315,18 @@ impl Agent {
         self.budget.governor.showed(report.blind);
         if report.blind {
             // The compaction removed results from the context, so repeating those calls is no mistake of the model.
-            self.repetition.reset();
+            self.tools.repetition.reset();
         }
         self.budget.prepare_at = Tokens(0);
         let made = entries.clone();
         entries.push(self.budget.governor.entry());
         let seqs = self.core.append(entries, Durability::Synced);
         self.budget.meter.forget();
-        self.turn.compactions += 1;
+        self.spending.turn.compactions += 1;
         for (kind, seq) in made.into_iter().zip(seqs) {
             match kind {
                 EntryKind::Compaction(compaction) => {
-                    if self.settings.hooks.is_some() {
+                    if self.settings.hooks.engine.is_some() {
                         self.compacted_hooks(trigger, &compaction.summary);
                     }
                     self.core.emit(Event::CompactBoundary {
@@ -346,7 +358,7 @@ impl Agent {
         for text in notices {
             self.core.notice(NoticeLevel::Warning, text);
         }
-        self.recall_rules();
+        self.rules.recall(&self.core);
         self.prove_present();
         self.core.tell_notices();
         self.tell_used();
@@ -388,7 +400,7 @@ impl Agent {
         };
         self.core.append(vec![EntryKind::Revert { entry }], Durability::Synced);
         self.budget.meter.forget();
-        self.recall_rules();
+        self.rules.recall(&self.core);
         self.core.emit(Event::CompactionReverted { entry, counts: false });
         self.core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is undone."));
         self.core.tell_notices();

@@ -4,9 +4,6 @@
 //! compaction threshold, the next request is first counted with a real tokenizer. Its vocabulary costs 0.1 s and 45 MB, so
 //! it is loaded only for this, on the blocking pool, and at most once a process. The user is not informed.
 
-use super::{Agent, Op};
-use crate::host::lock;
-use crate::machine::Input;
 use becket_model::tokens;
 use becket_session::context::budget::estimate_part;
 use becket_types::{Context, Part, Tokens, ToolSpec};
@@ -20,36 +17,14 @@ const FRAME: Tokens = Tokens(4);
 pub(super) struct Count(JoinHandle<Tokens>);
 
 impl Count {
+    /// Starts to count a request with this context and these tools.
+    pub(super) fn start(context: Context, specs: Arc<[ToolSpec]>) -> Self {
+        Self(tokio::task::spawn_blocking(move || count(&context, &specs)))
+    }
+
     /// Waits for the count. `None` if the tokenizer failed.
     pub(super) async fn next(&mut self) -> Option<Tokens> {
         (&mut self.0).await.ok()
-    }
-}
-
-impl Agent {
-    /// Starts a count if the next decision needs one. Returns true if it runs.
-    pub(super) fn count_first(&mut self) -> bool {
-        self.settle_facts();
-        let (used, budget) = (self.used(), self.budget());
-        let threshold = budget.threshold(self.budget.policy.threshold);
-        if !self.budget.meter.wants_exact_count(used, threshold) {
-            return false;
-        }
-        let context = lock(&self.core.session).view_mut().context().clone();
-        let specs = Arc::clone(&self.specs);
-        self.op = Op::Count(Count(tokio::task::spawn_blocking(move || count(&context, &specs))));
-        true
-    }
-
-    /// Called with the count: makes the decision that waited for it.
-    pub(super) fn counted(&mut self, exact: Option<Tokens>) {
-        self.op = Op::None;
-        // If the tokenizer failed, use the estimate and do not try again.
-        let exact = exact.unwrap_or_else(|| self.used());
-        let base = self.base_now();
-        self.budget.meter.count(exact, base);
-        let facts = self.assess();
-        self.feed(Input::Assessed(facts));
     }
 }
 

@@ -3,7 +3,6 @@
 //! Files are read and kept on the blocking pool, inside the call's own future. The ledger is written when that future is
 //! polled, at a moment when no other entry waits. The record of the files at risk is written before the call runs.
 
-use super::Agent;
 use crate::host::lock;
 use crate::undo::SessionBlobs;
 use becket_session::{Durability, Session, ledger};
@@ -192,24 +191,20 @@ fn begin(
     (recorder, left)
 }
 
-impl Agent {
+impl Touch {
     /// The files that a call may change, known before it runs.
-    pub(super) fn touches(&self, access: &Access, env: &ToolEnv) -> Touch {
-        if self.files.is_none() {
-            return Touch::Nothing;
-        }
+    pub(super) fn of(access: &Access, env: &ToolEnv, only_reads: bool, home: Option<&Path>) -> Self {
         match (access.effect, &access.command) {
-            (Effect::Session | Effect::Read | Effect::Network | Effect::Delegate, _) => Touch::Nothing,
-            (Effect::Write, _) if !access.paths.is_empty() => Touch::Paths(access.paths.clone()),
-            (_, Some(_)) if self.guard.only_reads(access) => Touch::Nothing,
+            (Effect::Session | Effect::Read | Effect::Network | Effect::Delegate, _) => Self::Nothing,
+            (Effect::Write, _) if !access.paths.is_empty() => Self::Paths(access.paths.clone()),
+            (_, Some(_)) if only_reads => Self::Nothing,
             (_, Some(command)) => {
                 let state = env.host.state(SHELL_CWD);
                 let kept = state.as_ref().and_then(|value| value.as_str()).map(Path::new);
                 let cwd = access.paths.first().map(PathBuf::as_path).or(kept).unwrap_or(&env.cwd);
-                let home = self.settings.snapshots.as_ref().and_then(|s| s.home.as_deref());
-                Touch::Command(classify(command, &CommandContext { cwd, home, script: &read_script }))
+                Self::Command(classify(command, &CommandContext { cwd, home, script: &read_script }))
             }
-            _ => Touch::Command(Risk::default()),
+            _ => Self::Command(Risk::default()),
         }
     }
 }

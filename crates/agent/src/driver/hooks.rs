@@ -9,10 +9,13 @@
 //! - An interrupt ends hooks for which the loop waits. A prompt that they had not judged yet is withdrawn.
 //! - Each run is an entry of the ledger. A text for the model names its hook.
 
+use super::rules_files::RulesScope;
+use super::tools::limit_step;
 use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, PromptId};
 use crate::settings::AgentSettings;
+use becket_session::Durability;
 use becket_session::store::ledger_path;
 use becket_types::{
     CallId, CompactionTrigger, DeliveryMode, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
@@ -74,14 +77,14 @@ impl HookState {
 
 /// Returns the event at the end of a turn.
 pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
-    settings.hooks.as_ref()?;
+    settings.hooks.engine.as_ref()?;
     Some(if settings.is_subagent() { HookEvent::SubagentStop } else { HookEvent::Stop })
 }
 
 impl Agent {
     /// Returns the call for an event, if a hook matches. `keys`: the event's own keys.
     pub(super) fn hook_call(&self, event: HookEvent, subject: Option<&str>, keys: Value) -> Option<HookCall> {
-        let hooks = self.settings.hooks.as_ref()?;
+        let hooks = self.settings.hooks.engine.as_ref()?;
         if !hooks.listens(event) {
             return None;
         }
@@ -108,10 +111,10 @@ impl Agent {
         put("cwd", json!(self.settings.environment.cwd.to_string_lossy()));
         put("permission_mode", json!(self.mode_name()));
         put("hook_event_name", json!(event.as_str()));
-        if let Some(effort) = &self.settings.effort {
+        if let Some(effort) = &self.settings.requests.effort {
             put("effort", json!({ "level": effort }));
         }
-        if let Some(agent) = &self.settings.hook_agent {
+        if let Some(agent) = &self.settings.hooks.agent {
             if let Some(id) = &agent.id {
                 put("agent_id", json!(id));
             }
@@ -124,7 +127,7 @@ impl Agent {
     }
 
     pub(super) fn run_hooks(&self, call: HookCall) -> Option<BoxFuture<'static, HookOutcome>> {
-        let hooks = self.settings.hooks.as_ref()?;
+        let hooks = self.settings.hooks.engine.as_ref()?;
         let status = hooks.status(&call).flatten();
         self.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
         Some(hooks.run(call))
@@ -136,7 +139,7 @@ impl Agent {
         if runs.is_empty() {
             return false;
         }
-        self.op = Op::Hooks(Box::new(HookWait { run: Box::pin(futures::future::join_all(runs)), then }));
+        self.flow.op = Op::Hooks(Box::new(HookWait { run: Box::pin(futures::future::join_all(runs)), then }));
         true
     }
 
@@ -197,27 +200,27 @@ impl Agent {
     }
 
     pub(super) fn session_start_hooks(&mut self) {
-        if self.settings.hooks.is_none() {
+        if self.settings.hooks.engine.is_none() {
             return;
         }
         if self.settings.is_subagent() {
-            let kind = self.settings.hook_agent.as_ref().map(|agent| agent.kind.clone());
+            let kind = self.settings.hooks.agent.as_ref().map(|agent| agent.kind.clone());
             let calls =
                 self.hook_call(HookEvent::SubagentStart, kind.as_deref(), json!({})).into_iter().collect();
             self.wait_for_hooks(calls, Then::Nothing);
             return;
         }
-        let source = if self.settings.resumed { "resume" } else { "startup" };
+        let source = if self.settings.session.resumed { "resume" } else { "startup" };
         let keys = json!({ "source": source, "model": self.wire.model.info().id });
         let calls = self.hook_call(HookEvent::SessionStart, Some(source), keys).into_iter().collect();
         self.wait_for_hooks(calls, Then::Nothing);
     }
 
     pub(super) async fn session_end_hooks(&mut self) {
-        if self.settings.hooks.is_none() || self.settings.is_subagent() {
+        if self.settings.hooks.engine.is_none() || self.settings.is_subagent() {
             return;
         }
-        let reason = if self.commands_open { "other" } else { "prompt_input_exit" };
+        let reason = if self.inbox.is_open { "other" } else { "prompt_input_exit" };
         let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }));
         let run = call.and_then(|call| self.run_hooks(call));
         let beside = std::mem::take(&mut self.hooking.beside);
@@ -242,7 +245,7 @@ impl Agent {
 
     /// Runs hooks for prompts before they are delivered. Returns false if there are none.
     pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
-        if self.settings.hooks.is_none() || self.settings.is_subagent() {
+        if self.settings.hooks.engine.is_none() || self.settings.is_subagent() {
             return false;
         }
         let texts: Vec<String> = prompts.iter().filter_map(|id| self.inbox.text(*id)).collect();
@@ -256,8 +259,9 @@ impl Agent {
     /// Runs hooks at the end of a turn.
     pub(super) fn stop_hooks(&mut self, sent_back: u32) {
         let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
-        let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.turn.text });
-        let agent = self.settings.hook_agent.as_ref().filter(|agent| agent.id.is_some());
+        let keys =
+            json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.spending.turn.text });
+        let agent = self.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
         let kind = agent.map(|agent| agent.kind.clone());
         let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();
         if !self.wait_for_hooks(calls, Then::Stop { sent_back }) {
@@ -267,17 +271,17 @@ impl Agent {
 
     /// Runs hooks before a compaction. Returns false if there are none.
     pub(super) fn compact_hooks(&mut self, trigger: CompactionTrigger) -> bool {
-        if self.settings.hooks.is_none() {
+        if self.settings.hooks.engine.is_none() {
             return false;
         }
         let name = trigger_name(trigger);
-        let keys = json!({ "trigger": name, "custom_instructions": self.focus.clone().unwrap_or_default() });
+        let keys = json!({ "trigger": name, "custom_instructions": self.compaction.focus.clone().unwrap_or_default() });
         let calls = self.hook_call(HookEvent::PreCompact, Some(name), keys).into_iter().collect();
         self.wait_for_hooks(calls, Then::Compact { trigger })
     }
 
     pub(super) fn failure_hooks(&mut self, end: &TurnEnd) {
-        if self.settings.hooks.is_none() {
+        if self.settings.hooks.engine.is_none() {
             return;
         }
         let (kind, message) = match end {
@@ -285,8 +289,7 @@ impl Agent {
             TurnEnd::Refusal { reason } => (reason, reason),
             _ => return,
         };
-        let keys =
-            json!({ "error": kind, "error_details": message, "last_assistant_message": self.turn.text });
+        let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": self.spending.turn.text });
         self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 
@@ -334,7 +337,7 @@ impl Agent {
 
     /// Processes the answers of the hooks for which the loop waited.
     pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
-        let Op::Hooks(wait) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
             Then::Nothing => outcomes.into_iter().for_each(|outcome| self.record_hooks(outcome)),
             Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
@@ -446,10 +449,10 @@ impl Agent {
 
     /// Ends the hooks for which the loop waits, because of an interrupt or the time limit.
     pub(super) fn cancel_hooks(&mut self) {
-        if !matches!(self.op, Op::Hooks(_)) {
+        if !matches!(self.flow.op, Op::Hooks(_)) {
             return;
         }
-        let Op::Hooks(wait) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
             Then::Nothing | Then::Compact { .. } => {}
             Then::Deliver { prompts, .. } => {
@@ -472,8 +475,11 @@ impl Agent {
     /// Ends a batch: all results and the answers of their hooks are present.
     pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
         // Rules are added first: they are not cut because of the step's size.
-        self.rules_below(touched);
-        self.limit_step();
+        let usable = self.budget().usable();
+        self.rules.give_below(touched, &RulesScope::of(&self.settings, usable), &mut self.core);
+        self.core.flush(Durability::Buffered);
+        let (budget, used) = (self.budget(), self.used());
+        limit_step(&mut self.core, &self.budget, &budget, used);
         for (event, text) in told {
             self.tell_model(event, text);
         }

@@ -4,27 +4,30 @@
 //! step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
 
 use super::Agent;
+use super::sent::{Question, RequestTerms, asked};
 use super::title::{self, TitleRun};
 use crate::host::lock;
 use crate::machine::{Input, Phase, PromptId};
 use crate::spend::RequestCost;
 use base64::Engine as _;
-use becket_model::{Request, ToolChoice};
+use becket_model::ToolChoice;
 use becket_session::Durability;
 use becket_types::{
-    CacheLifetime, Context, ContextMessage, DeliveryMode, EntryKind, Event, ImageSource, Message,
-    NoticeLevel, Origin, Part, PromptInput, Provenance, Role, SentRequest, Seq, Tokens, cut_end, hex,
+    CacheLifetime, Command, Context, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel,
+    Origin, Part, PromptInput, Role, cut_end,
 };
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// Name of the session state that holds the waiting prompts.
 pub(super) const INBOX: &str = "inbox";
 
-/// The waiting prompts, by their number in the state machine.
-#[derive(Default)]
+/// The commands of the front end, and the prompts that wait, by their number in the state machine.
 pub(crate) struct Inbox {
+    pub(super) commands: mpsc::Receiver<Command>,
+    /// False once the front end is gone.
+    pub(super) is_open: bool,
     prompts: BTreeMap<PromptId, PromptInput>,
     /// Messages of becket's own that wait like prompts, with their ids for front ends. They are lost with the process.
     notes: BTreeMap<PromptId, (Message, String)>,
@@ -35,9 +38,25 @@ pub(crate) struct Inbox {
     left: Vec<PromptInput>,
     /// The request for the session's title, while it runs.
     pub(super) titling: Option<TitleRun>,
+    /// True if the session has a title.
+    pub(super) titled: bool,
 }
 
 impl Inbox {
+    pub(super) fn new(commands: mpsc::Receiver<Command>, titled: bool) -> Self {
+        Self {
+            commands,
+            is_open: true,
+            prompts: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            next: PromptId::default(),
+            saved: false,
+            left: Vec::new(),
+            titling: None,
+            titled,
+        }
+    }
+
     pub(super) fn restore(&mut self, left: Vec<PromptInput>) {
         self.saved = !left.is_empty();
         self.left = left;
@@ -105,7 +124,7 @@ impl Agent {
             return;
         };
         self.inbox.prompts.remove(&id);
-        self.machine = self.machine.take().map(|state| state.withdraw(id));
+        self.flow.change(|state| state.withdraw(id));
         if let Some(entry) = self.inbox.entry() {
             self.core.append(vec![entry], Durability::Synced);
         }
@@ -127,7 +146,7 @@ impl Agent {
     /// Sets another title. Later prompts do not change it.
     pub(super) fn rename(&mut self, title: String) {
         self.begin_ledger();
-        self.titled = true;
+        self.inbox.titled = true;
         self.count_title();
         self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced);
         self.core.emit(Event::Renamed { title });
@@ -142,7 +161,7 @@ impl Agent {
         // They form one turn together with the next prompt, so the idle machine must not start with the first alone.
         for input in left {
             let id = self.inbox.put(input);
-            self.machine = self.machine.take().map(|state| state.hold(id));
+            self.flow.change(|state| state.hold(id));
         }
     }
 
@@ -196,10 +215,10 @@ impl Agent {
             else {
                 continue;
             };
-            if !self.titled
+            if !self.inbox.titled
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
             {
-                self.titled = true;
+                self.inbox.titled = true;
                 titled = Some((title.clone(), text_of(&parts)));
                 entries.push(EntryKind::Title { title });
             }
@@ -210,7 +229,7 @@ impl Agent {
         if self.inbox.saved {
             entries.extend(self.inbox.entry());
         }
-        self.repetition.reset();
+        self.tools.repetition.reset();
         let seqs = self.core.append(entries, Durability::Synced);
         for (at, mut message, client_id) in delivered {
             message.seq = seqs.get(at).copied().unwrap_or_default();
@@ -230,50 +249,27 @@ impl Agent {
         let read = (title::PROMPT.len() + words.len()) as u64 / 3;
         let cost = RequestCost::of(model.info(), read, 0, CacheLifetime::default());
         let max_output = title::MAX_OUTPUT.min(model.info().max_output);
-        match self.limits.room(cost.input, cost.output_price, max_output) {
+        match self.spending.limits.room(cost.input, cost.output_price, max_output) {
             Ok(most) if most == max_output => {}
             // The limits of the run are for its task.
             _ => return,
         }
-        let message = Arc::new(ContextMessage {
-            message: Arc::new(Message::user(words)),
-            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
-            tokens: Tokens(0),
-        });
-        // A generation of its own: what an adapter keeps of the conversation is not continued by this request.
-        self.wire.summaries += 1;
         let context = Context {
             system: Arc::from([Arc::from(title::PROMPT)]),
-            messages: vec![message],
-            generation: u64::MAX - self.wire.summaries,
+            messages: vec![asked(words)],
+            generation: self.wire.own_generation(),
         };
-        let request = Request {
-            context: &context,
-            tools: &[],
+        let terms = RequestTerms {
+            purpose: "title",
+            max_output,
+            effort: None,
             tool_choice: ToolChoice::None,
-            max_output,
-            effort: None,
-            layout: None,
             cache: CacheLifetime::default(),
-            blobs: &self.core.blobs,
         };
-        let Ok(mut prepared) = model.prepare(&request) else { return };
-        prepared.brief = true;
-        let prompt = json!({ "system": title::PROMPT, "prompt": words }).to_string();
-        let sent = SentRequest {
-            model: model.info().id.clone(),
-            purpose: "title".to_owned(),
-            max_output,
-            effort: None,
-            no_calls: true,
-            layout: prepared.layout,
-            cache: CacheLifetime::default(),
-            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
-            bytes: prepared.len() as u64,
-            sha256: hex(&prepared.digest),
-        };
-        self.core.push(EntryKind::Request(Box::new(sent)));
-        let reservation = self.limits.reserve(cost.need(max_output));
+        let question = Question { system: title::PROMPT, prompt: words };
+        let prepared = terms.prepare_beside(&mut self.core, &*model, &context, &[], &question);
+        let Ok(prepared) = prepared else { return };
+        let reservation = self.spending.limits.reserve(cost.need(max_output));
         let stream = model.send(prepared);
         self.inbox.titling = Some(TitleRun::new(model, stream, Some(reservation)));
     }
@@ -289,7 +285,7 @@ impl Agent {
 
     /// Waits for a requested title before a headless run ends. The request is paid for anyway.
     pub(super) async fn finish_title(&mut self) {
-        if !self.settings.headless || self.inbox.titling.is_none() {
+        if !self.settings.asking.headless || self.inbox.titling.is_none() {
             return;
         }
         let limit = tokio::time::sleep(title::PATIENCE);

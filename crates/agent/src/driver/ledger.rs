@@ -21,9 +21,19 @@ pub(crate) struct Core {
     pub(super) announce: Vec<Event>,
     /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
+    /// True once the first entries (system prompt, tools, model) are in the ledger.
+    pub(super) begun: bool,
 }
 
 impl Core {
+    pub(super) fn new(
+        session: Arc<Mutex<Session>>,
+        blobs: Arc<dyn Blobs>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        Self { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None, begun: false }
+    }
+
     pub(crate) fn emit(&self, event: Event) {
         // A front end that has disconnected can catch up from the ledger.
         let _ = self.events.send(event);

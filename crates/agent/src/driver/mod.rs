@@ -12,16 +12,17 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `flow` | the state machine, its pending actions and the operation that runs; `budget`: the token budget |
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
 //! | `start` | first entries, resume |
 //! | `reattach` | files whose content comes along with a compaction |
 //! | `rules_files` | rules files: reads and sends them |
 //! | `inbox` | prompts that wait to enter the ledger |
-//! | `request` | budget, view, sending |
+//! | `wire` | the models and what requests to them have shown |
+//! | `request` | budget, view, sending; `sent`: requests with their records |
 //! | `request_size` | requests that have too many bytes |
 //! | `reply` | the streamed answer and its outcome |
-//! | `source` | tools that appear while the session runs |
-//! | `tools` | tool calls |
+//! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
 //! | `subagent` | calls that are agents of their own; `background`: their runs |
 //! | `files` | files before and after a call, for undo |
 //! | `hooks` | moments at which hooks are asked, and what their answers do |
@@ -35,11 +36,13 @@
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
 mod background;
+mod budget;
 mod cache;
 mod clock;
 mod compact;
 mod count;
 mod files;
+mod flow;
 mod hooks;
 mod ids;
 mod inbox;
@@ -50,48 +53,46 @@ mod reply;
 mod request;
 mod request_size;
 mod rules_files;
-mod source;
+mod sent;
 mod start;
 mod subagent;
 mod summary;
 mod title;
 mod tools;
+mod toolset;
 mod undo;
+mod wire;
 
 use crate::host::{SessionHost, lock};
-use crate::machine::{self, Action, CompactionEnd, Input, Phase, Rules, State};
-use crate::repetition::RepetitionGuard;
-use crate::settings::{AgentParts, AgentSettings, FindModel};
+use crate::machine::{Action, CompactionEnd, Input, Phase, Rules};
+use crate::settings::{AgentParts, AgentSettings};
 use crate::spend::{Limits, TurnSum, millis, over_time};
-use background::{Ended, Subagents};
-use becket_guard::Guard;
+use background::Ended;
 use becket_model::Model;
-use becket_session::context::Policy;
-use becket_session::context::budget::Meter;
 use becket_session::context::compaction::Governor;
-use becket_session::context::view::KindTotals;
 use becket_session::{Durability, Session};
-use becket_tool::Registry;
 use becket_types::{
     Command, CompactedByHand, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens,
-    ToolSpec, TurnEnd, TurnResult, Usage,
+    TurnCompaction, TurnEnd, TurnResult,
 };
+use budget::BudgetState;
 use clock::{until, wall_clock};
+use flow::Flow;
 use futures::StreamExt as _;
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
 use reply::Reply;
-use request::Wire;
 use rules_files::KnownRules;
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tools::Batch;
+use toolset::Toolset;
 use undo::Want;
+use wire::Wire;
 
 /// Number of commands that can be queued before a front end has to wait.
 const COMMANDS: usize = 256;
@@ -107,45 +108,41 @@ pub struct AgentHandle {
 }
 
 /// An agent over one session. Does nothing until [`Agent::run`] is polled.
+///
+/// It only routes: each field owns one part of the work.
 pub struct Agent {
-    machine: Option<State>,
-    actions: VecDeque<Action>,
-    commands: mpsc::Receiver<Command>,
-    commands_open: bool,
-    op: Op,
-    /// The summary that is being made ahead of time, in parallel with the operation.
-    preparing: Option<Box<CompactionRun>>,
-    /// Time at which the last preparation of this process failed.
-    preparation_failed: Option<Instant>,
+    flow: Flow,
     core: Core,
     wire: Wire,
     budget: BudgetState,
+    compaction: CompactionState,
     inbox: Inbox,
-    tools: Registry,
-    /// Tools without those of the source; `None` without a source.
-    sourced: Option<source::Sourced>,
-    specs: Arc<[ToolSpec]>,
-    guard: Guard,
-    host: Arc<SessionHost>,
-    files: Option<Arc<files::Files>>,
-    ids: CallIds,
-    repetition: RepetitionGuard,
+    tools: Toolset,
     rules: KnownRules,
     settings: AgentSettings,
     undoing: undo::Undoing,
     hooking: hooks::HookState,
-    find_model: Option<FindModel>,
-    subagents: Subagents,
-    limits: Limits,
-    turn: TurnSum,
-    in_turn: bool,
-    /// True once the first entries (system prompt, tools, model) are in the ledger.
-    begun: bool,
-    titled: bool,
+    spending: Spending,
+}
+
+/// A compaction that runs or is prepared.
+#[derive(Default)]
+struct CompactionState {
+    /// The summary that is being made ahead of time, in parallel with the operation.
+    preparing: Option<Box<CompactionRun>>,
+    /// Time at which the last preparation of this process failed.
+    failed_at: Option<Instant>,
     /// Focus of the requested manual compaction.
     focus: Option<String>,
     /// Size of the context before and after the compaction that just ended.
-    compacted: Option<CompactedByHand>,
+    sizes: Option<CompactedByHand>,
+}
+
+/// The limits of the run, and what the turn has used of them.
+struct Spending {
+    limits: Limits,
+    turn: TurnSum,
+    in_turn: bool,
 }
 
 /// The parts that a subagent shares with the agent that it works for.
@@ -153,29 +150,6 @@ struct Parentage {
     limits: Limits,
     /// The recorder for the file changes of its calls.
     files: Option<Arc<files::Files>>,
-}
-
-/// State of the token budget.
-pub(crate) struct BudgetState {
-    policy: Policy,
-    meter: Meter,
-    limits: becket_session::context::budget::Limits,
-    governor: Governor,
-    /// System prompt and tools, in base tokens. Computed again when either changes.
-    floor: Option<becket_session::context::compaction::Floor>,
-    /// Tokens of the context by kind. Computed again together with `floor`.
-    kinds: KindTotals,
-    /// Base tokens of the running request.
-    base_sent: Tokens,
-    /// Usage of the last answer, until its entries are in the view.
-    report: Option<Usage>,
-    /// Size of the context below which a preparation is not considered again.
-    prepare_at: Tokens,
-    /// Tokens of the last request that its provider caches; 0 if it reports no cache.
-    cached: Tokens,
-    /// Output limit of the next request, if the limits of the run leave less room than usual.
-    output_cap: Option<u64>,
-    window_noticed: bool,
 }
 
 /// The running operation; there is at most one.
@@ -238,12 +212,12 @@ impl Agent {
         let titled = session.title().is_some();
         let ids = CallIds::from_view(session.view());
         let session = Arc::new(Mutex::new(session));
-        let host = Arc::new(SessionHost::new(Arc::clone(&session), settings.watching));
+        let host = Arc::new(SessionHost::new(Arc::clone(&session), settings.tools.watching));
         let own_files = || {
-            let snapshots = settings.snapshots.clone()?;
+            let snapshots = settings.tools.snapshots.clone()?;
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
-        let own_limits = || Limits::new(settings.limits);
+        let own_limits = || Limits::new(settings.limits.run);
         // The agent above has already informed the user.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
@@ -251,54 +225,21 @@ impl Agent {
             None => (own_limits(), own_files()),
         };
         let stop_hooks = hooks::end_event(&settings)
-            .is_some_and(|event| settings.hooks.as_ref().is_some_and(|hooks| hooks.listens(event)));
+            .is_some_and(|event| settings.hooks.engine.as_ref().is_some_and(|hooks| hooks.listens(event)));
         let rules =
-            Rules { max_turns: settings.limits.max_turns, auto_compact: policy.auto_compact, stop_hooks };
+            Rules { max_turns: settings.limits.run.max_turns, auto_compact: policy.auto_compact, stop_hooks };
         let agent = Self {
-            machine: Some(State::new(rules)),
-            actions: VecDeque::new(),
-            commands,
-            commands_open: true,
-            op: Op::None,
-            preparing: None,
-            preparation_failed: None,
-            core: Core { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None },
-            wire: Wire::new(model, auxiliary, fallback_models, cache),
-            budget: BudgetState {
-                policy,
-                meter: Meter::default(),
-                limits: becket_session::context::budget::Limits::default(),
-                governor,
-                floor: None,
-                kinds: KindTotals::default(),
-                base_sent: Tokens(0),
-                report: None,
-                prepare_at: Tokens(0),
-                cached: Tokens(0),
-                output_cap: None,
-                window_noticed,
-            },
-            inbox: Inbox::default(),
-            specs: tools.specs().into(),
-            sourced: settings.tool_source.is_some().then(|| source::Sourced::new(&tools)),
-            tools,
-            guard,
-            host,
-            files,
-            ids,
-            repetition: RepetitionGuard::default(),
+            flow: Flow::new(rules),
+            core: Core::new(session, blobs, events),
+            wire: Wire::new(model, auxiliary, fallback_models, find_model, cache),
+            budget: BudgetState::new(policy, governor, window_noticed),
+            compaction: CompactionState::default(),
+            inbox: Inbox::new(commands, titled),
+            tools: Toolset::new(tools, guard, host, files, ids, settings.tools.source.is_some()),
             rules: KnownRules::default(),
-            subagents: Subagents::default(),
-            limits,
-            turn: TurnSum::new(),
-            in_turn: false,
-            begun: false,
-            titled,
-            focus: None,
-            compacted: None,
             undoing: undo::Undoing::default(),
             hooking: hooks::HookState::default(),
-            find_model,
+            spending: Spending { limits, turn: TurnSum::new(), in_turn: false },
             settings,
         };
         let session = Arc::downgrade(&agent.core.session);
@@ -310,9 +251,7 @@ impl Agent {
         self.start();
         self.session_start_hooks();
         loop {
-            while !matches!(self.op, Op::Hooks(_))
-                && let Some(action) = self.actions.pop_front()
-            {
+            while let Some(action) = self.flow.next_action() {
                 self.perform(action);
             }
             self.core.flush(Durability::Buffered);
@@ -329,25 +268,27 @@ impl Agent {
     }
 
     fn phase(&self) -> Phase {
-        self.machine.as_ref().map_or(Phase::Exited, State::phase)
+        self.flow.phase()
     }
 
     async fn wait(&mut self) -> Wake {
-        let limited = self.in_turn && !self.turn.out_of_time;
-        let deadline = self.limits.max_wall().filter(|_| limited).map(|max| self.turn.started + max);
+        let limited = self.spending.in_turn && !self.spending.turn.out_of_time;
+        let deadline =
+            self.spending.limits.max_wall().filter(|_| limited).map(|max| self.spending.turn.started + max);
         let idle_at = self.idle_at();
-        let Self { wire, commands, commands_open, op, preparing, hooking, inbox, subagents, .. } = self;
+        let Self { flow, wire, compaction, hooking, inbox, tools, .. } = self;
+        let Inbox { commands, is_open, titling, .. } = inbox;
         tokio::select! {
             biased;
-            command = commands.recv(), if *commands_open => Wake::Command(command),
+            command = commands.recv(), if *is_open => Wake::Command(command),
             () = until(deadline) => Wake::Deadline,
-            wake = op.next() => wake,
-            asked = prepare::next(preparing) => Wake::Prepared(asked),
+            wake = flow.op.next() => wake,
+            asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
-            title = title::next(&mut inbox.titling) => Wake::Titled(title),
+            title = title::next(titling) => Wake::Titled(title),
             () = cache::next(&mut wire.cache) => Wake::Warmed,
             () = until(idle_at) => Wake::Idle,
-            ended = subagents.next() => Wake::Subagent(ended),
+            ended = tools.subagents.next() => Wake::Subagent(ended),
         }
     }
 
@@ -356,15 +297,15 @@ impl Agent {
             Wake::Command(Some(command)) => self.command(command),
             // The front end is gone. Finish the running work; no more commands will come.
             Wake::Command(None) => {
-                self.commands_open = false;
-                self.settings.headless = true;
-                self.settings.asks_host = false;
+                self.inbox.is_open = false;
+                self.settings.asking.headless = true;
+                self.settings.asking.asks_host = false;
                 self.nobody_decides();
                 self.drop_background();
                 self.feed(Input::EndInput);
             }
             Wake::Deadline => {
-                self.turn.out_of_time = true;
+                self.spending.turn.out_of_time = true;
                 self.cancel_hooks();
                 self.give_up_preparation("the time limit");
                 self.interrupt_background();
@@ -399,7 +340,7 @@ impl Agent {
             Command::ToTask { task, what } => self.pass_to_task(task, *what),
             Command::Continue => self.continue_turn(),
             Command::Compact { focus } => {
-                self.focus = focus;
+                self.compaction.focus = focus;
                 self.feed(Input::Compact);
             }
             Command::SetModel { model } => {
@@ -429,9 +370,9 @@ impl Agent {
             }
             Command::Decide { call_id, decision } => self.decided(&call_id, decision),
             Command::Withdraw { client_id } => self.withdraw(client_id),
-            Command::Revoke { rule } => self.revoke(&rule),
-            Command::Grant { rule } => self.grant(&rule),
-            Command::Forbid { rule } => self.forbid(&rule),
+            Command::Revoke { rule } => self.tools.revoke(&rule, &self.core),
+            Command::Grant { rule } => self.tools.grant(&rule, &self.core),
+            Command::Forbid { rule } => self.tools.forbid(&rule, &self.core),
             Command::SetEffort { effort } => self.set_effort(effort),
             Command::Rename { title } => self.rename(title),
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
@@ -447,7 +388,7 @@ impl Agent {
             Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
             Command::EndInput => {
                 // The person leaves the session, and its work ends with it.
-                if !self.settings.headless {
+                if !self.settings.asking.headless {
                     self.drop_background();
                 }
                 self.feed(Input::EndInput);
@@ -456,21 +397,17 @@ impl Agent {
     }
 
     fn feed(&mut self, input: Input) {
-        if let Some(state) = self.machine.take() {
-            let (state, actions) = machine::next(state, input);
-            self.machine = Some(state);
-            self.actions.extend(actions);
-        }
+        self.flow.feed(input);
     }
 
     fn perform(&mut self, action: Action) {
         match action {
             Action::StartTurn => {
-                self.turn.begin();
-                self.in_turn = true;
+                self.spending.turn.begin();
+                self.spending.in_turn = true;
                 self.hooking.stop = None;
                 self.undoing.forget();
-                self.repetition.reset();
+                self.tools.repetition.reset();
                 self.budget.governor.turn_started();
                 self.doubt_limits();
             }
@@ -510,7 +447,7 @@ impl Agent {
             }
             Action::CancelCompaction => {
                 self.cancel_compaction();
-                if !self.in_turn {
+                if !self.spending.in_turn {
                     // No other event reports the end of the compaction.
                     self.core.emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
                 }
@@ -532,18 +469,18 @@ impl Agent {
     }
 
     fn end_turn(&mut self, end: TurnEnd) {
-        let end = match (end, self.limits.max_wall()) {
-            (TurnEnd::Interrupted, Some(max)) if self.turn.out_of_time => {
+        let end = match (end, self.spending.limits.max_wall()) {
+            (TurnEnd::Interrupted, Some(max)) if self.spending.turn.out_of_time => {
                 TurnEnd::TimeLimit { what: over_time(max) }
             }
             (end, _) => end,
         };
         // In a headless run no further prompt will come, so no compaction needs the summary.
         let phase = self.phase();
-        if self.settings.headless || phase == Phase::Exited {
+        if self.settings.asking.headless || phase == Phase::Exited {
             self.give_up_preparation("the end of the turn");
         }
-        self.core.pending.extend(self.host.read_files());
+        self.core.pending.extend(self.tools.host.read_files());
         self.core.flush(Durability::Buffered);
         self.report_usage();
         let state = lock(&self.core.session).view().turn_state();
@@ -551,20 +488,20 @@ impl Agent {
         self.core.push(EntryKind::TurnEnd { end: end.name().to_owned(), state });
         self.core.flush(Durability::Synced);
         self.core.tell_notices();
-        self.in_turn = false;
+        self.spending.in_turn = false;
         self.failure_hooks(&end);
         let completed = end == TurnEnd::Completed;
         let result = self.take_result(end);
         self.core.emit(Event::TurnFinished(Box::new(result)));
-        if completed && phase == Phase::Idle && !self.settings.headless {
+        if completed && phase == Phase::Idle && !self.settings.asking.headless {
             self.prepare_for_next_prompt();
         }
     }
 
     /// Takes the sums of the turn. Later usage, by a manual compaction or a summary made ahead of time, counts for the next turn.
     fn take_result(&mut self, end: TurnEnd) -> TurnResult {
-        let turn = &mut self.turn;
-        turn.take_in_subagents(&self.limits);
+        let turn = &mut self.spending.turn;
+        turn.take_in_subagents(&self.spending.limits);
         let result = TurnResult {
             end,
             text: std::mem::take(&mut turn.text),
@@ -576,11 +513,10 @@ impl Agent {
             cost: turn.cost,
             models: std::mem::take(&mut turn.models),
             denials: std::mem::take(&mut turn.denials),
-            compactions: turn.compactions,
-            compacted: None,
+            compaction: TurnCompaction { count: turn.compactions, by_hand: None },
             unsaved: lock(&self.core.session).backlog() > 0,
         };
-        self.turn = TurnSum::new();
+        self.spending.turn = TurnSum::new();
         result
     }
 
@@ -589,11 +525,11 @@ impl Agent {
         self.give_up_preparation("the end of the session");
         self.count_title();
         self.count_warming();
-        self.core.pending.extend(self.host.drain().0);
+        self.core.pending.extend(self.tools.host.drain().0);
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).flush();
         // In a headless run the result has been emitted already, so the caller takes the last notices from the session.
-        if !self.settings.headless {
+        if !self.settings.asking.headless {
             self.core.tell_notices();
         }
     }

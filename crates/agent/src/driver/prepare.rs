@@ -12,22 +12,18 @@
 //! A warming request is the running context with one short question at its end. Its answer is dropped: it enters neither the
 //! history nor the view. Its usage counts like every other, with the purpose `warm`.
 
+use super::sent::{Question, RequestTerms, asked};
 use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
 use super::{Agent, Op, cache, wall_clock};
 use crate::host::lock;
 use crate::machine::{Input, Phase};
 use crate::spend::RequestCost;
-use becket_model::{Request, ToolChoice};
+use becket_model::ToolChoice;
 use becket_session::Durability;
 use becket_session::context::budget::part_of;
 use becket_session::context::cache::{idle_compaction_pays, warming_pays};
 use becket_session::context::compaction::{self, Prepared, PreparedOutcome, Step};
-use becket_types::{
-    CompactionTrigger, ContextMessage, EntryKind, Event, Message, NoticeLevel, PreparationState, Provenance,
-    SentRequest, Seq, Tokens, Usage, hex,
-};
-use serde_json::json;
-use std::sync::Arc;
+use becket_types::{CompactionTrigger, Event, NoticeLevel, PreparationState, Tokens, Usage};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,14 +44,14 @@ impl Agent {
     /// The preparation for a compaction to use. A failed one counts only for a short time and only in the process that saw it
     /// fail; the summariser is then not asked again.
     pub(super) fn usable_preparation(&self) -> Option<Prepared> {
-        let fresh = self.preparation_failed.is_some_and(|at| at.elapsed() <= FRESH);
+        let fresh = self.compaction.failed_at.is_some_and(|at| at.elapsed() <= FRESH);
         self.prepared().filter(|p| fresh || !matches!(p.outcome, PreparedOutcome::Failed { .. }))
     }
 
     /// Called after a step's request was sent: begins a preparation if the window is full enough.
     pub(super) fn prepare_summary(&mut self, step: u64) {
         let policy = &self.budget.policy;
-        if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
+        if !policy.prepare || !policy.auto_compact || self.compaction.preparing.is_some() {
             return;
         }
         let share = policy.threshold;
@@ -74,7 +70,7 @@ impl Agent {
     /// Called at the end of a turn: if the next prompt will need a compaction, its summary is made while the user types.
     pub(super) fn prepare_for_next_prompt(&mut self) {
         let policy = &self.budget.policy;
-        if !policy.prepare || !policy.auto_compact || self.preparing.is_some() {
+        if !policy.prepare || !policy.auto_compact || self.compaction.preparing.is_some() {
             return;
         }
         let share = policy.threshold;
@@ -86,7 +82,7 @@ impl Agent {
 
     fn begin_preparation(&mut self) {
         let allowed = self.budget.governor.may_prepare(wall_clock())
-            && self.limits.over(self.turn.started.elapsed()).is_none();
+            && self.spending.limits.over(self.spending.turn.started.elapsed()).is_none();
         if !allowed || self.prepared().is_some() {
             return;
         }
@@ -104,7 +100,7 @@ impl Agent {
         while let Step::Ask(ask) = step {
             match self.send_ask(ask, CompactionTrigger::Auto, deadline, tries) {
                 Ok(run) => {
-                    self.preparing = Some(run);
+                    self.compaction.preparing = Some(run);
                     return;
                 }
                 Err(unsent) => {
@@ -122,7 +118,7 @@ impl Agent {
 
     /// Handles the answer to the preparation's request.
     pub(super) fn preparation_came(&mut self, asked: Asked) {
-        let Some(run) = self.preparing.take() else { return };
+        let Some(run) = self.compaction.preparing.take() else { return };
         let deadline = run.deadline;
         let (step, tries) = self.take_answer(*run, asked);
         self.preparation_step(step, deadline, tries);
@@ -136,7 +132,7 @@ impl Agent {
                 prepared.as_ref().clone()
             }
             Step::Unprepared(why) => {
-                self.preparation_failed = Some(Instant::now());
+                self.compaction.failed_at = Some(Instant::now());
                 let state = PreparationState::Failed { why: why.clone() };
                 self.core.emit(Event::SummaryPreparation { state });
                 Prepared { outcome: PreparedOutcome::Failed { why: why.clone() }, ..asked }
@@ -149,7 +145,7 @@ impl Agent {
 
     /// Gives up the preparation's request and counts its usage.
     pub(super) fn give_up_preparation(&mut self, why: &str) {
-        let Some(run) = self.preparing.take() else { return };
+        let Some(run) = self.compaction.preparing.take() else { return };
         self.count_run(&run);
         if let Some(asked) = run.ask.preparation() {
             let outcome = PreparedOutcome::Cancelled { why: why.to_owned() };
@@ -160,8 +156,8 @@ impl Agent {
 
     /// The time at which something is to be done about the provider's cache. `None`: nothing is.
     pub(super) fn idle_at(&self) -> Option<Instant> {
-        let waits = self.phase() == Phase::Idle && matches!(self.op, Op::None) && !self.in_turn;
-        if !waits || !self.commands_open || self.preparing.is_some() {
+        let waits = self.phase() == Phase::Idle && matches!(self.flow.op, Op::None) && !self.spending.in_turn;
+        if !waits || !self.inbox.is_open || self.compaction.preparing.is_some() {
             return None;
         }
         self.wire.cache.act_at(self.wire.model.info())
@@ -195,7 +191,7 @@ impl Agent {
     fn may_compact_idle(&mut self) -> bool {
         self.budget.policy.auto_compact
             && self.budget.governor.may_prepare(wall_clock())
-            && self.limits.over(Duration::ZERO).is_none()
+            && self.spending.limits.over(Duration::ZERO).is_none()
     }
 
     /// The expected size of the context after a compaction.
@@ -212,50 +208,28 @@ impl Agent {
         self.core.flush(Durability::Buffered);
         let model = self.model();
         let max_output =
-            if self.settings.effort.is_some() { self.wire.max_output } else { cache::MAX_OUTPUT };
+            if self.settings.requests.effort.is_some() { self.wire.max_output } else { cache::MAX_OUTPUT };
         let (used, cached) = (self.used().0, self.cached_tokens());
         let cost = RequestCost::of(model.info(), used, cached, self.wire.cache.lifetime);
-        let reservation = match self.limits.room(cost.input, cost.output_price, max_output) {
-            Ok(most) if most == max_output => Some(self.limits.reserve(cost.need(most))),
+        let reservation = match self.spending.limits.room(cost.input, cost.output_price, max_output) {
+            Ok(most) if most == max_output => Some(self.spending.limits.reserve(cost.need(most))),
             // The limits of the run are for its task.
             _ => return,
         };
         let mut context = lock(&self.core.session).view_mut().context().clone();
-        context.messages.push(Arc::new(ContextMessage {
-            message: Arc::new(Message::user(cache::QUESTION)),
-            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
-            tokens: Tokens(0),
-        }));
-        // A generation of its own: the next request of a turn does not continue this one.
-        self.wire.summaries += 1;
-        context.generation = u64::MAX - self.wire.summaries;
-        let request = Request {
-            context: &context,
-            tools: &self.specs,
+        context.messages.push(asked(cache::QUESTION));
+        context.generation = self.wire.own_generation();
+        let terms = RequestTerms {
+            purpose: "warm",
+            max_output,
+            effort: self.settings.requests.effort.as_deref(),
             // Another choice would be another prefix for some providers.
             tool_choice: ToolChoice::Auto,
-            max_output,
-            effort: self.settings.effort.as_deref(),
-            layout: None,
             cache: self.wire.cache.lifetime,
-            blobs: &self.core.blobs,
         };
-        let Ok(mut prepared) = model.prepare(&request) else { return };
-        prepared.brief = true;
-        let prompt = json!({ "system": "", "prompt": cache::QUESTION }).to_string();
-        let sent = SentRequest {
-            model: model.info().id.clone(),
-            purpose: "warm".to_owned(),
-            max_output,
-            effort: request.effort.map(str::to_owned),
-            no_calls: false,
-            layout: prepared.layout,
-            cache: request.cache,
-            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
-            bytes: prepared.len() as u64,
-            sha256: hex(&prepared.digest),
-        };
-        self.core.push(EntryKind::Request(Box::new(sent)));
+        let question = Question { system: "", prompt: cache::QUESTION };
+        let prepared = terms.prepare_beside(&mut self.core, &*model, &context, &self.tools.specs, &question);
+        let Ok(prepared) = prepared else { return };
         self.wire.cache.last_sent = Some(Instant::now());
         let stream = model.send(prepared);
         self.wire.cache.warmed += 1;

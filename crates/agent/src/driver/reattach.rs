@@ -7,9 +7,8 @@
 //! Invariants: a file is opened only if the `read` tool could open it now without a question. Only regular text files
 //! of at most [`MAX_BYTES`] are attached.
 
-use super::Agent;
-use crate::settings::SecretOutputs;
-use becket_guard::Verdict;
+use crate::host::SessionHost;
+use becket_guard::{Guard, Verdict};
 use becket_session::context::compaction::{FileContent, FileNow, MAX_FILES, Snapshot, uses};
 use becket_session::secrets;
 use becket_tool::{Host as _, paths, sha256};
@@ -24,46 +23,44 @@ const MAX_BYTES: u64 = 256 * 1024;
 /// Name of the tool whose permissions count.
 const READ: &str = "read";
 
-impl Agent {
-    /// Returns the files that the model was shown, in their present state; those that were used last come first.
-    pub(super) fn files_to_attach(&self, snapshot: &Snapshot) -> Vec<FileNow> {
-        if self.budget.policy.reattach <= 0.0 {
-            return Vec::new();
+/// Returns the files that the model was shown, in their present state; those that were used last come first. `mask`: known
+/// forms of secrets are masked.
+pub(super) fn files_now(
+    snapshot: &Snapshot,
+    cwd: &Path,
+    host: &SessionHost,
+    guard: &Guard,
+    mask: bool,
+) -> Vec<FileNow> {
+    let mut found: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    for file in uses(snapshot).into_iter().rev() {
+        let Ok(path) = paths::resolve(cwd, Path::new(&file.path)) else { continue };
+        match found.iter().position(|(known, _)| *known == path) {
+            Some(at) if found[at].1.contains(&file.path) => {}
+            Some(at) => found[at].1.push(file.path),
+            None if found.len() < MAX_FILES => found.push((path, vec![file.path])),
+            None => {}
         }
-        let cwd = &self.settings.environment.cwd;
-        let mut found: Vec<(PathBuf, Vec<String>)> = Vec::new();
-        for file in uses(snapshot).into_iter().rev() {
-            let Ok(path) = paths::resolve(cwd, Path::new(&file.path)) else { continue };
-            match found.iter().position(|(known, _)| *known == path) {
-                Some(at) if found[at].1.contains(&file.path) => {}
-                Some(at) => found[at].1.push(file.path),
-                None if found.len() < MAX_FILES => found.push((path, vec![file.path])),
-                None => {}
-            }
-        }
-        found.into_iter().filter_map(|(path, names)| self.file_now(&path, names)).collect()
     }
-
-    /// Returns `None` for a file without a known hash, because a change could not be detected.
-    fn file_now(&self, path: &Path, mut names: Vec<String>) -> Option<FileNow> {
-        let seen = self.host.read_hash(path)?;
-        let shown = path.strip_prefix(&self.settings.environment.cwd).unwrap_or(path).display().to_string();
+    let now = |(path, mut names): (PathBuf, Vec<String>)| {
+        // A change of a file without a known hash could not be detected.
+        let seen = host.read_hash(&path)?;
+        let shown = path.strip_prefix(cwd).unwrap_or(&path).display().to_string();
         if !names.contains(&shown) {
             names.push(shown.clone());
         }
         let input = json!({ "path": path.to_string_lossy() });
-        let verdict = self.guard.check(READ, &Access::read(path.to_owned()), &input);
-        let content = match verdict {
-            Verdict::Allow { .. } => content(path, &seen, self.settings.secrets != SecretOutputs::Send),
+        let content = match guard.check(READ, &Access::read(path.clone()), &input) {
+            Verdict::Allow { .. } => content(&path, &seen, mask),
             Verdict::Ask { .. } | Verdict::Deny { .. } => FileContent::Skipped(
                 "the permissions of this session do not let it be read without a question",
             ),
         };
         Some(FileNow { path: shown, names, content })
-    }
+    };
+    found.into_iter().filter_map(now).collect()
 }
 
-/// Reads the file at `path` and compares it with the hash of the content that the model saw.
 fn content(path: &Path, seen: &str, mask: bool) -> FileContent {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,

@@ -92,7 +92,7 @@ impl Reply {
 
 impl Agent {
     pub(super) fn reply_came(&mut self, pieces: Vec<Piece>) {
-        let Op::Reply(reply) = &mut self.op else { return };
+        let Op::Reply(reply) = &mut self.flow.op else { return };
         let mut events = Vec::new();
         let mut end = None;
         for piece in pieces {
@@ -124,38 +124,38 @@ impl Agent {
 
     /// Appends complete parts to the ledger that are not in it yet. Call ids are made unique before.
     fn save_parts(&mut self) {
-        let Op::Reply(reply) = &mut self.op else { return };
-        self.ids.admit(reply.answer.unsaved_parts());
+        let Op::Reply(reply) = &mut self.flow.op else { return };
+        self.tools.ids.admit(reply.answer.unsaved_parts());
         let entries = reply.answer.unsaved();
         if entries.is_empty() {
             return;
         }
         let seqs = self.core.append(entries, Durability::Buffered);
-        if let Op::Reply(reply) = &mut self.op {
+        if let Op::Reply(reply) = &mut self.flow.op {
             note_entry(&mut reply.answer, &seqs);
         }
     }
 
     fn answered(&mut self, reason: FinishReason) {
-        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         reply.answer.close();
         let reason = self.true_reason(reason, &reply.answer);
         let empty = reply.answer.is_empty();
         self.adopt_written_calls(&mut reply.answer, &reason);
         let calls = self.settle(&mut reply, &reason);
-        self.ids.answered();
+        self.tools.ids.answered();
         self.limit_worked(&reply.answer.usage);
-        self.turn.stop_reason = Some(reason.stop_reason().to_owned());
+        self.spending.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.wire.last_error = None;
         self.end_quota_wait();
         self.wire.refusals.smaller = 0;
         let mut written_calls = None;
         if !empty {
-            self.turn.steps += 1;
+            self.spending.turn.steps += 1;
             if calls == 0 {
                 written_calls = self.written_calls(&reply.answer);
             }
-            self.turn.say(reply.answer.take_text(), reason == FinishReason::Length && calls == 0);
+            self.spending.turn.say(reply.answer.take_text(), reason == FinishReason::Length && calls == 0);
             if self.budget.governor.step_succeeded() {
                 let entry = self.budget.governor.entry();
                 self.core.push(entry);
@@ -175,9 +175,9 @@ impl Agent {
             return;
         }
         let Some(Part::Text { text, .. }) = answer.parts.last() else { return };
-        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+        let names: Vec<&str> = self.tools.specs.iter().map(|spec| spec.name.as_str()).collect();
         let Some(written) = written_calls(text, &names).filter(|found| found.is_the_end) else { return };
-        let known = |name: &str| self.specs.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
+        let known = |name: &str| self.tools.specs.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
         let made: Option<Vec<Part>> = written
             .names
             .iter()
@@ -203,7 +203,7 @@ impl Agent {
             Part::Text { text, .. } => Some(text),
             _ => None,
         });
-        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+        let names: Vec<&str> = self.tools.specs.iter().map(|spec| spec.name.as_str()).collect();
         let written = texts.into_iter().find_map(|text| written_calls(text, &names))?;
         let text = written.explain(&self.wire.model.info().id);
         if written.is_the_end {
@@ -224,11 +224,11 @@ impl Agent {
         if usage.is_empty() {
             return Cost::default();
         }
-        let window = self.settings.context_window.unwrap_or(info.window);
+        let window = self.settings.requests.context_window.unwrap_or(info.window);
         let used = crate::spend::used(info, window, usage);
         let cost = used.cost;
-        self.turn.add(used.clone());
-        self.limits.add(used);
+        self.spending.turn.add(used.clone());
+        self.spending.limits.add(used);
         if purpose == "turn" {
             let caches = usage.cache_read + usage.cache_write > 0;
             self.budget.cached = if caches { usage.context() } else { Tokens(0) };
@@ -267,9 +267,9 @@ impl Agent {
     /// Adds the rest of the answer, its end and its usage to the pending commit, which is written together with the
     /// entries of the tools, or before the next wait. Returns the number of calls.
     fn settle(&mut self, reply: &mut Reply, reason: &FinishReason) -> usize {
-        self.turn.api += reply.sent.elapsed();
+        self.spending.turn.api += reply.sent.elapsed();
         let Reply { answer, model, .. } = &mut *reply;
-        self.ids.admit(answer.unsaved_parts());
+        self.tools.ids.admit(answer.unsaved_parts());
         if answer.entry.is_none() && !answer.parts.is_empty() {
             let entries = answer.unsaved();
             answer.entry = Some(self.core.next_seq());
@@ -294,8 +294,8 @@ impl Agent {
     /// Remembers the answer for the machine's next action.
     fn last_answer(&mut self, entry: Option<Seq>, calls: Vec<crate::answer::Call>) -> usize {
         let count = calls.len();
-        self.ids.last_entry = entry;
-        self.ids.last_calls = calls;
+        self.tools.ids.last_entry = entry;
+        self.tools.ids.last_calls = calls;
         count
     }
 
@@ -328,7 +328,7 @@ impl Agent {
     pub(super) fn tell_used(&mut self) {
         let base_now = self.base_now();
         let budget = self.budget();
-        let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.specs);
+        let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.tools.specs);
         let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         self.core.emit(Event::ContextUsed {
             used: self.budget.meter.used(base_now),
@@ -342,17 +342,17 @@ impl Agent {
     /// Handles a request that failed before its answer or in the middle of it.
     fn reply_broke(&mut self, mut error: ModelError) {
         // This must come first: the bytes can be computed only while nothing was appended.
-        let begun = match &self.op {
+        let begun = match &self.flow.op {
             Op::Reply(reply) => reply.answer.begun,
             _ => return,
         };
         if !begun
-            && (self.is_laid_out_anew(&self.model(), &error)
+            && (self.wire.refusals.is_laid_out_anew(&*self.wire.model, &error, &mut self.core)
                 || self.is_made_smaller(&mut error)
                 || self.begins_quota_wait(&error))
         {
-            let Op::Reply(reply) = std::mem::replace(&mut self.op, Op::None) else { return };
-            self.turn.api += reply.sent.elapsed();
+            let Op::Reply(reply) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
+            self.spending.turn.api += reply.sent.elapsed();
             let (step, wrap_up) = (reply.step, self.wire.wrap_up);
             // Gives its share of the limits back, which the next request needs.
             drop(reply);
@@ -361,17 +361,17 @@ impl Agent {
         if !begun {
             self.remember_refusal(&error);
         }
-        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         reply.answer.close();
         let kind = reply_error::kind(&error, begun);
         self.learn_limit(&error);
         self.settle(&mut reply, &FinishReason::Error);
-        self.turn.say(reply.answer.take_text(), false);
+        self.spending.turn.say(reply.answer.take_text(), false);
         // Calls of a broken answer never run. The next attempt may use their ids again.
-        self.ids.forget_last();
-        self.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
+        self.tools.ids.forget_last();
+        self.spending.turn.stop_reason = Some(FinishReason::Error.stop_reason().to_owned());
         let end = self.broken_end(&error, kind);
-        let fallback = self.may_fall_back(&error);
+        let fallback = self.wire.may_fall_back(&error);
         self.wire.last_error = Some(error);
         self.feed(Input::Broke(Break { kind, end, fallback }));
     }
@@ -379,7 +379,7 @@ impl Agent {
     /// Begins to wait for the provider's quota, if this error is one that only time heals and the run may wait. The wait is
     /// recorded, so that a later process continues it.
     fn begins_quota_wait(&mut self, error: &ModelError) -> bool {
-        if !self.settings.wait_for_quota || self.may_fall_back(error) {
+        if !self.settings.limits.wait_for_quota || self.wire.may_fall_back(error) {
             return false;
         }
         let now = wall_clock();
@@ -395,7 +395,7 @@ impl Agent {
 
     /// The rest of the wait for the provider's quota. Also announces it to the user.
     pub(super) fn quota_delay(&mut self) -> Option<Duration> {
-        let wait = self.wire.quota.as_ref().filter(|_| self.settings.wait_for_quota)?;
+        let wait = self.wire.quota.as_ref().filter(|_| self.settings.limits.wait_for_quota)?;
         let left = wait.left(wall_clock())?;
         self.core.emit(Event::Retry {
             attempt: 1,
@@ -416,7 +416,7 @@ impl Agent {
         }
         let now = wall_clock();
         if wait.left(now).is_some() {
-            let advice = if self.settings.wait_for_quota {
+            let advice = if self.settings.limits.wait_for_quota {
                 "The next request waits for it."
             } else {
                 "--wait-for-quota waits for it."
@@ -436,25 +436,25 @@ impl Agent {
 
     /// Removes the last answer from the view.
     pub(super) fn supersede(&mut self) {
-        if let Some(entry) = self.ids.last_entry.take() {
+        if let Some(entry) = self.tools.ids.last_entry.take() {
             self.core.flush(Durability::Buffered);
             self.budget.report = None;
             self.core.append(vec![EntryKind::Revert { entry }], Durability::Buffered);
-            self.ids.forget_last();
+            self.tools.ids.forget_last();
         }
     }
 
     /// Handles an interrupt by the user: the text so far is kept.
     pub(super) fn cancel_request(&mut self) {
-        let Op::Reply(mut reply) = std::mem::replace(&mut self.op, Op::None) else {
+        let Op::Reply(mut reply) = std::mem::replace(&mut self.flow.op, Op::None) else {
             return self.feed(Input::Cancelled { calls: 0 });
         };
         reply.stream = None;
         reply.answer.close();
         let calls = self.settle(&mut reply, &FinishReason::Interrupted);
-        self.ids.answered();
-        self.turn.say(reply.answer.take_text(), false);
-        self.turn.stop_reason = Some(FinishReason::Interrupted.stop_reason().to_owned());
+        self.tools.ids.answered();
+        self.spending.turn.say(reply.answer.take_text(), false);
+        self.spending.turn.stop_reason = Some(FinishReason::Interrupted.stop_reason().to_owned());
         self.feed(Input::Cancelled { calls });
     }
 }

@@ -1,28 +1,24 @@
 //! Prepares and sends requests: facts for the machine, the budget, the view, the bytes.
 
-use super::cache::ProviderCache;
+use super::count::Count;
 use super::reply::Reply;
+use super::wire::Refusals;
 use super::{Agent, Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{Break, BreakKind, Facts, Input, Owed};
-use crate::quota::QuotaWait;
 use crate::reply_error;
-use crate::settings::{Auxiliary, OPTIONS, scope};
+use crate::settings::{OPTIONS, scope};
 use crate::spend::{RequestCost, Reservation, SPENT};
 use crate::watch::Fate;
-use becket_model::{ErrorKind, Model, ModelError, Prepared, Request, ToolChoice};
+use becket_model::{ErrorKind, Model, ModelError, Prepared};
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, Limits, Meter};
-use becket_session::context::cache::CachePolicy;
 use becket_session::context::compaction::{Floor, Need, Owed as GovernorOwed, StopReason};
 use becket_session::context::due;
 use becket_types::{
-    EntryKind, Event, Limit, Millis, NoticeLevel, SentRequest, Synthetic, Tokens, ToolSpec, TurnEnd, Usage,
-    hex,
+    EntryKind, Event, Limit, Millis, NoticeLevel, Synthetic, Tokens, ToolSpec, TurnEnd, Usage,
 };
 use serde_json::{Map, Value};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,71 +26,6 @@ use std::time::Duration;
 const MAX_DELAY: Millis = Millis(60_000);
 /// Limit on changed files that a message to the model names.
 const MAX_CHANGED: usize = 10;
-/// Limit on refused requests that are remembered.
-const MAX_REFUSED: usize = 64;
-
-/// The models, and the history of requests.
-pub(crate) struct Wire {
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) auxiliary: Auxiliary,
-    pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
-    /// The model that the user has chosen; used from the next request on.
-    switch: Option<Arc<dyn Model>>,
-    pub(crate) refusals: Refusals,
-    /// The wait for the provider's quota, until an answer comes.
-    pub(crate) quota: Option<QuotaWait>,
-    pub(crate) cache: ProviderCache,
-    /// The error of the last attempt.
-    pub(crate) last_error: Option<ModelError>,
-    /// Number of summary requests so far.
-    pub(crate) summaries: u64,
-    /// True if the running request is the wrap-up.
-    pub(crate) wrap_up: bool,
-    pub(crate) max_output: u64,
-}
-
-/// Requests that servers refused.
-#[derive(Default)]
-pub(crate) struct Refusals {
-    /// Hash of each model and body that was permanently refused, with the error.
-    bodies: HashMap<u64, ModelError>,
-    /// Models whose servers needed another layout of messages. The user has been informed of each.
-    laid_out: HashSet<String>,
-    /// Number of requests in a row that were made smaller.
-    pub(crate) smaller: u32,
-}
-
-impl Wire {
-    pub(crate) fn new(
-        model: Arc<dyn Model>,
-        auxiliary: Auxiliary,
-        fallbacks: Vec<Arc<dyn Model>>,
-        cache: CachePolicy,
-    ) -> Self {
-        Self {
-            model,
-            auxiliary,
-            fallbacks: fallbacks.into(),
-            switch: None,
-            refusals: Refusals::default(),
-            quota: None,
-            cache: ProviderCache { policy: cache, ..ProviderCache::default() },
-            last_error: None,
-            summaries: 0,
-            wrap_up: false,
-            max_output: 0,
-        }
-    }
-
-    pub(crate) fn is_cold(&self) -> bool {
-        self.cache.is_cold(self.model.info())
-    }
-
-    /// True if the provider probably still caches the prefix of the last request.
-    pub(crate) fn is_warm(&self) -> bool {
-        self.cache.last_sent.is_some() && !self.is_cold()
-    }
-}
 
 impl Agent {
     /// Writes pending entries to the ledger, and switches to the model that the user has chosen.
@@ -104,32 +35,56 @@ impl Agent {
         self.take_switch();
     }
 
+    /// Starts an exact count of the context if the next decision needs one. Returns true if it runs.
+    pub(super) fn count_first(&mut self) -> bool {
+        self.settle_facts();
+        let (used, budget) = (self.used(), self.budget());
+        let threshold = budget.threshold(self.budget.policy.threshold);
+        if !self.budget.meter.wants_exact_count(used, threshold) {
+            return false;
+        }
+        let context = lock(&self.core.session).view_mut().context().clone();
+        self.flow.op = Op::Count(Count::start(context, Arc::clone(&self.tools.specs)));
+        true
+    }
+
+    /// Called with the count: makes the decision that waited for it.
+    pub(super) fn counted(&mut self, exact: Option<Tokens>) {
+        self.flow.op = Op::None;
+        // If the tokenizer failed, use the estimate and do not try again.
+        let exact = exact.unwrap_or_else(|| self.used());
+        let base = self.base_now();
+        self.budget.meter.count(exact, base);
+        let facts = self.assess();
+        self.feed(Input::Assessed(facts));
+    }
+
     /// Collects the facts that the machine needs before a request.
     pub(super) fn assess(&mut self) -> Facts {
         self.settle_facts();
         Facts {
             over: self.hooking.end().or_else(|| self.limit_reached()),
-            repetition: self.repetition.verdict(),
+            repetition: self.tools.repetition.verdict(),
             owed: self.owed(Need::Threshold),
         }
     }
 
     /// The end of the turn if a limit is reached, or if the next request would exceed one. Warns the user before.
     fn limit_reached(&mut self) -> Option<TurnEnd> {
-        let time = self.turn.started.elapsed();
-        if let Some(end) = self.limits.over(time) {
+        let time = self.spending.turn.started.elapsed();
+        if let Some(end) = self.spending.limits.over(time) {
             return Some(end);
         }
-        if let Some(mut text) = self.limits.warning(time) {
-            if !self.settings.headless {
+        if let Some(mut text) = self.spending.limits.warning(time) {
+            if !self.settings.asking.headless {
                 text.push_str(" /limits shows and raises them.");
             }
             self.core.notice(NoticeLevel::Warning, text);
         }
-        if let Some(text) = self.limits.unpriced(self.wire.model.info()) {
+        if let Some(text) = self.spending.limits.unpriced(self.wire.model.info()) {
             self.core.notice(NoticeLevel::Warning, text);
         }
-        if self.limits.are_counted() { self.room().err() } else { None }
+        if self.spending.limits.are_counted() { self.room().err() } else { None }
     }
 
     /// Tokens of the next request that the provider probably has in its cache.
@@ -140,27 +95,27 @@ impl Agent {
     /// The expected cost of the next request, and the output limit that it may have.
     fn room(&mut self) -> Result<(RequestCost, u64), TurnEnd> {
         let reserve = self.budget().reserve().max(1);
-        let want = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
+        let want = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
         let read = self.used().0;
         let cost =
             RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime);
-        Ok((cost, self.limits.room(cost.input, cost.output_price, want)?))
+        Ok((cost, self.spending.limits.room(cost.input, cost.output_price, want)?))
     }
 
     /// Sets the output limit of the next request, and reserves what it may cost.
     fn reserve_request(&mut self) -> Result<Option<Reservation>, TurnEnd> {
         self.budget.output_cap = None;
-        if !self.limits.are_counted() {
+        if !self.spending.limits.are_counted() {
             return Ok(None);
         }
         let (cost, most) = self.room()?;
         self.budget.output_cap = Some(most);
-        Ok(Some(self.limits.reserve(cost.need(most))))
+        Ok(Some(self.spending.limits.reserve(cost.need(most))))
     }
 
     /// Records what is used of the limits, so that a resumed session continues the count.
     pub(super) fn keep_spent(&mut self) {
-        if let Some(value) = self.limits.kept() {
+        if let Some(value) = self.spending.limits.kept() {
             self.core.push(EntryKind::State { key: SPENT.to_owned(), value });
         }
     }
@@ -168,16 +123,16 @@ impl Agent {
     /// Changes a limit, and tells the user all of them. `Err` says why it was not changed.
     pub(super) fn change_limit(&mut self, change: Option<Limit>) -> Result<(), String> {
         if let Some(change) = change {
-            self.settings.ceilings.allow(change)?;
-            self.limits.set(change);
+            self.settings.limits.ceilings.allow(change)?;
+            self.spending.limits.set(change);
             if let Limit::Turns(most) = change {
-                self.machine = self.machine.take().map(|state| state.limit_turns(most));
+                self.flow.change(|state| state.limit_turns(most));
             }
             let (name, value) = crate::settings::option(change);
             self.keep_option(name, value);
             self.keep_spent();
         }
-        self.core.say(NoticeLevel::Info, self.limits.describe());
+        self.core.say(NoticeLevel::Info, self.spending.limits.describe());
         Ok(())
     }
 
@@ -190,7 +145,8 @@ impl Agent {
             options[name] = value;
         };
         if !self.rules.resumed
-            && let Some((_, options)) = self.settings.states.iter_mut().find(|(key, _)| key == OPTIONS)
+            && let Some((_, options)) =
+                self.settings.session.states.iter_mut().find(|(key, _)| key == OPTIONS)
         {
             // The options of this run are not in the ledger yet.
             return set(options);
@@ -224,7 +180,10 @@ impl Agent {
     pub(super) fn budget(&mut self) -> Budget {
         let model = self.model();
         let info = model.info();
-        if info.source == "default" && self.settings.context_window.is_none() && !self.budget.window_noticed {
+        if info.source == "default"
+            && self.settings.requests.context_window.is_none()
+            && !self.budget.window_noticed
+        {
             self.budget.window_noticed = true;
             let text = format!(
                 "The context window of {} is not known; {} tokens are assumed (set --context-window).",
@@ -232,8 +191,8 @@ impl Agent {
             );
             self.core.notice(NoticeLevel::Warning, text);
         }
-        let window = self.settings.context_window.unwrap_or(info.window);
-        let input = self.settings.context_window.unwrap_or(info.input_limit);
+        let window = self.settings.requests.context_window.unwrap_or(info.window);
+        let input = self.settings.requests.context_window.unwrap_or(info.input_limit);
         Budget::new(window, input, info.max_output).limited(self.budget.limits)
     }
 
@@ -252,7 +211,7 @@ impl Agent {
         if let Some(floor) = self.budget.floor {
             return floor;
         }
-        let floor = Floor::of(&self.system_items(), &self.specs);
+        let floor = Floor::of(&self.system_items(), &self.tools.specs);
         self.budget.floor = Some(floor);
         floor
     }
@@ -318,11 +277,9 @@ impl Agent {
 
     /// Chooses another model for the next request. `Err` says why the model stays the same.
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
-        let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
-        let model = find(name)?;
+        let model = self.wire.choose(name)?;
         self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
         self.core.emit(Event::ModelChosen { model: model.info().id.clone() });
-        self.wire.switch = Some(model);
         Ok(())
     }
 
@@ -346,11 +303,6 @@ impl Agent {
         self.core.append(vec![switch], Durability::Buffered);
     }
 
-    /// True if there is a fallback model and this error is one that another model may not have.
-    pub(super) fn may_fall_back(&self, error: &ModelError) -> bool {
-        !self.wire.fallbacks.is_empty() && reply_error::another_model_may_help(error.kind)
-    }
-
     /// Switches to the next fallback model.
     pub(super) fn fall_back(&mut self) {
         let Some(model) = self.wire.fallbacks.pop_front() else { return };
@@ -368,8 +320,13 @@ impl Agent {
         self.core.flush(Durability::Buffered);
         lock(&self.core.session).view_mut().set_calls_may_run(false);
         // From here on, only an answer to this request can be superseded, never an earlier one.
-        self.ids.last_entry = None;
-        self.take_in_tools();
+        self.tools.ids.last_entry = None;
+        if self.tools.take_in(self.settings.tools.source.as_ref()) {
+            self.budget.forget_sizes();
+            if self.core.begun {
+                self.tools.record(&mut self.core);
+            }
+        }
         self.prune_if_cold();
         self.wire.cache.choose_lifetime(self.wire.model.info());
         self.tell_changed_files();
@@ -392,12 +349,13 @@ impl Agent {
         let media = lock(&self.core.session).view().media_due();
         self.core.pending.extend(media);
         self.core.tell_notices();
-        let prepared = prepared.and_then(|prepared| match self.refused(&prepared) {
+        let prepared = prepared.and_then(|prepared| match self.wire.refused(&prepared) {
             Some(error) => Err(error),
             None => Ok(prepared),
         });
         if let Ok(prepared) = &prepared {
-            self.record_request(prepared);
+            let terms = self.wire.terms(self.settings.requests.effort.as_deref());
+            terms.record(&mut self.core, &*self.wire.model, prepared, None);
         }
         self.core.flush(Durability::Buffered);
         match prepared {
@@ -408,7 +366,7 @@ impl Agent {
                 self.count_warming();
                 self.wire.cache.used();
                 let reply = Reply::new(self.model(), prepared, delay, step);
-                self.op = Op::Reply(Box::new(reply.holding(reservation)));
+                self.flow.op = Op::Reply(Box::new(reply.holding(reservation)));
                 if attempt == 0 && !wrap_up {
                     self.prepare_summary(step);
                 }
@@ -427,8 +385,8 @@ impl Agent {
     /// Informs the model of files that it has read and that others have changed since. Each change is reported once, in a
     /// message of its own.
     fn tell_changed_files(&mut self) {
-        let changed = self.host.watch().changed();
-        if let Some(text) = self.host.watch().notice() {
+        let changed = self.tools.host.watch().changed();
+        if let Some(text) = self.tools.host.watch().notice() {
             self.core.notice(NoticeLevel::Info, text);
         }
         if changed.is_empty() {
@@ -452,28 +410,11 @@ impl Agent {
         self.core.synthetic(Synthetic::Reminder, lines.join("\n"), Map::new());
     }
 
-    /// Records everything that is needed to build the same bytes again, before they are sent.
-    fn record_request(&mut self, prepared: &Prepared) {
-        let sent = SentRequest {
-            model: self.wire.model.info().id.clone(),
-            purpose: "turn".to_owned(),
-            max_output: self.wire.max_output,
-            effort: self.settings.effort.clone(),
-            no_calls: self.wire.wrap_up,
-            layout: prepared.layout,
-            cache: self.wire.cache.lifetime,
-            prompt: None,
-            bytes: prepared.len() as u64,
-            sha256: hex(&prepared.digest),
-        };
-        self.core.push(EntryKind::Request(Box::new(sent)));
-    }
-
     /// Builds the bytes of the next request from the present view.
     pub(super) fn prepare(&mut self) -> Result<Prepared, ModelError> {
         let budget = self.budget();
         let reserve = budget.reserve().max(1);
-        self.wire.max_output = self.settings.max_output.map_or(reserve, |max| max.min(reserve));
+        self.wire.max_output = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
         self.wire.max_output = self.wire.max_output.min(self.budget.output_cap.unwrap_or(u64::MAX));
         let mut session = lock(&self.core.session);
         session.view_mut().context();
@@ -482,80 +423,34 @@ impl Agent {
             // session unusable.
             self.core.say(NoticeLevel::Error, format!("The history breaks a rule of providers: {violation}"));
         }
-        let stubs = session.view().tool_stubs(&self.specs);
+        let stubs = session.view().tool_stubs(&self.tools.specs);
         let with_stubs: Vec<ToolSpec>;
         let tools = if stubs.is_empty() {
-            &*self.specs
+            &*self.tools.specs
         } else {
-            with_stubs = self.specs.iter().cloned().chain(stubs).collect();
+            with_stubs = self.tools.specs.iter().cloned().chain(stubs).collect();
             &with_stubs
         };
-        let request = Request {
-            context: session.view_mut().context(),
-            tools,
-            tool_choice: if self.wire.wrap_up { ToolChoice::None } else { ToolChoice::Auto },
-            max_output: self.wire.max_output,
-            effort: self.settings.effort.as_deref(),
-            layout: None,
-            cache: self.wire.cache.lifetime,
-            blobs: &self.core.blobs,
-        };
-        self.wire.model.prepare(&request)
-    }
-
-    /// The error with which the same bytes were refused before, if they were.
-    fn refused(&self, prepared: &Prepared) -> Option<ModelError> {
-        if self.wire.refusals.bodies.is_empty() {
-            return None;
-        }
-        self.wire.refusals.bodies.get(&self.request_hash(prepared)).cloned()
+        let terms = self.wire.terms(self.settings.requests.effort.as_deref());
+        terms.prepare(&self.core, &*self.wire.model, session.view_mut().context(), tools)
     }
 
     /// Remembers a permanently refused request by its bytes. They are the same only until something is appended, so this must
     /// come first when a request fails.
     pub(super) fn remember_refusal(&mut self, error: &ModelError) {
-        let client_error = error.status.is_some_and(|status| (400..500).contains(&status));
-        if error.retryable || !client_error {
+        if !Refusals::is_permanent(error) {
             return;
         }
-        if self.wire.refusals.bodies.len() >= MAX_REFUSED {
-            self.wire.refusals.bodies.clear();
-        }
         if let Ok(prepared) = self.prepare() {
-            self.wire.refusals.bodies.insert(self.request_hash(&prepared), error.clone());
+            self.wire.remember_refusal(&prepared, error);
         }
-    }
-
-    /// The hash includes the model, because another one may accept the same bytes.
-    fn request_hash(&self, prepared: &Prepared) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.wire.model.info().id.hash(&mut hasher);
-        for piece in &prepared.body {
-            hasher.write(piece);
-        }
-        hasher.finish()
-    }
-
-    /// True if the chat template of the server refused the messages, and the same request prepared again has a stricter
-    /// layout. The user gets one notice for each model.
-    pub(super) fn is_laid_out_anew(&mut self, model: &Arc<dyn Model>, error: &ModelError) -> bool {
-        if error.kind != ErrorKind::Template || !error.retryable {
-            return false;
-        }
-        let id = &model.info().id;
-        if self.wire.refusals.laid_out.insert(id.clone()) {
-            let said = reply_error::sentence(&error.message);
-            let text = format!("{said} becket sends the messages of {id} in a stricter form from now on.");
-            self.core.notice(NoticeLevel::Warning, text);
-        }
-        true
     }
 
     fn reply_broke_before(&mut self, error: ModelError) {
         let kind = reply_error::kind(&error, false);
         self.learn_limit(&error);
         let end = self.broken_end(&error, kind);
-        let fallback = self.may_fall_back(&error);
+        let fallback = self.wire.may_fall_back(&error);
         self.wire.last_error = Some(error);
         self.feed(Input::Broke(Break { kind, end, fallback }));
     }

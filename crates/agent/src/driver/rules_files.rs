@@ -9,12 +9,12 @@
 //!
 //! Does not decide what a compaction removes.
 
-use super::{Agent, Core};
+use super::Core;
 use crate::host::lock;
-use crate::rules::{self, Rules, Scoped, Standing, fit, scoped};
+use crate::rules::{self, Rules, RulesSettings, Scoped, Standing, fit, scoped};
+use crate::settings::AgentSettings;
 use becket_session::Durability;
 use becket_session::context::compaction::RULES_PATH;
-use becket_session::context::view::KindTotals;
 use becket_types::{EntryKind, NoticeLevel, Origin, Synthetic, SystemItem, SystemKind};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -63,37 +63,47 @@ impl KnownRules {
     }
 }
 
-impl Agent {
+/// The folder whose rules apply, and the space for them.
+pub(super) struct RulesScope<'a> {
+    cwd: &'a Path,
+    settings: &'a RulesSettings,
+    /// Tokens that a request may carry.
+    usable: u64,
+}
+
+impl<'a> RulesScope<'a> {
+    pub(super) fn of(settings: &'a AgentSettings, usable: u64) -> Self {
+        Self { cwd: &settings.environment.cwd, settings: &settings.rules, usable }
+    }
+}
+
+impl KnownRules {
     /// Reads the rules of the system prompt.
-    pub(super) fn load_rules(&mut self) -> Rules {
-        let mut fresh = rules::load(&self.settings.environment.cwd, &self.settings.rules);
-        let usable = self.budget().usable();
-        fresh.notices.extend(fit::system(&mut fresh.items, usable));
-        self.rules.standing = std::mem::take(&mut fresh.standing);
-        self.rules.note_scoped(std::mem::take(&mut fresh.scoped));
+    pub(super) fn load(&mut self, scope: &RulesScope<'_>) -> Rules {
+        let mut fresh = rules::load(scope.cwd, scope.settings);
+        fresh.notices.extend(fit::system(&mut fresh.items, scope.usable));
+        self.standing = std::mem::take(&mut fresh.standing);
+        self.note_scoped(std::mem::take(&mut fresh.scoped));
         fresh
     }
 
     /// Reads the rules again. Writes a new `system` entry only when those of the system prompt changed. Returns the rules
-    /// below the working directory as they are now.
-    fn reread_rules(&mut self) -> Rules {
-        let fresh = self.load_rules();
-        let old = self.system_items();
+    /// below the working directory as they are now, and true if the system prompt changed.
+    fn reread(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Rules, bool) {
+        let fresh = self.load(scope);
+        let old = lock(&core.session).view().system_items().to_vec();
         let mut items: Vec<SystemItem> =
             old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
         rules::insert(&mut items, fresh.items);
         // A session without a prompt has not begun: its first entry brings the rules.
-        if items != old && !old.is_empty() {
-            self.tell_rules(fresh.notices);
-            self.budget.floor = None;
-            self.budget.kinds = KindTotals::default();
-            // The provider's cached prefix begins with these blocks, so it is lost.
-            self.wire.cache.cold = true;
-            self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
+        let is_changed = items != old && !old.is_empty();
+        if is_changed {
+            tell_rules(core, fresh.notices);
+            core.append(vec![EntryKind::System { items }], Durability::Buffered);
         }
         let (mut dirs, mut files) = (Vec::<PathBuf>::new(), Vec::<PathBuf>::new());
-        for path in self.rules.below.iter().filter_map(|item| item.path.as_ref()) {
-            let is_scoped = self.rules.scoped.iter().any(|scoped| scoped.file == *path);
+        for path in self.below.iter().filter_map(|item| item.path.as_ref()) {
+            let is_scoped = self.scoped.iter().any(|scoped| scoped.file == *path);
             if is_scoped || scoped::is_rules_file(path) {
                 files.push(path.clone());
             } else if let Some(dir) = path.parent()
@@ -102,124 +112,123 @@ impl Agent {
                 dirs.push(dir.to_owned());
             }
         }
-        let cwd = &self.settings.environment.cwd;
-        let standing = std::mem::take(&mut self.rules.standing);
-        let mut nested = rules::again(cwd, &dirs, &files, standing, &self.settings.rules);
-        self.rules.note_scoped(std::mem::take(&mut nested.scoped));
-        self.rules.standing = std::mem::take(&mut nested.standing);
-        let (taken, usable) = (self.system_rules(), self.budget().usable());
-        nested.notices.extend(fit::nested(&mut nested.items, (taken, 0), usable));
-        nested
+        let standing = std::mem::take(&mut self.standing);
+        let mut nested = rules::again(scope.cwd, &dirs, &files, standing, scope.settings);
+        self.note_scoped(std::mem::take(&mut nested.scoped));
+        self.standing = std::mem::take(&mut nested.standing);
+        nested.notices.extend(fit::nested(&mut nested.items, (system_rules(core), 0), scope.usable));
+        (nested, is_changed)
     }
 
-    /// Called when a session is resumed: sends the model the rules that have changed meanwhile.
-    pub(super) fn renew_rules(&mut self) {
-        let Rules { items, notices, .. } = self.reread_rules();
-        let gone: Vec<SystemItem> = gone(&self.rules.below, &items).cloned().collect();
+    /// Called when a session is resumed: sends the model the rules that have changed meanwhile. Returns true if the system
+    /// prompt changed.
+    pub(super) fn renew(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> bool {
+        let (Rules { items, notices, .. }, is_changed) = self.reread(scope, core);
+        let gone: Vec<SystemItem> = gone(&self.below, &items).cloned().collect();
         let changed =
-            items.into_iter().filter(|item| self.rules.given(item.path.as_ref()) != Some(item.text.as_str()));
+            items.into_iter().filter(|item| self.given(item.path.as_ref()) != Some(item.text.as_str()));
         let changed: Vec<SystemItem> = changed.collect();
         if !changed.is_empty() {
-            self.tell_rules(notices);
+            tell_rules(core, notices);
         }
         for item in changed {
-            self.give_rules(item);
+            self.give(core, item);
         }
         for item in gone {
             let name = item.path.as_deref().unwrap_or(Path::new("")).display();
-            self.give_rules(SystemItem { text: format!("# Rules from {name}\n\n{GONE}"), ..item });
+            self.give(core, SystemItem { text: format!("# Rules from {name}\n\n{GONE}"), ..item });
         }
+        is_changed
     }
 
-    /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their files.
-    pub(super) fn rules_to_keep(&mut self) -> Vec<SystemItem> {
-        if !self.rules.resumed {
+    /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their
+    /// files, and true if the system prompt changed.
+    pub(super) fn to_keep(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Vec<SystemItem>, bool) {
+        if !self.resumed {
             // The session was resumed, and is compacted before its first turn.
-            self.recall_rules();
+            self.recall(core);
         }
-        let Rules { items, notices, .. } = self.reread_rules();
-        let changed =
-            items.iter().any(|item| self.rules.given(item.path.as_ref()) != Some(item.text.as_str()));
-        let gone: Vec<String> = gone(&self.rules.below, &items)
+        let (Rules { items, notices, .. }, is_changed) = self.reread(scope, core);
+        let changed = items.iter().any(|item| self.given(item.path.as_ref()) != Some(item.text.as_str()));
+        let gone: Vec<String> = gone(&self.below, &items)
             .filter_map(|item| Some(item.path.as_ref()?.display().to_string()))
             .collect();
         for path in gone {
             let text = format!("{path} is gone: its rules leave the context with this compaction.");
-            self.core.notice(NoticeLevel::Warning, text);
+            core.notice(NoticeLevel::Warning, text);
         }
         if changed {
-            self.tell_rules(notices);
+            tell_rules(core, notices);
         }
-        items
+        (items, is_changed)
     }
 
     /// Loads the rules below the working directory from the view.
-    pub(super) fn recall_rules(&mut self) {
-        let session = lock(&self.core.session);
+    pub(super) fn recall(&mut self, core: &Core) {
+        let session = lock(&core.session);
         let view = session.view();
-        let rules = &mut self.rules;
-        rules.seen.clear();
-        rules.below = view.compaction().map(|(_, compaction)| compaction.rules.clone()).unwrap_or_default();
+        self.seen.clear();
+        self.below = view.compaction().map(|(_, compaction)| compaction.rules.clone()).unwrap_or_default();
         for message in view.live() {
             if message.origin == Origin::Synthetic(Synthetic::Rules)
                 && let Some(path) = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str)
             {
                 let text = message.text().replacen(CHANGED, "", 1);
-                rules.remember(SystemItem { kind: SystemKind::Rules, path: Some(PathBuf::from(path)), text });
+                self.remember(SystemItem { kind: SystemKind::Rules, path: Some(PathBuf::from(path)), text });
             }
         }
         let stand: HashSet<&Path> =
-            view.system_items().iter().chain(&rules.below).filter_map(|item| item.path.as_deref()).collect();
-        rules.standing.retain(|path| stand.contains(path));
-    }
-
-    pub(super) fn tell_rules(&mut self, notices: Vec<String>) {
-        for text in notices {
-            self.core.notice(NoticeLevel::Warning, text);
-        }
+            view.system_items().iter().chain(&self.below).filter_map(|item| item.path.as_deref()).collect();
+        self.standing.retain(|path| stand.contains(path));
     }
 
     /// Called when files were touched: sends the rules in their folders to the model, each text once.
-    pub(super) fn rules_below(&mut self, touched: &[PathBuf]) {
-        let cwd = self.settings.environment.cwd.clone();
+    pub(super) fn give_below(&mut self, touched: &[PathBuf], scope: &RulesScope<'_>, core: &mut Core) {
         for path in touched {
-            let standing = std::mem::take(&mut self.rules.standing);
-            let known = std::mem::take(&mut self.rules.scoped);
+            let standing = std::mem::take(&mut self.standing);
+            let known = std::mem::take(&mut self.scoped);
             let Rules { items, notices, standing, scoped } =
-                rules::below(&cwd, path, &mut self.rules.seen, &known, standing, &self.settings.rules);
-            (self.rules.standing, self.rules.scoped) = (standing, known);
-            self.rules.note_scoped(scoped);
-            self.tell_rules(notices);
+                rules::below(scope.cwd, path, &mut self.seen, &known, standing, scope.settings);
+            (self.standing, self.scoped) = (standing, known);
+            self.note_scoped(scoped);
+            tell_rules(core, notices);
             for mut item in items {
-                let earlier = self.rules.below.iter().take_while(|known| known.path != item.path);
+                let earlier = self.below.iter().take_while(|known| known.path != item.path);
                 let nested = earlier.map(|known| fit::size(std::slice::from_ref(known))).sum();
-                let (taken, usable) = (self.system_rules(), self.budget().usable());
-                let cut = fit::nested(std::slice::from_mut(&mut item), (taken, nested), usable);
-                if self.rules.given(item.path.as_ref()) != Some(item.text.as_str()) {
-                    self.tell_rules(cut);
-                    self.give_rules(item);
+                let taken = (system_rules(core), nested);
+                let cut = fit::nested(std::slice::from_mut(&mut item), taken, scope.usable);
+                if self.given(item.path.as_ref()) != Some(item.text.as_str()) {
+                    tell_rules(core, cut);
+                    self.give(core, item);
                 }
             }
         }
     }
 
     /// Sends one rules file as a message.
-    fn give_rules(&mut self, item: SystemItem) {
+    fn give(&mut self, core: &mut Core, item: SystemItem) {
         let Some(path) = item.path.as_ref().map(|path| path.to_string_lossy().into_owned()) else { return };
-        let text = match self.rules.given(item.path.as_ref()) {
+        let text = match self.given(item.path.as_ref()) {
             Some(_) => item.text.replacen(path.as_str(), &format!("{path}{CHANGED}"), 1),
             None => item.text.clone(),
         };
-        self.rules.remember(item);
-        send_rules(&mut self.core, path, text);
+        self.remember(item);
+        send_rules(core, path, text);
     }
+}
 
-    /// Base tokens of the rules in the system prompt.
-    fn system_rules(&self) -> u64 {
-        let session = lock(&self.core.session);
-        let items = session.view().system_items().iter().filter(|item| item.kind == SystemKind::Rules);
-        items.map(|item| fit::size(std::slice::from_ref(item))).sum()
+/// Records warnings about rules files.
+pub(super) fn tell_rules(core: &mut Core, notices: Vec<String>) {
+    for text in notices {
+        core.notice(NoticeLevel::Warning, text);
     }
+}
+
+/// Base tokens of the rules in the system prompt.
+fn system_rules(core: &Core) -> u64 {
+    let session = lock(&core.session);
+    let items = session.view().system_items().iter().filter(|item| item.kind == SystemKind::Rules);
+    items.map(|item| fit::size(std::slice::from_ref(item))).sum()
 }
 
 fn send_rules(core: &mut Core, path: String, text: String) {

@@ -7,6 +7,7 @@
 
 use super::Agent;
 use super::inbox::INBOX;
+use super::rules_files::{RulesScope, tell_rules};
 use crate::host::lock;
 use crate::machine::{Input, Phase};
 use crate::prompt;
@@ -15,7 +16,6 @@ use crate::settings::scope;
 use crate::spend::SPENT;
 use becket_session::Durability;
 use becket_session::context::View;
-use becket_session::context::view::KindTotals;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, PermissionMode, Role,
     Synthetic, SystemItem, SystemKind, TurnState,
@@ -31,7 +31,7 @@ impl Agent {
         let (session, title, inbox) = {
             let mut session = lock(&self.core.session);
             session.view_mut().set_scope(scope(info));
-            self.begun = !session.view().system_items().is_empty();
+            self.core.begun = !session.view().system_items().is_empty();
             let inbox = session.view().state(INBOX).cloned();
             (session.id(), session.title().map(str::to_owned), inbox)
         };
@@ -39,24 +39,24 @@ impl Agent {
             self.inbox.restore(left);
         }
         // A configured window overrides the limits of earlier runs; a limit that this run learns overrides both.
-        if self.settings.context_window.is_none() {
+        if self.settings.requests.context_window.is_none() {
             self.budget.limits = self.learned_limits();
         }
         self.core.emit(Event::SessionStarted {
             session,
             cwd: self.settings.environment.cwd.clone(),
             model: info.id.clone(),
-            tools: self.tools.names(),
+            tools: self.tools.registry.names(),
             permission_mode: self.mode_name(),
-            skills: self.settings.skills.clone(),
-            api_key_source: self.settings.api_key_source.clone(),
-            resumed: self.settings.resumed,
-            title: title.or_else(|| self.settings.title.clone()),
+            skills: self.settings.session.skills.clone(),
+            api_key_source: self.settings.session.api_key_source.clone(),
+            resumed: self.settings.session.resumed,
+            title: title.or_else(|| self.settings.session.title.clone()),
         });
-        if let Some(title) = self.settings.title.clone()
-            && !self.titled
+        if let Some(title) = self.settings.session.title.clone()
+            && !self.inbox.titled
         {
-            self.titled = true;
+            self.inbox.titled = true;
             self.core.push(EntryKind::Title { title });
         }
         self.core.tell_notices();
@@ -68,21 +68,21 @@ impl Agent {
     fn recall_limits(&mut self) {
         let spent = lock(&self.core.session).view().state(SPENT).cloned();
         if let Some(spent) = spent {
-            self.limits.recall(&spent, self.settings.new_limits);
+            self.spending.limits.recall(&spent, self.settings.limits.new);
         }
         self.recall_quota_wait();
     }
 
     /// The mode's public name.
     pub(super) fn mode_name(&self) -> String {
-        self.guard.mode().to_string()
+        self.tools.guard.mode().to_string()
     }
 
     /// Sets the permission mode. `Err` says why it was not changed.
     pub(super) fn set_mode(&mut self, name: &str) -> Result<(), String> {
         let mode = name.parse::<PermissionMode>()?;
-        self.guard.set_mode(mode);
-        self.subagents.set_mode(mode);
+        self.tools.guard.set_mode(mode);
+        self.tools.subagents.set_mode(mode);
         let value = serde_json::Value::from(mode.as_str());
         self.core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
         self.core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
@@ -99,19 +99,19 @@ impl Agent {
         };
         self.core.say(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
         self.keep_option("effort", Value::from(effort.clone()));
-        self.settings.effort = effort;
+        self.settings.requests.effort = effort;
     }
 
     /// True if an earlier process left its last turn unfinished, and no turn has begun since.
     fn is_left_unfinished(&self) -> bool {
         let state = lock(&self.core.session).view().turn_state();
         let is_owed = state != TurnState::AwaitingUser || self.inbox.has_left();
-        is_owed && self.begun && !self.rules.resumed
+        is_owed && self.core.begun && !self.rules.resumed
     }
 
     /// Informs the user at once that a turn was cut off, not only after the next message.
     fn tell_unfinished(&self) {
-        if !self.settings.resumed || !self.is_left_unfinished() {
+        if !self.settings.session.resumed || !self.is_left_unfinished() {
             return;
         }
         let words = {
@@ -121,7 +121,7 @@ impl Agent {
         };
         let turn =
             words.map_or_else(|| "The last turn".to_owned(), |words| format!("The last turn ({words:?})"));
-        let next = if self.settings.headless {
+        let next = if self.settings.asking.headless {
             "A message continues it, and so does `becket -p --continue` without one."
         } else {
             "Press Enter to continue it, or send a message."
@@ -157,23 +157,30 @@ impl Agent {
             return;
         }
         self.rules.resumed = true;
-        if self.begun {
+        if self.core.begun {
             self.close_left_open();
             self.tell_lost_tasks();
             self.tell_moved();
-            self.renew_rules();
+            let usable = self.budget().usable();
+            if self.rules.renew(&RulesScope::of(&self.settings, usable), &mut self.core) {
+                self.prompt_changed();
+            }
         } else {
-            self.begun = true;
-            let mut items =
-                prompt::items(&self.settings.prompt, &self.settings.environment, &self.tools.names());
-            let rules = self.load_rules();
+            self.core.begun = true;
+            let mut items = prompt::items(
+                &self.settings.prompt,
+                &self.settings.environment,
+                &self.tools.registry.names(),
+            );
+            let usable = self.budget().usable();
+            let rules = self.rules.load(&RulesScope::of(&self.settings, usable));
             rules::insert(&mut items, rules.items);
-            self.tell_rules(rules.notices);
+            tell_rules(&mut self.core, rules.notices);
             self.core.push(EntryKind::System { items });
         }
-        self.record_tools();
+        self.tools.record(&mut self.core);
         self.core.push(EntryKind::ModelSwitch { model: self.wire.model.info().id.clone() });
-        for (key, value) in std::mem::take(&mut self.settings.states) {
+        for (key, value) in std::mem::take(&mut self.settings.session.states) {
             let empty = value.as_object().is_some_and(Map::is_empty);
             let known = lock(&self.core.session).view().state(&key).cloned();
             // An empty state need not be recorded if the session never had one.
@@ -181,6 +188,12 @@ impl Agent {
                 self.core.push(EntryKind::State { key, value });
             }
         }
+    }
+
+    /// Called when blocks of the system prompt have changed. The provider's cached prefix begins with them, so it is lost.
+    pub(super) fn prompt_changed(&mut self) {
+        self.budget.forget_sizes();
+        self.wire.cache.cold = true;
     }
 
     /// If the session continues in another folder than its prompt names, corrects the prompt and informs the model and the
@@ -194,8 +207,7 @@ impl Agent {
             item.text.clone_from(&block);
         }
         self.core.append(vec![EntryKind::System { items }], Durability::Buffered);
-        (self.budget.floor, self.budget.kinds) = (None, KindTotals::default());
-        self.wire.cache.cold = true;
+        self.prompt_changed();
         let text = format!(
             "The working directory is now {new}; it was {old}. Relative paths and commands start in the new one. Files that \
              you read or changed before are in the old one, unless you used other absolute paths."
@@ -212,7 +224,7 @@ impl Agent {
     /// Closes calls that a dead process left open, and remembers the rules that the model was given.
     fn close_left_open(&mut self) {
         let mut entries = Vec::new();
-        self.recall_rules();
+        self.rules.recall(&self.core);
         {
             let session = lock(&self.core.session);
             let view = session.view();

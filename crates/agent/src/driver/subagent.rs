@@ -20,7 +20,7 @@ use super::background::{self, About, Ended, MOST, Place, Running, STATE, in_word
 use super::{Agent, Parentage};
 use crate::host::lock;
 use crate::machine::Input;
-use crate::settings::{AgentParts, AgentSettings, HookAgent, RunLimits, scope};
+use crate::settings::{AgentParts, AgentSettings, HookAgent, scope};
 use crate::subagent::{KindTools, TASK, Task, TaskTool};
 use becket_guard::Guard;
 use becket_model::Model;
@@ -64,13 +64,13 @@ impl Agent {
         input: &serde_json::Value,
     ) -> Result<(SessionId, BoxFuture<'static, ToolOutput>), String> {
         let task = TaskTool::new(Arc::clone(&self.settings.subagents)).task(input)?;
-        let over = self.limits.over(self.turn.started.elapsed());
+        let over = self.spending.limits.over(self.spending.turn.started.elapsed());
         if let Some(over) = over.as_ref().and_then(TurnEnd::limit) {
             return Err(format!("Not run: budget limit reached ({over})."));
         }
-        let mut tools = self.tools.clone();
+        let mut tools = self.tools.registry.clone();
         tools.retain(|name| task.kind.has(name));
-        if tools.is_empty() && self.settings.tool_source.is_none() {
+        if tools.is_empty() && self.settings.tools.source.is_none() {
             return Err(format!("Not run: the agent {} has no tool that is here.", task.kind.name));
         }
         let model = self.subagent_model(&task);
@@ -87,14 +87,11 @@ impl Agent {
             find_model: None,
             tools,
             guard: self.subagent_guard(&task),
-            settings: AgentSettings {
-                hook_agent: Some(HookAgent { id: Some(id.to_string()), kind: task.kind.name.clone() }),
-                ..self.subagent_settings(&task)
-            },
+            settings: self.subagent_settings(&task, id),
         };
         let parentage = Parentage {
-            limits: self.limits.below(),
-            files: self.files.as_ref().map(|files| Arc::new(files.for_subagent(&env.call_id))),
+            limits: self.spending.limits.below(),
+            files: self.tools.files.as_ref().map(|files| Arc::new(files.for_subagent(&env.call_id))),
         };
         let (agent, handle) = Agent::made(parts, Some(parentage));
         let prompt = PromptInput {
@@ -129,7 +126,7 @@ impl Agent {
             place: Place::Foreground(sender),
         };
         let run = Abortable::new(watched.run(agent, handle.events).boxed(), registration);
-        self.subagents.add(env.call_id.clone(), running, run);
+        self.tools.subagents.add(env.call_id.clone(), running, run);
         if in_background && self.background_is_full().is_none() {
             self.detach(&env.call_id);
         }
@@ -140,7 +137,7 @@ impl Agent {
     /// The model that the subagent's kind names, or the one for subagents, or this agent's. If the named one is not available,
     /// this agent's model is used and the user gets a notice.
     fn subagent_model(&self, task: &Task) -> Arc<dyn Model> {
-        let (Some(name), Some(find)) = (&task.kind.model, &self.find_model) else {
+        let (Some(name), Some(find)) = (&task.kind.model, &self.wire.find_model) else {
             return self.wire.auxiliary.subagent.clone().unwrap_or_else(|| self.model());
         };
         find(name).unwrap_or_else(|error| {
@@ -155,8 +152,8 @@ impl Agent {
     }
 
     fn subagent_guard(&self, task: &Task) -> Guard {
-        let mut guard = self.guard.clone();
-        guard.set_mode(task.kind.mode(self.guard.mode()));
+        let mut guard = self.tools.guard.clone();
+        guard.set_mode(task.kind.mode(self.tools.guard.mode()));
         for rule in task.kind.memory_rules() {
             // A folder that no rule can name is asked about.
             let _ = guard.allow_for_session(&rule);
@@ -164,31 +161,30 @@ impl Agent {
         guard
     }
 
-    fn subagent_settings(&self, task: &Task) -> AgentSettings {
+    fn subagent_settings(&self, task: &Task, session: SessionId) -> AgentSettings {
         let kind = &task.kind;
-        let own_mode = kind.mode(self.guard.mode());
-        let silent = own_mode == PermissionMode::Plan && self.guard.mode() == PermissionMode::DontAsk;
-        let source = self.settings.tool_source.as_ref().map(|source| {
+        let own_mode = kind.mode(self.tools.guard.mode());
+        let silent = own_mode == PermissionMode::Plan && self.tools.guard.mode() == PermissionMode::DontAsk;
+        let source = self.settings.tools.source.as_ref().map(|source| {
             let source = source.whole().unwrap_or_else(|| Arc::clone(source));
             Arc::new(KindTools { source, kind: kind.clone() }) as Arc<dyn ToolSource>
         });
-        let mut settings = AgentSettings {
-            // Its mode is `plan`, which asks in cases where this agent's mode denies.
-            headless: self.settings.headless || silent,
-            asks_host: self.settings.asks_host && !silent,
-            resumed: false,
-            snapshots: None,
-            subagents: Arc::default(),
-            states: Vec::new(),
-            title: Some(task.description.clone()),
-            effort: kind.run.effort.clone().or_else(|| self.settings.effort.clone()),
-            limits: RunLimits {
-                max_turns: kind.run.max_turns.into_iter().chain(self.settings.limits.max_turns).min(),
-                ..self.settings.limits
-            },
-            tool_source: source,
-            ..self.settings.clone()
-        };
+        let mut settings = self.settings.clone();
+        // Its mode is `plan`, which asks in cases where this agent's mode denies.
+        settings.asking.headless |= silent;
+        settings.asking.asks_host &= !silent;
+        settings.session.resumed = false;
+        settings.session.states = Vec::new();
+        settings.session.title = Some(task.description.clone());
+        settings.tools.snapshots = None;
+        settings.tools.source = source;
+        settings.subagents = Arc::default();
+        settings.hooks.agent = Some(HookAgent { id: Some(session.to_string()), kind: kind.name.clone() });
+        if let Some(effort) = &kind.run.effort {
+            settings.requests.effort = Some(effort.clone());
+        }
+        let max_turns = &mut settings.limits.run.max_turns;
+        *max_turns = kind.run.max_turns.into_iter().chain(*max_turns).min();
         (settings.prompt.answer, settings.prompt.agent) = (None, None);
         settings.prompt.append = Some(match settings.prompt.append.take() {
             Some(appended) => format!("{appended}\n\n{}", task.kind.instruction()),
@@ -199,7 +195,7 @@ impl Agent {
 
     /// Passes a front end's command on to a subagent.
     pub(super) fn pass_to_subagent(&mut self, call: &CallId, command: Command) {
-        let Some(running) = self.subagents.get(call) else {
+        let Some(running) = self.tools.subagents.get(call) else {
             return self.core.say(NoticeLevel::Warning, "This subagent does not run any more.".to_owned());
         };
         let mut granted = None;
@@ -219,13 +215,13 @@ impl Agent {
             let _ = commands.try_send(command);
         }
         if let Some(rule) = granted {
-            self.grant(&rule);
+            self.tools.grant(&rule, &self.core);
         }
     }
 
     /// Passes a front end's command on to a task of the background.
     pub(super) fn pass_to_task(&mut self, task: u64, command: Command) {
-        let found = self.subagents.in_background().find_map(|(call, running)| match running.place {
+        let found = self.tools.subagents.in_background().find_map(|(call, running)| match running.place {
             Place::Background(number) if number == task => Some(call.clone()),
             _ => None,
         });
@@ -244,20 +240,20 @@ impl Agent {
                 "the answer of this run has a fixed form, so it waits for all of its work".to_owned(),
             );
         }
-        let running = self.subagents.in_background().count();
+        let running = self.tools.subagents.in_background().count();
         (running >= MOST).then(|| format!("{running} subagents run there, the most there can be"))
     }
 
     /// Moves running commands and subagents to the background: those of one call, or of all.
     pub(super) fn move_to_background(&mut self, only: Option<&CallId>) {
-        let calls: Vec<(CallId, String)> = match &self.op {
+        let calls: Vec<(CallId, String)> = match &self.flow.op {
             super::Op::Tools(batch) => batch.running_calls(),
             _ => Vec::new(),
         };
         let mut moved = 0;
         let mut why = None;
         for (call, name) in calls.into_iter().filter(|(call, _)| only.is_none_or(|only| only == call)) {
-            let done = if self.subagents.get(&call).is_some() {
+            let done = if self.tools.subagents.get(&call).is_some() {
                 match self.background_is_full() {
                     Some(full) => {
                         why = Some(full);
@@ -266,7 +262,7 @@ impl Agent {
                     None => self.detach(&call),
                 }
             } else {
-                self.tools.get(&name).is_some_and(|tool| tool.detach(&call))
+                self.tools.registry.get(&name).is_some_and(|tool| tool.detach(&call))
             };
             moved += u32::from(done);
         }
@@ -282,7 +278,7 @@ impl Agent {
     /// Moves a subagent to the background: its call gets a result now. Returns false if it is there already.
     pub(super) fn detach(&mut self, call: &CallId) -> bool {
         let number = self.next_task();
-        let Some(running) = self.subagents.running.get_mut(call) else { return false };
+        let Some(running) = self.tools.subagents.running.get_mut(call) else { return false };
         if matches!(running.place, Place::Background(_)) {
             return false;
         }
@@ -304,12 +300,12 @@ impl Agent {
     /// Handles the end of a subagent.
     pub(super) fn subagent_ended(&mut self, Ended { call, output }: Ended) {
         let Some(output) = output else { return };
-        let Some(running) = self.subagents.running.get(&call) else { return };
+        let Some(running) = self.tools.subagents.running.get(&call) else { return };
         let number = match running.place {
             Place::Background(number) => number,
             Place::Foreground(_) => {
                 if let Some(Running { place: Place::Foreground(sender), .. }) =
-                    self.subagents.running.remove(&call)
+                    self.tools.subagents.running.remove(&call)
                 {
                     let _ = sender.send(output);
                 }
@@ -322,7 +318,7 @@ impl Agent {
             (false, false) => "completed",
         };
         self.keep_task(&call, number, state);
-        let Some(running) = self.subagents.running.remove(&call) else { return };
+        let Some(running) = self.tools.subagents.running.remove(&call) else { return };
         let (name, about) = (&running.kind.name, &running.about);
         let text = format!(
             "<task-notification>\nThe background task {number} ({name}: {}) {}.\n\n{}\n</task-notification>",
@@ -336,7 +332,7 @@ impl Agent {
         );
         self.core.flush(Durability::Buffered);
         self.tell_of_task(&call, text);
-        if self.subagents.in_background().next().is_none() {
+        if self.tools.subagents.in_background().next().is_none() {
             self.feed(Input::Background { running: false });
         }
     }
@@ -351,12 +347,12 @@ impl Agent {
 
     /// Ends all tasks of the background without a message to the model.
     pub(super) fn drop_background(&mut self) {
-        let calls: Vec<CallId> = self.subagents.in_background().map(|(call, _)| call.clone()).collect();
+        let calls: Vec<CallId> = self.tools.subagents.in_background().map(|(call, _)| call.clone()).collect();
         for call in &calls {
-            let Some(running) = self.subagents.running.get(call) else { continue };
+            let Some(running) = self.tools.subagents.running.get(call) else { continue };
             let Place::Background(number) = running.place else { continue };
             self.keep_task(call, number, "stopped");
-            if let Some(running) = self.subagents.running.remove(call) {
+            if let Some(running) = self.tools.subagents.running.remove(call) {
                 running.cancel.cancel();
                 running.abort.abort();
             }
@@ -368,7 +364,7 @@ impl Agent {
 
     /// Ends the tasks of the background with an interrupt after the end of the input: nobody could stop them later.
     pub(super) fn interrupt_background(&mut self) {
-        if self.machine.as_ref().is_some_and(crate::machine::State::input_ended) {
+        if self.flow.input_ended() {
             self.drop_background();
         }
     }
@@ -388,7 +384,7 @@ impl Agent {
 
     /// Records the state of a task in the ledger.
     fn keep_task(&mut self, call: &CallId, number: u64, state: &str) {
-        let Some(running) = self.subagents.running.get(call) else { return };
+        let Some(running) = self.tools.subagents.running.get(call) else { return };
         let task = background::task(call, running, number, state, super::wall_clock().0);
         let tasks = background::listed(self.tasks(), task);
         self.core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });

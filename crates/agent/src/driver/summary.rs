@@ -9,19 +9,18 @@
 //! interrupted.
 
 use super::Agent;
+use super::sent::{Question, RequestTerms, asked};
 use crate::host::lock;
 use crate::reply_error;
 use crate::spend::{RequestCost, Reservation};
-use becket_model::{ErrorKind, Model, ModelError, ModelEvent, Request, ToolChoice};
+use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ToolChoice};
 use becket_session::Durability;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser, SummaryRequest};
 use becket_types::{
-    CacheLifetime, CompactionTrigger, Context, ContextMessage, EntryKind, FinishReason, Message, NoticeLevel,
-    Provenance, SentRequest, Seq, Tokens, Usage, hex, is_blank,
+    CacheLifetime, CompactionTrigger, Context, FinishReason, NoticeLevel, ToolSpec, Usage, is_blank,
 };
 use futures::stream::{BoxStream, StreamExt as _};
-use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,7 +196,7 @@ impl Agent {
         model: &Arc<dyn Model>,
         request: &SummaryRequest,
     ) -> Result<Option<Reservation>, String> {
-        if !self.limits.are_counted() {
+        if !self.spending.limits.are_counted() {
             return Ok(None);
         }
         // Three bytes a token are few for any tokenizer, so the estimate is on the safe side.
@@ -207,8 +206,8 @@ impl Agent {
             InputKind::PrunedHead => (text, 0),
         };
         let cost = RequestCost::of(model.info(), read, cached, CacheLifetime::default());
-        match self.limits.room(cost.input, cost.output_price, request.max_output) {
-            Ok(most) if most == request.max_output => Ok(Some(self.limits.reserve(cost.need(most)))),
+        match self.spending.limits.room(cost.input, cost.output_price, request.max_output) {
+            Ok(most) if most == request.max_output => Ok(Some(self.spending.limits.reserve(cost.need(most)))),
             Ok(_) => Err("the limits of the run leave no room for its request".to_owned()),
             Err(end) => Err(format!(
                 "the limits of the run leave no room for its request ({})",
@@ -219,7 +218,7 @@ impl Agent {
 
     /// Time and usage of a request that ended or is given up.
     pub(super) fn count_run(&mut self, run: &CompactionRun) {
-        self.turn.api += run.sent.elapsed();
+        self.spending.turn.api += run.sent.elapsed();
         let info = run.tries.model.info().clone();
         self.spent(&info, run.usage, "summary", None);
     }
@@ -240,7 +239,7 @@ impl Agent {
             tries.again = true;
             return ask.once_more();
         }
-        if self.is_laid_out_anew(&tries.model, &error) {
+        if self.wire.refusals.is_laid_out_anew(&*tries.model, &error, &mut self.core) {
             return ask.once_more();
         }
         let Some(next) = tries.next_after(error.kind) else { return ask.answer(Err(failure(&error))) };
@@ -265,12 +264,6 @@ impl Agent {
             Ok(reservation) => reservation,
             Err(why) => return Err(Box::new(Unsent { ask, tries, why: Broken::Other(Failure::Error(why)) })),
         };
-        let prompt = json!({ "system": request.system, "prompt": request.prompt }).to_string();
-        let message = Arc::new(ContextMessage {
-            message: Arc::new(Message::user(request.prompt)),
-            provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
-            tokens: Tokens(0),
-        });
         let cached = request.input == InputKind::CachedPrefix;
         let mut context = if cached {
             let first = || lock(&self.core.session).view_mut().context().clone();
@@ -278,38 +271,22 @@ impl Agent {
         } else {
             Context { system: Arc::from([Arc::from(request.system.as_str())]), ..Context::default() }
         };
-        context.messages.push(message);
-        // A generation of its own: what an adapter keeps of the running request is not continued by this one.
-        self.wire.summaries += 1;
-        context.generation = u64::MAX - self.wire.summaries;
-        let request = Request {
-            context: &context,
-            tools: if cached { &self.specs } else { &[] },
-            tool_choice: ToolChoice::None,
+        context.messages.push(asked(&request.prompt));
+        context.generation = self.wire.own_generation();
+        let terms = RequestTerms {
+            purpose: "summary",
             max_output: request.max_output,
-            effort: self.settings.effort.as_deref().filter(|_| cached),
-            layout: None,
+            effort: self.settings.requests.effort.as_deref().filter(|_| cached),
+            tool_choice: ToolChoice::None,
             cache: if cached { self.wire.cache.lifetime } else { CacheLifetime::default() },
-            blobs: &self.core.blobs,
         };
-        let mut prepared = match tries.model.prepare(&request) {
+        let tools: &[ToolSpec] = if cached { &self.tools.specs } else { &[] };
+        let question = Question { system: &request.system, prompt: &request.prompt };
+        let prepared = terms.prepare_beside(&mut self.core, &*tries.model, &context, tools, &question);
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Box::new(Unsent { ask, tries, why: Broken::Model(error) })),
         };
-        prepared.brief = true;
-        let sent = SentRequest {
-            model: tries.model.info().id.clone(),
-            purpose: "summary".to_owned(),
-            max_output: request.max_output,
-            effort: request.effort.map(str::to_owned),
-            no_calls: true,
-            layout: prepared.layout,
-            cache: request.cache,
-            prompt: lock(&self.core.session).put_blob(prompt.as_bytes()).ok(),
-            bytes: prepared.len() as u64,
-            sha256: hex(&prepared.digest),
-        };
-        self.core.push(EntryKind::Request(Box::new(sent)));
         let (stream, sent) = (tries.model.send(prepared), Instant::now());
         let (text, usage) = (String::new(), Usage::default());
         let run = CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries, reservation };

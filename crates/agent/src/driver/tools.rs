@@ -39,6 +39,7 @@ mod outcome;
 
 pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
+pub(super) use limit::limit_step;
 use outcome::{
     asked_as_text, called, interrupted, invalid_arguments, journal, journal_result, mask_secrets,
     masked_secret, not_run, permission, refused_hosts, result_message, run, secrets_in, subject,
@@ -61,15 +62,15 @@ enum Taken {
 
 impl Agent {
     pub(super) fn run_tools(&mut self) {
-        let calls = std::mem::take(&mut self.ids.last_calls);
-        let calls = calls.into_iter().map(|call| self.meant(call)).collect();
-        self.op = Op::Tools(Box::new(Batch::new(calls)));
+        let calls = std::mem::take(&mut self.tools.ids.last_calls);
+        let calls = calls.into_iter().map(|call| self.tools.meant(call)).collect();
+        self.flow.op = Op::Tools(Box::new(Batch::new(calls)));
         self.advance();
     }
 
     /// Starts all calls that may run now, writes the results that are ready, and ends the batch when all are written.
     fn advance(&mut self) {
-        let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Tools(mut batch) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         let mut synced = Durability::Buffered;
         // Ask about a result before asking about a later call.
         self.waits_for_secrets(&mut batch);
@@ -95,7 +96,7 @@ impl Agent {
             }
             self.end_batch(&batch.touched, batch.told);
         } else {
-            self.op = Op::Tools(batch);
+            self.flow.op = Op::Tools(batch);
         }
     }
 
@@ -124,7 +125,7 @@ impl Agent {
         }
         slot.subject = subject(&access, &env);
         if !std::mem::replace(&mut slot.journaled, true) {
-            if !self.ids.may_run(&slot.call) {
+            if !self.tools.ids.may_run(&slot.call) {
                 slot.refuse(
                     "Not run: this same call, under the same id, has run already; its result is above. If you mean to \
                      repeat it, make a new call.",
@@ -133,14 +134,14 @@ impl Agent {
             }
             self.core.push(journal(slot, JournalState::Intended, Value::Null));
         }
-        if self.settings.hooks.is_some() && self.ask_pre_hooks(slot, index, &access, &batch.judging) {
+        if self.settings.hooks.engine.is_some() && self.ask_pre_hooks(slot, index, &access, &batch.judging) {
             return Taken::Blocked;
         }
-        let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
+        let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
-        if self.settings.hooks.is_some()
+        if self.settings.hooks.engine.is_some()
             && let Verdict::Ask { reason, .. } = &verdict
             && self.ask_request_hooks(slot, index, &access, reason, &batch.judging)
         {
@@ -157,7 +158,9 @@ impl Agent {
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
-            Verdict::Ask { reason, rule } if self.settings.headless && !self.settings.asks_host => {
+            Verdict::Ask { reason, rule }
+                if self.settings.asking.headless && !self.settings.asking.asks_host =>
+            {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
                 let reason = format!("{reason}{how} (nobody can be asked in this session)");
                 self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
@@ -168,7 +171,7 @@ impl Agent {
             Verdict::Ask { reason, rule } => {
                 // Do not ask for permission for a call that cannot work. Its error may quote files, so the model gets it only
                 // if it may read them.
-                if self.may_read_all(&access)
+                if self.tools.may_read_all(&access)
                     && let Some(why) = tool.refusal(&slot.call.input, &env)
                 {
                     slot.refuse(why);
@@ -179,7 +182,7 @@ impl Agent {
                     call_id: slot.call.id.clone(),
                     tool: slot.call.name.clone(),
                     input: slot.call.input.clone(),
-                    nearest: self.guard.nearest(&tool.spec().name, &access),
+                    nearest: self.tools.guard.nearest(&tool.spec().name, &access),
                     secrets: None,
                     access: access.clone(),
                     reason,
@@ -205,9 +208,9 @@ impl Agent {
         if let Some(text) = &call.invalid {
             return Err(invalid_arguments(text));
         }
-        let late = || self.settings.tool_source.as_ref()?.late(&call.name);
-        let Some(tool) = self.tools.get(&call.name).cloned().or_else(late) else {
-            return Err(self.tools.unknown(&call.name));
+        let late = || self.settings.tools.source.as_ref()?.late(&call.name);
+        let Some(tool) = self.tools.registry.get(&call.name).cloned().or_else(late) else {
+            return Err(self.tools.registry.unknown(&call.name));
         };
         let mut env = ToolEnv {
             cwd: self.settings.environment.cwd.clone(),
@@ -215,7 +218,7 @@ impl Agent {
             call_id: call.id.clone(),
             cancel: cancel.child_token(),
             progress: self.core.progress(call.id.clone(), Arc::clone(partial)),
-            host: Arc::clone(&self.host) as Arc<dyn Host>,
+            host: Arc::clone(&self.tools.host) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| false),
             variables: &[],
             sandbox: SandboxLevel::Off,
@@ -224,13 +227,13 @@ impl Agent {
         let access = tool.access(&call.input, &env)?;
         env.judged = Some(access.paths.as_slice().into());
         // The model saw a mask in place of a secret. Writing it would replace the secret by the mask.
-        if self.settings.secrets != SecretOutputs::Send
+        if self.settings.tools.secrets != SecretOutputs::Send
             && !access.is_read_only()
             && let Some(kind) = masked_in(&call.input)
         {
             return Err(masked_secret(kind));
         }
-        env.may_read = Arc::new(self.guard.may_read(&tool.spec().name, &access, &call.input));
+        env.may_read = Arc::new(self.tools.guard.may_read(&tool.spec().name, &access, &call.input));
         Ok((tool, env, access))
     }
 
@@ -263,12 +266,13 @@ impl Agent {
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
         let after = self.after_hooks(&slot.call, &access);
-        let hook = (access.effect == Effect::Write).then(|| self.settings.edit_hook.clone()).flatten();
-        let (mode, paths) = (self.guard.mode(), access.paths.clone());
-        let (files, touch) = (self.files.clone(), self.touches(&access, &around));
-        let (id, host) = (slot.call.id.clone(), Arc::clone(&self.host));
+        let hook = (access.effect == Effect::Write).then(|| self.settings.tools.edit_hook.clone()).flatten();
+        let (mode, paths) = (self.tools.guard.mode(), access.paths.clone());
+        let home = self.settings.tools.snapshots.as_ref().and_then(|snapshots| snapshots.home.as_deref());
+        let (files, touch) = (self.tools.files.clone(), self.tools.touches(&access, &around, home));
+        let (id, host) = (slot.call.id.clone(), Arc::clone(&self.tools.host));
         batch.touched.extend(access.paths);
-        let call = run(call, around.cancel.clone(), self.settings.tool_timeout);
+        let call = run(call, around.cancel.clone(), self.settings.tools.timeout);
         batch.running.push(
             async move {
                 let files = files.filter(|_| !matches!(touch, Touch::Nothing));
@@ -306,18 +310,18 @@ impl Agent {
             input: slot.call.input.clone(),
             reason: reason.clone(),
         };
-        self.limits.denied(&denial);
-        self.turn.denials.push(denial.clone());
+        self.spending.limits.denied(&denial);
+        self.spending.turn.denials.push(denial.clone());
         self.core.announce(Event::PermissionDenied(denial));
         slot.refuse(format!("Permission denied, not run: {reason}."));
     }
 
     /// Handles the answer to a question for permission.
     pub(super) fn decided(&mut self, id: &CallId, decision: Decision) {
-        let Op::Tools(mut batch) = std::mem::replace(&mut self.op, Op::None) else { return };
+        let Op::Tools(mut batch) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         if batch.asks_secrets {
             self.decided_secrets(&mut batch, id, &decision);
-            self.op = Op::Tools(batch);
+            self.flow.op = Op::Tools(batch);
             self.advance();
             return;
         }
@@ -344,13 +348,13 @@ impl Agent {
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
                     {
-                        self.grant(&rule);
+                        self.tools.grant(&rule, &self.core);
                     }
                     // The user has decided about the access that was shown, so check the call again: it must need the same access.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, mut env, now)) if now == access => {
-                            env.variables = self.guard.variables(&access);
-                            env.sandbox = self.guard.sandbox_level(&access, true);
+                            env.variables = self.tools.guard.variables(&access);
+                            env.sandbox = self.tools.guard.sandbox_level(&access, true);
                             let rejected = match decision {
                                 Decision::AllowWithout { rejected } => rejected,
                                 _ => Vec::new(),
@@ -369,7 +373,7 @@ impl Agent {
             }
             batch.next += 1;
         }
-        self.op = Op::Tools(batch);
+        self.flow.op = Op::Tools(batch);
         self.advance();
     }
 
@@ -382,68 +386,24 @@ impl Agent {
             Err(why) => return slot.refuse(why),
         };
         slot.subject = subject(&access, &env);
-        let judged = self.guard.explain(&tool.spec().name, &access, &slot.call.input);
+        let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
         if let Verdict::Deny { reason, .. } = judged.verdict {
             self.core.push(permission(slot, Verb::Deny, judged.by, judged.rule, &reason));
             return self.deny(slot, reason);
         }
         let how = "the program that drives the session allowed it with another input";
         self.core.push(permission(slot, Verb::Allow, DecidedBy::Person, None, how));
-        env.variables = self.guard.variables(&access);
-        env.sandbox = self.guard.sandbox_level(&access, true);
+        env.variables = self.tools.guard.variables(&access);
+        env.sandbox = self.tools.guard.sandbox_level(&access, true);
         let taken = self.launch(batch, index, (tool, env, access), Vec::new());
         batch.alone = matches!(taken, Taken::Running { alone: true });
         self.core.flush(Durability::Synced);
     }
 
-    /// Denies calls that match the rule until the session ends. A program has decided this.
-    pub(super) fn forbid(&mut self, rule: &str) {
-        if let Err(error) = self.guard.deny_for_session(rule) {
-            self.core
-                .say(becket_types::NoticeLevel::Warning, format!("This cannot be denied by a rule: {error}"));
-        }
-    }
-
-    /// True if each path may be read without asking.
-    fn may_read_all(&self, access: &Access) -> bool {
-        access.paths.iter().all(|path| {
-            let input = json!({ "path": path.to_string_lossy() });
-            matches!(self.guard.check("read", &Access::read(path.clone()), &input), Verdict::Allow { .. })
-        })
-    }
-
-    /// Allows calls that match the rule until the session ends. A person has decided this.
-    pub(super) fn grant(&mut self, rule: &str) {
-        match self.guard.allow_for_session(rule) {
-            Ok(()) => self.tell_grants(),
-            Err(error) => {
-                let text = format!("This can be allowed once only: {error}");
-                self.core.say(becket_types::NoticeLevel::Warning, text);
-            }
-        }
-    }
-
-    /// Withdraws a rule that a person has allowed. Running calls are not stopped.
-    pub(super) fn revoke(&mut self, rule: &str) {
-        let text = if self.guard.revoke(rule) {
-            format!("No longer allowed without asking: {rule}")
-        } else {
-            format!("There is no such permission: {rule}")
-        };
-        self.subagents.revoke(rule);
-        self.core.say(becket_types::NoticeLevel::Info, text);
-        self.tell_grants();
-    }
-
-    fn tell_grants(&self) {
-        let rules = self.guard.session_rules().iter().map(ToString::to_string).collect();
-        self.core.emit(Event::Grants { rules });
-    }
-
     /// Called when the front end is gone: answers open questions with no.
     pub(super) fn nobody_decides(&mut self) {
-        self.subagents.nobody_decides();
-        let Op::Tools(batch) = &self.op else { return };
+        self.tools.subagents.nobody_decides();
+        let Op::Tools(batch) = &self.flow.op else { return };
         let asked = if batch.asks_secrets {
             batch.slots.get(batch.written)
         } else {
@@ -456,7 +416,7 @@ impl Agent {
     }
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
-        let Op::Tools(batch) = &mut self.op else { return };
+        let Op::Tools(batch) = &mut self.flow.op else { return };
         let mut said = Vec::new();
         for Done { index, output, time, hooked } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
@@ -469,7 +429,7 @@ impl Agent {
             batch.running.clear();
             for slot in &mut batch.slots {
                 if matches!(slot.state, SlotState::Running) {
-                    self.subagents.give_up(&slot.call.id);
+                    self.tools.subagents.give_up(&slot.call.id);
                     let partial = std::mem::take(&mut *lock(&slot.partial));
                     slot.settle(interrupted(&partial));
                 }
@@ -483,9 +443,9 @@ impl Agent {
 
     /// Cancels the running calls and starts no others. A second request does not wait for them any longer.
     pub(super) fn cancel_tools(&mut self) {
-        let Op::Tools(batch) = &mut self.op else { return };
+        let Op::Tools(batch) = &mut self.flow.op else { return };
         // A subagent itself waits for its own calls, so it gets twice the time.
-        let calm = if self.subagents.any_in_foreground() { 2 * GRACE } else { GRACE };
+        let calm = if self.tools.subagents.any_in_foreground() { 2 * GRACE } else { GRACE };
         let patience = if batch.cancel.is_cancelled() { Duration::ZERO } else { calm };
         batch.cancel.cancel();
         batch.judging.clear();
@@ -506,7 +466,7 @@ impl Agent {
 
     /// Writes the results that are ready, in the order of the calls, in one commit.
     fn write_results(&mut self, batch: &mut Batch) {
-        let (state, mut reads) = self.host.drain();
+        let (state, mut reads) = self.tools.host.drain();
         for entry in state {
             self.core.push(entry);
         }
@@ -516,7 +476,7 @@ impl Agent {
             let (mut output, time) = (std::mem::take(output), *time);
             batch.written += 1;
             if slot.send_secrets != Some(true)
-                && self.settings.secrets != SecretOutputs::Send
+                && self.settings.tools.secrets != SecretOutputs::Send
                 && let Some(kinds) = mask_secrets(&mut output)
             {
                 let name = &slot.call.name;
@@ -533,7 +493,7 @@ impl Agent {
             for refusal in refused_hosts(slot, &output) {
                 self.core.push(refusal);
             }
-            self.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
+            self.tools.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
                 let result = journal_result(&output, std::mem::take(&mut reads), time);
                 self.core.push(journal(slot, JournalState::Finished, result));
@@ -549,7 +509,10 @@ impl Agent {
 
     /// True while the next result waits for the person's decision about its secrets. Asks the question when it is its turn.
     fn waits_for_secrets(&mut self, batch: &mut Batch) -> bool {
-        if batch.asks_secrets || self.settings.headless || self.settings.secrets != SecretOutputs::Ask {
+        if batch.asks_secrets
+            || self.settings.asking.headless
+            || self.settings.tools.secrets != SecretOutputs::Ask
+        {
             return batch.asks_secrets;
         }
         let Some(slot) = batch.slots.get(batch.written) else { return false };
@@ -589,7 +552,7 @@ impl Agent {
                 (Verb::Allow, "the user had its output sent with its secrets")
             }
             Decision::AllowSession => {
-                self.settings.secrets = SecretOutputs::Send;
+                self.settings.tools.secrets = SecretOutputs::Send;
                 (Verb::Allow, "the user lets secrets in outputs be sent for the rest of the session")
             }
         };
@@ -600,7 +563,7 @@ impl Agent {
 
     /// Gives every call of the last answer a result without running it.
     pub(super) fn close_calls(&mut self, why: NotRun) {
-        for call in std::mem::take(&mut self.ids.last_calls) {
+        for call in std::mem::take(&mut self.tools.ids.last_calls) {
             let mut message = result_message(&call, ToolOutput::error(not_run(why)));
             message.seq = self.core.next_seq();
             self.core.push(EntryKind::Message { message: message.clone() });

@@ -141,8 +141,8 @@ impl Agent {
         let session = Arc::clone(&self.core.session);
         let store = SessionBlobs::of(&lock(&session));
         let prices = self.model().info().prices;
-        let around = Around { session, files: self.files.clone(), store, prices };
-        self.op = Op::Restore(tokio::task::spawn_blocking(move || match (want, planned) {
+        let around = Around { session, files: self.tools.files.clone(), store, prices };
+        self.flow.op = Op::Restore(tokio::task::spawn_blocking(move || match (want, planned) {
             (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
                 around.carry_out(*planned, plan, force)
             }
@@ -158,7 +158,7 @@ impl Agent {
     }
 
     pub(super) fn restored(&mut self, done: Done) {
-        self.op = Op::None;
+        self.flow.op = Op::None;
         match done {
             Done::Planned(Planning(Err(why))) => self.core.say(NoticeLevel::Info, why.to_owned()),
             Done::Planned(Planning(Ok(planned))) => {
@@ -199,7 +199,7 @@ impl Agent {
                 self.tell_used();
             }
             Done::CarriedOut(outcome, changes) => {
-                if let (Some(files), Some(changes)) = (&self.files, &changes) {
+                if let (Some(files), Some(changes)) = (&self.tools.files, &changes) {
                     files.restored(changes);
                 }
                 if outcome.conversation.is_some() {
@@ -224,8 +224,8 @@ impl Agent {
         self.give_up_preparation(why);
         self.budget.meter.forget();
         self.budget.prepare_at = Tokens(0);
-        self.ids.last_entry = None;
-        self.recall_rules();
+        self.tools.ids.last_entry = None;
+        self.rules.recall(&self.core);
     }
 }
 

@@ -172,7 +172,7 @@ async fn a_call_in_the_text_runs_if_the_user_approves_it() {
         let mut setup = Setup::new(replies);
         std::sync::Arc::get_mut(&mut setup.model).unwrap().info.server.asks_text_calls = true;
         setup.mode = mode;
-        setup.settings.headless = headless;
+        setup.settings.asking.headless = headless;
         setup.start()
     };
     for (text, mode) in [(read, PermissionMode::Default), (bash, PermissionMode::BypassPermissions)] {

@@ -122,7 +122,7 @@ async fn an_interrupt_after_the_end_of_the_input_ends_it() {
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_ends_the_wait_for_it() {
     let mut setup = with_subagents(vec![task(true), say("meanwhile"), waiting()]);
-    setup.settings.limits.max_wall = Some(std::time::Duration::from_mins(1));
+    setup.settings.limits.run.max_wall = Some(std::time::Duration::from_mins(1));
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.send(Command::EndInput).await;
@@ -134,7 +134,7 @@ async fn the_time_limit_ends_the_wait_for_it() {
 async fn its_questions_are_asked_and_answered_between_turns() {
     let replies = vec![task(true), say("meanwhile"), bash("c", "touch x"), say("touched"), say("thanks")];
     let mut setup = with_subagents(replies);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     let asked = |event: &Event| match event {
@@ -161,7 +161,7 @@ async fn a_resumed_session_says_what_was_lost() {
         EntryKind::State { key: "background_tasks".into(), value: lost },
     ];
     let mut setup = with_subagents(vec![say("I see")]).left(entries);
-    setup.settings.resumed = true;
+    setup.settings.session.resumed = true;
     let mut rig = setup.start();
     rig.turn("and now").await;
     let seen = rig.model.turns()[0].lines().join("\n");

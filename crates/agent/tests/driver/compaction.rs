@@ -30,7 +30,7 @@ async fn a_turn_longer_than_the_window_is_finished_across_compactions() {
     assert_eq!(rig.ran().len(), 20, "no call is run twice");
     let compactions = boundaries(&rig);
     assert!(compactions.len() >= 2, "{compactions:?}");
-    assert_eq!(result.compactions as usize, compactions.len());
+    assert_eq!(result.compaction.count as usize, compactions.len());
     let continuations = rig.log.iter().filter(
         |event| matches!(event, Event::SyntheticMessage { message } if message.metadata.compaction_continue),
     );
@@ -72,7 +72,7 @@ async fn with_auto_off_the_session_stops_with_the_choices_that_there_are() {
     for (headless, there, not_there) in [(false, "/compact", "--model"), (true, "context.auto", "/compact")] {
         let mut setup = Setup::with_window(32_000, busy(8));
         setup.policy.auto_compact = false;
-        setup.settings.headless = headless;
+        setup.settings.asking.headless = headless;
         let mut rig = setup.start();
         let end = rig.turn("go").await.end;
         let TurnEnd::ContextFull { breakdown } = &end else { panic!("{end:?}") };
@@ -255,7 +255,7 @@ async fn a_compaction_is_undone_and_redone() {
 async fn after_a_compaction_by_hand_the_next_prompt_sees_the_summary() {
     let mut rig = long_talk(vec![say("last")]).await;
     rig.send(Command::Compact { focus: None }).await;
-    assert!(rig.finished().await.compacted.is_some(), "headless it has a result of its own");
+    assert!(rig.finished().await.compaction.by_hand.is_some(), "headless it has a result of its own");
     rig.turn("and now").await;
     let request = rig.model.turns().pop().unwrap();
     assert!(request.lines()[0].contains("## Goal"), "{}", request.lines()[0]);
@@ -295,7 +295,7 @@ async fn what_is_typed_while_it_compacts_runs_once_after_it() {
     rig.send(Command::Compact { focus: None }).await;
     rig.event(|event| matches!(event, Event::CompactionStarted { .. })).await;
     rig.send(prompt("typed meanwhile")).await;
-    assert!(rig.finished().await.compacted.is_some());
+    assert!(rig.finished().await.compaction.by_hand.is_some());
     let result = rig.finished().await;
     assert_eq!(result.text, "typed");
     let lines = rig.model.turns().pop().unwrap().lines();

@@ -63,7 +63,7 @@ async fn calls_that_had_not_begun_do_not_begin() {
 #[tokio::test(start_paused = true)]
 async fn while_a_person_is_asked() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let (rig, lines) = interrupted(setup, |event| matches!(event, Event::PermissionAsked(_))).await;
     assert_eq!(rig.ran(), Vec::<String>::new());
     assert_eq!(lines[2], "result c1: Not run: the user interrupted before it was started.");
@@ -95,7 +95,7 @@ async fn when_the_front_end_goes_away_the_agent_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_can_answer_any_more_is_answered_with_no() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), say("then not")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;

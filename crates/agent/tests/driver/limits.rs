@@ -32,7 +32,7 @@ fn state(session: &becket_session::Session, key: &str) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_raised_while_a_turn_runs() {
     let mut setup = Setup::new(vec![dear("c1", "wait", 1_100_000), say("ok")]);
-    setup.settings.limits.max_usd = Some(1.0);
+    setup.settings.limits.run.max_usd = Some(1.0);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::ToolStarted { .. })).await;
@@ -52,8 +52,8 @@ async fn a_limit_is_raised_while_a_turn_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ended_at_a_limit_goes_on_after_it_is_raised() {
     let mut setup = Setup::new(vec![dear("c1", "x", 1_100_000), say("ok")]);
-    setup.settings.limits.max_usd = Some(1.0);
-    setup.settings.headless = false;
+    setup.settings.limits.run.max_usd = Some(1.0);
+    setup.settings.asking.headless = false;
     let mut rig = setup.start();
     assert!(matches!(rig.turn("go").await.end, TurnEnd::Budget { .. }));
     rig.send(Command::Limits { change: Some(Limit::Usd(None)) }).await;
@@ -63,8 +63,8 @@ async fn a_turn_that_ended_at_a_limit_goes_on_after_it_is_raised() {
 #[tokio::test(start_paused = true)]
 async fn the_administrators_limit_can_be_lowered_and_not_raised() {
     let mut setup = Setup::new(vec![]);
-    setup.settings.limits = RunLimits { max_usd: Some(1.0), ..RunLimits::default() };
-    setup.settings.ceilings = setup.settings.limits;
+    setup.settings.limits.run = RunLimits { max_usd: Some(1.0), ..RunLimits::default() };
+    setup.settings.limits.ceilings = setup.settings.limits.run;
     let mut rig = setup.start();
     for (change, refused) in [
         (Limit::Usd(Some(2.0)), true),
@@ -85,8 +85,8 @@ async fn what_was_used_counts_after_a_resume() {
         let spent = json!({ "usd": 0.999, "tokens": 5_000 });
         let mut setup = Setup::new(vec![say("ok")])
             .left(vec![EntryKind::State { key: "spent".to_owned(), value: spent }]);
-        setup.settings.limits.max_usd = Some(1.0);
-        setup.settings.new_limits = new_limits;
+        setup.settings.limits.run.max_usd = Some(1.0);
+        setup.settings.limits.new = new_limits;
         let end = setup.start().turn("go").await.end;
         assert_eq!(end == TurnEnd::Completed, fits, "{new_limits:?}: {end:?}");
         assert!(fits || matches!(end, TurnEnd::Budget { .. }), "{end:?}");
@@ -96,8 +96,8 @@ async fn what_was_used_counts_after_a_resume() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_the_limits_do_not_allow_is_made_without_a_model() {
     let mut setup = Setup::new(vec![dear("c1", "big 60000", 1_000), say("ok")]);
-    setup.settings.limits.max_tokens = Some(30_000);
-    setup.settings.headless = false;
+    setup.settings.limits.run.max_tokens = Some(30_000);
+    setup.settings.asking.headless = false;
     let mut rig = setup.start();
     rig.turn("go").await;
     let summaries = |rig: &Rig| rig.model.seen().iter().filter(|seen| seen.summary).count();
@@ -111,7 +111,7 @@ async fn a_summary_that_the_limits_do_not_allow_is_made_without_a_model() {
 async fn a_used_up_quota_is_waited_for_if_the_run_may_wait() {
     for wait in [true, false] {
         let mut setup = Setup::new(vec![Reply::Refuse(ErrorKind::RateLimit, Some(429)), say("ok")]);
-        setup.settings.wait_for_quota = wait;
+        setup.settings.limits.wait_for_quota = wait;
         let mut rig = setup.start();
         let began = Instant::now();
         let result = rig.turn("go").await;
@@ -136,7 +136,7 @@ async fn a_used_up_quota_is_waited_for_if_the_run_may_wait() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_ends_the_wait_for_a_quota() {
     let mut setup = Setup::new(vec![Reply::Refuse(ErrorKind::RateLimit, Some(429)), say("ok")]);
-    setup.settings.wait_for_quota = true;
+    setup.settings.limits.wait_for_quota = true;
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::Retry { .. })).await;

@@ -86,7 +86,7 @@ async fn the_turn_goes_on_while_the_summariser_is_silent_and_does_not_wait_when_
     assert_eq!(begun.elapsed().as_millis(), 0, "the visible pause");
     let result = rig.finished().await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "finished"));
-    assert_eq!((result.compactions, summaries(&rig)), (1, 1));
+    assert_eq!((result.compaction.count, summaries(&rig)), (1, 1));
     let (used, calls) = (result.usage, rig.ran().len());
     let session = rig.end().await;
     let entries = entries(&session);
@@ -164,7 +164,7 @@ async fn killed_while_preparing_the_next_process_compacts_as_ever() {
     let at = session_dir(&root);
     let scope = becket_agent::scope(&after.model.info);
     after.session = Some(becket_session::Session::open(&at, after.policy.clone(), scope).unwrap());
-    after.settings.resumed = true;
+    after.settings.session.resumed = true;
     let mut rig = after.start();
     rig.send(Command::Continue).await;
     assert_eq!(rig.finished().await.end, TurnEnd::Completed);
@@ -392,7 +392,7 @@ fn full_at_the_end(headless: bool) -> Setup {
     replies.push(say("second"));
     let mut setup = Setup::with_window(32_000, replies);
     setup.policy.prune = false;
-    setup.settings.headless = headless;
+    setup.settings.asking.headless = headless;
     setup
 }
 
@@ -400,11 +400,11 @@ fn full_at_the_end(headless: bool) -> Setup {
 async fn headless_a_compaction_that_is_owed_at_the_end_of_a_turn_belongs_to_the_next_prompt() {
     let mut rig = full_at_the_end(true).start();
     let first = rig.turn("the task").await;
-    assert_eq!((first.text.as_str(), first.compactions), ("first", 0));
+    assert_eq!((first.text.as_str(), first.compaction.count), ("first", 0));
     rig.silent().await;
     assert_eq!(summaries(&rig), 0, "nothing is paid for what may never be needed");
     let second = rig.turn("and now?").await;
-    assert_eq!((second.text.as_str(), second.compactions, summaries(&rig)), ("second", 1, 1));
+    assert_eq!((second.text.as_str(), second.compaction.count, summaries(&rig)), ("second", 1, 1));
     assert!(rig.model.turns().last().unwrap().last().contains("and now?"));
     rig.silent().await;
     let entries = entries(&rig.end().await);
@@ -422,7 +422,7 @@ async fn in_the_terminal_the_turn_ends_first_and_the_summary_is_made_meanwhile()
     assert!(!rig.log.iter().any(told), "the result did not wait for it");
     notice(&mut rig, "A summary is prepared").await;
     let second = rig.turn("and now?").await;
-    assert_eq!((second.text.as_str(), second.compactions, summaries(&rig)), ("second", 1, 1));
+    assert_eq!((second.text.as_str(), second.compaction.count, summaries(&rig)), ("second", 1, 1));
     let entries = entries(&rig.end().await);
     assert_eq!(compactions(&entries)[0].input, "prepared");
 }
@@ -434,7 +434,7 @@ async fn headless_a_compaction_by_hand_between_turns_ends_with_a_result() {
     let before = rig.model.turns().len();
     rig.send(Command::Compact { focus: Some("the port".into()) }).await;
     let result = rig.finished().await;
-    let sizes = result.compacted.unwrap();
+    let sizes = result.compaction.by_hand.unwrap();
     assert_eq!((&result.end, result.steps), (&TurnEnd::Completed, 0));
     assert!(sizes.post_tokens < sizes.pre_tokens, "{sizes:?}");
     assert_eq!(
@@ -464,7 +464,7 @@ async fn headless_nothing_to_compact_is_a_result_and_no_failure() {
     let nothing = rig.finished().await;
     assert_eq!(nothing.end, TurnEnd::Completed);
     assert!(nothing.text.starts_with("Not compacted: "), "{}", nothing.text);
-    let sizes = nothing.compacted.unwrap();
+    let sizes = nothing.compaction.by_hand.unwrap();
     assert_eq!(sizes.pre_tokens, sizes.post_tokens);
     rig.silent().await;
 }
@@ -488,7 +488,7 @@ async fn a_prune_that_is_enough_is_told_once() {
 async fn the_end_of_the_session_gives_it_up_and_waits_for_nobody() {
     let (mut rig, gate) = unanswered(|summaries| {
         let mut setup = ending(summaries);
-        setup.settings.headless = false;
+        setup.settings.asking.headless = false;
         setup
     })
     .await;

@@ -26,7 +26,7 @@ fn setup(replies: Vec<Reply>, cache: CachePolicy) -> Setup {
     let mut setup = Setup::with_window(200_000, replies);
     Arc::get_mut(&mut setup.model).unwrap().info.prices = Some(PRICES);
     setup.cache = cache;
-    setup.settings.headless = false;
+    setup.settings.asking.headless = false;
     setup
 }
 
@@ -95,7 +95,7 @@ async fn a_large_context_is_compacted_before_its_cache_expires() {
     replies.push(cached("done", written(80_000)));
     replies.push(say("and more"));
     let mut setup = setup(replies, policy);
-    setup.settings.headless = true;
+    setup.settings.asking.headless = true;
     setup.policy.prune = false;
     let mut rig = setup.start();
     rig.turn("read it all").await;

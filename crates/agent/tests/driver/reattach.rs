@@ -25,7 +25,7 @@ async fn talk(rig: &mut Rig, turns: std::ops::Range<usize>) {
 
 async fn compact(rig: &mut Rig) {
     rig.send(Command::Compact { focus: None }).await;
-    assert!(rig.finished().await.compacted.is_some());
+    assert!(rig.finished().await.compaction.by_hand.is_some());
 }
 
 fn state(seen: &Seen) -> String {

@@ -106,7 +106,7 @@ async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
             }],
         });
         let mut setup = Setup::new(vec![say("ok"), Reply::Refuse(ErrorKind::ContextOverflow, Some(400))]);
-        setup.settings.context_window = set;
+        setup.settings.requests.context_window = set;
         let mut rig = setup.left(entries).start();
         // More than the limit of 9,000 would take without a compaction, as the user's last message.
         let text = if set.is_some() { "many words ".repeat(4_000) } else { "go".to_owned() };

@@ -60,7 +60,7 @@ async fn a_call_of_the_dead_process_that_comes_again_is_not_run() {
 #[tokio::test(start_paused = true)]
 async fn an_unfinished_turn_goes_on_when_asked_to() {
     let mut setup = Setup::new(vec![say("built")]).left(died(&[JournalState::Intended]));
-    setup.settings.resumed = true;
+    setup.settings.session.resumed = true;
     let mut rig = setup.start();
     let told = rig.event(|event| matches!(event, Event::Notice { .. })).await;
     let Event::Notice { text, .. } = told else { unreachable!() };
@@ -81,7 +81,7 @@ async fn a_finished_turn_does_not_go_on() {
         finish,
     ];
     let mut setup = Setup::new(vec![]).left(entries);
-    setup.settings.resumed = true;
+    setup.settings.session.resumed = true;
     let rig = setup.start();
     rig.send(Command::Continue).await;
     let model = rig.model.clone();

@@ -23,7 +23,7 @@ fn times(seen: &Seen, text: &str) -> usize {
 
 async fn compact(rig: &mut Rig) {
     rig.send(Command::Compact { focus: None }).await;
-    assert!(rig.finished().await.compacted.is_some());
+    assert!(rig.finished().await.compaction.by_hand.is_some());
 }
 
 /// Turns with output, so that a compaction has something to remove.
@@ -132,7 +132,7 @@ async fn large_nested_rules_do_not_end_a_session() {
     let mut rig = setup.start();
     let result = rig.turn("the task").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "finished"));
-    assert!(result.compactions >= 1);
+    assert!(result.compaction.count >= 1);
     let turns = rig.model.turns();
     for seen in &turns[1..] {
         assert_eq!(times(seen, "# Rules from"), 1, "{:?}", seen.lines());
@@ -158,7 +158,7 @@ async fn rules_larger_than_the_window_are_cut_with_a_notice_and_the_turn_goes_on
         let mut rig = setup.start();
         let result = rig.turn("the task").await;
         assert_eq!(result.end, TurnEnd::Completed, "{path}");
-        assert!(result.compactions <= 12, "{path}: {}", result.compactions);
+        assert!(result.compaction.count <= 12, "{path}: {}", result.compaction.count);
         let told = |event: &&Event| matches!(event, Event::Notice { text, .. } if text.contains("rules files may fill at most"));
         assert_eq!(rig.log.iter().filter(told).count(), 1, "{path}");
         let last = rig.model.turns().pop().unwrap();

@@ -162,7 +162,7 @@ async fn a_person_is_asked_for_it_and_what_is_allowed_for_the_session_is_allowed
         say("done"),
         say("ok"),
     ]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(asked).await;
@@ -272,7 +272,7 @@ async fn what_did_not_end_well_is_an_error_that_says_why() {
     );
 
     let steps = vec![bash("c", "x"), say("half of it")];
-    let (line, _) = failed(steps, |setup| setup.settings.limits.max_turns = Some(1)).await;
+    let (line, _) = failed(steps, |setup| setup.settings.limits.run.max_turns = Some(1)).await;
     assert!(
         line.contains("did not finish: it was stopped after 1 requests.\nIts last words:\nhalf of it"),
         "{line}"
@@ -304,7 +304,7 @@ async fn what_it_spends_counts_for_all() {
         dear(vec![call("c", "bash", json!({"command": "x"}))], FinishReason::ToolCalls),
         dear(vec![call("d", "bash", json!({"command": "y"}))], FinishReason::ToolCalls),
     ]);
-    setup.settings.limits.max_usd = Some(1.5);
+    setup.settings.limits.run.max_usd = Some(1.5);
     let mut rig = setup.start();
     let result = rig.turn("go").await;
     assert!(
@@ -335,7 +335,7 @@ async fn when_nobody_is_there_any_more_its_question_is_answered_with_no() {
         say("it was denied"),
         say("ok"),
     ]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(asked).await;
@@ -359,7 +359,7 @@ async fn an_undo_of_the_turn_takes_back_what_it_did_to_files() {
         say("done"),
         say("ok"),
     ]);
-    setup.settings.snapshots =
+    setup.settings.tools.snapshots =
         Some(becket_snapshot::Settings { roots: vec![setup.cwd()], ..becket_snapshot::Settings::default() });
     let project = setup.cwd();
     std::fs::write(project.join("a.txt"), "first").unwrap();

@@ -417,7 +417,7 @@ impl Setup {
         session.append(entries, becket_session::Durability::Synced).unwrap();
         drop(session);
         self.session = Some(Session::open(&dir, self.policy.clone(), scope(&self.model.info)).unwrap());
-        self.settings.resumed = true;
+        self.settings.session.resumed = true;
         self
     }
 
@@ -519,7 +519,7 @@ impl Rig {
         drop(session);
         let mut setup = Setup { dir: self.dir, ..Setup::new(replies) };
         setup.session = Some(Session::open(&at, setup.policy.clone(), scope(&setup.model.info)).unwrap());
-        setup.settings.resumed = true;
+        setup.settings.session.resumed = true;
         setup
     }
 

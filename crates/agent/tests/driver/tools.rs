@@ -126,7 +126,7 @@ async fn a_person_decides() {
         (Decision::Deny { reason: Some("not now".into()) }, vec![]),
     ] {
         let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
-        (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+        (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
         let mut rig = setup.start();
         rig.send(prompt("go")).await;
         rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
@@ -140,7 +140,7 @@ async fn a_person_decides() {
 #[tokio::test(start_paused = true)]
 async fn a_permission_for_the_session_is_not_asked_again() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), bash("c2", "touch x"), say("ok")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
@@ -153,7 +153,7 @@ async fn a_permission_for_the_session_is_not_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_permission_that_was_withdrawn_is_asked_again() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok"), bash("c2", "touch x"), say("ok")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
@@ -177,7 +177,7 @@ async fn a_permission_that_was_withdrawn_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_about_a_call_that_cannot_work() {
     let mut setup = Setup::new(vec![bash("c1", "impossible"), say("ok")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.turn("go").await;
     assert!(!rig.log.iter().any(|event| matches!(event, Event::PermissionAsked(_))), "{:?}", rig.log);
@@ -188,7 +188,7 @@ async fn nobody_is_asked_about_a_call_that_cannot_work() {
 #[tokio::test(start_paused = true)]
 async fn a_question_names_the_rule_that_would_allow_it_and_a_tool_without_preview_takes_no_part() {
     let mut setup = Setup::new(vec![bash("c1", "touch x"), say("ok")]);
-    (setup.mode, setup.settings.headless) = (PermissionMode::Default, false);
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::Default, false);
     let mut rig = setup.start();
     rig.send(prompt("go")).await;
     rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
@@ -208,7 +208,7 @@ async fn a_question_names_the_rule_that_would_allow_it_and_a_tool_without_previe
 async fn a_call_that_takes_too_long_says_so() {
     let mut rig = {
         let mut setup = Setup::new(vec![bash("c1", "stubborn"), say("ok")]);
-        setup.settings.tool_timeout = std::time::Duration::from_secs(5);
+        setup.settings.tools.timeout = std::time::Duration::from_secs(5);
         setup.start()
     };
     assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
@@ -248,8 +248,8 @@ fn token() -> String {
 /// A session with a person, in which a secret in an output is asked about.
 fn with_secrets(replies: Vec<Reply>) -> Setup {
     let mut setup = Setup::new(replies);
-    (setup.mode, setup.settings.headless) = (PermissionMode::BypassPermissions, false);
-    setup.settings.secrets = becket_agent::SecretOutputs::Ask;
+    (setup.mode, setup.settings.asking.headless) = (PermissionMode::BypassPermissions, false);
+    setup.settings.tools.secrets = becket_agent::SecretOutputs::Ask;
     setup
 }
 

@@ -115,7 +115,7 @@ async fn a_queued_message_can_be_taken_back_and_a_title_be_given() {
 #[tokio::test(start_paused = true)]
 async fn at_the_turn_limit_there_is_one_wrap_up_without_tools() {
     let mut setup = Setup::new(vec![bash("c1", "a"), bash("c2", "b"), say("that is all")]);
-    setup.settings.limits.max_turns = Some(2);
+    setup.settings.limits.run.max_turns = Some(2);
     let mut rig = setup.start();
     let result = rig.turn("go").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::MaxTurns { limit: 2 }, "that is all"));
@@ -135,12 +135,12 @@ async fn money_and_tokens_end_a_turn_before_the_next_request() {
         )
     };
     let mut setup = Setup::new(vec![spend()]);
-    setup.settings.limits.max_usd = Some(0.5);
+    setup.settings.limits.run.max_usd = Some(0.5);
     let mut rig = setup.start();
     let what = "spent $1.0000 of $0.5000".to_owned();
     assert_eq!(rig.turn("go").await.end, TurnEnd::Budget { what });
     let mut setup = Setup::new(vec![spend()]);
-    setup.settings.limits.max_tokens = Some(1_000_000);
+    setup.settings.limits.run.max_tokens = Some(1_000_000);
     let what = "used 1000000 of 1000000 tokens".to_owned();
     assert_eq!(setup.start().turn("go").await.end, TurnEnd::TokenLimit { what });
 }
@@ -148,7 +148,7 @@ async fn money_and_tokens_end_a_turn_before_the_next_request() {
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_ends_even_a_hanging_tool() {
     let mut setup = Setup::new(vec![bash("c1", "stubborn")]);
-    setup.settings.limits.max_wall = Some(Duration::from_secs(30));
+    setup.settings.limits.run.max_wall = Some(Duration::from_secs(30));
     let mut rig = setup.start();
     let what = "the time limit of 30 s is over".to_owned();
     assert_eq!(rig.turn("go").await.end, TurnEnd::TimeLimit { what });

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 /// A session on disk that keeps files.
 fn keeping(replies: Vec<Reply>) -> Setup {
     let mut setup = Setup::new(replies);
-    setup.settings.snapshots =
+    setup.settings.tools.snapshots =
         Some(becket_snapshot::Settings { roots: vec![setup.cwd()], ..becket_snapshot::Settings::default() });
     setup.left(Vec::new())
 }
@@ -194,7 +194,7 @@ async fn a_rewound_session_is_the_same_in_another_process() {
     let plan = rig.plan(Command::Rewind { to, what: RewindWhat::Both }).await;
     rig.carry_out(plan.plan, false).await;
     let mut next = rig.again(vec![put("c3", "a.txt", "three"), say("3")]).await;
-    next.settings.snapshots =
+    next.settings.tools.snapshots =
         Some(becket_snapshot::Settings { roots: vec![next.cwd()], ..becket_snapshot::Settings::default() });
     let mut rig = next.start();
     rig.turn("third").await;

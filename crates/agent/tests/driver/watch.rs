@@ -8,8 +8,8 @@ const TOLD: &str = "user: a.txt changed on disk since you read it.";
 
 fn looking(replies: Vec<Reply>) -> Setup {
     let mut setup = Setup::new(replies);
-    setup.settings.watching = Watching::Looking;
-    setup.settings.snapshots =
+    setup.settings.tools.watching = Watching::Looking;
+    setup.settings.tools.snapshots =
         Some(becket_snapshot::Settings { roots: vec![setup.cwd()], ..becket_snapshot::Settings::default() });
     write(&setup.cwd(), "a.txt", "as it was read");
     setup
@@ -25,7 +25,7 @@ async fn a_change_between_turns_is_told_once_behind_the_prompt_and_stays_where_i
     let read = note(&setup, "c1");
     setup.model.script.lock().unwrap().replies.extend([read, say("1"), say("2"), say("3")]);
     let cwd = setup.cwd();
-    setup.settings.headless = true;
+    setup.settings.asking.headless = true;
     let mut rig = setup.start();
     rig.turn("first").await;
     write(&cwd, "a.txt", "changed by a person");

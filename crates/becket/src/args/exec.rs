@@ -15,15 +15,8 @@ pub(crate) struct ExecArgs {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ExecOptions {
-    /// Print one JSON object per line: the thread, its turns and their items.
-    #[arg(long, alias = "experimental-json", global = true)]
-    pub json: bool,
-    /// Also write the final message to this file.
-    #[arg(short = 'o', long, value_name = "FILE", global = true)]
-    pub output_last_message: Option<PathBuf>,
-    /// Require the final message to fit the JSON Schema in this file.
-    #[arg(long, value_name = "FILE", global = true)]
-    pub output_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: ExecOutput,
     /// Model to use.
     #[arg(short = 'm', long, global = true)]
     pub model: Option<String>,
@@ -45,18 +38,46 @@ pub(crate) struct ExecOptions {
     /// Save nothing on disk.
     #[arg(long, global = true)]
     pub ephemeral: bool,
-    /// Allow everything that no rule denies, without a sandbox.
-    #[arg(long, alias = "yolo", global = true)]
-    pub dangerously_bypass_approvals_and_sandbox: bool,
-    /// The same as --sandbox workspace-write.
-    #[arg(long, global = true)]
-    pub full_auto: bool,
+    #[command(flatten)]
+    pub shortcuts: RightsShortcuts,
     /// Do not read your configuration.
     #[arg(long, global = true)]
     pub ignore_user_config: bool,
     /// Fail if a key given with -c is unknown.
     #[arg(long, global = true)]
     pub strict_config: bool,
+    #[command(flatten)]
+    pub ignored: Ignored,
+}
+
+/// Output of a thread, on standard output and in files.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ExecOutput {
+    /// Print one JSON object per line: the thread, its turns and their items.
+    #[arg(long, alias = "experimental-json", global = true)]
+    pub json: bool,
+    /// Also write the final message to this file.
+    #[arg(short = 'o', long, value_name = "FILE", global = true)]
+    pub output_last_message: Option<PathBuf>,
+    /// Require the final message to fit the JSON Schema in this file.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub output_schema: Option<PathBuf>,
+}
+
+/// Rights in one word, in place of `--sandbox`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RightsShortcuts {
+    /// Allow everything that no rule denies, without a sandbox.
+    #[arg(long, alias = "yolo", global = true)]
+    pub dangerously_bypass_approvals_and_sandbox: bool,
+    /// The same as --sandbox workspace-write.
+    #[arg(long, global = true)]
+    pub full_auto: bool,
+}
+
+/// Options that have no effect here. They are parsed so that scripts which pass them work.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Ignored {
     /// Has no effect: becket works outside of git repositories too.
     #[arg(long, global = true, hide = true)]
     pub skip_git_repo_check: bool,

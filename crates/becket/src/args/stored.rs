@@ -49,6 +49,20 @@ pub(crate) struct ContextArgs {
     /// Treat the model's context window as this many tokens.
     #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
     pub context_window: Option<u64>,
+    #[command(flatten)]
+    pub sent: SentArgs,
+    #[command(flatten)]
+    pub edit: ViewEdit,
+    #[command(flatten)]
+    pub consent: Consent,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+/// The sent requests to show in place of the view.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SentArgs {
     /// List all requests that were sent.
     #[arg(long, group = "sent")]
     pub requests: bool,
@@ -62,6 +76,11 @@ pub(crate) struct ContextArgs {
     /// With --request: show the difference to the previous request.
     #[arg(long, requires = "request")]
     pub diff: bool,
+}
+
+/// A change of the view; at most one.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ViewEdit {
     /// Remove these from the model's view: message number (column seq), call id, or message id. A call and
     /// its results are removed together.
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
@@ -81,11 +100,14 @@ pub(crate) struct ContextArgs {
     /// Redo the last undone change.
     #[arg(long, group = "edit")]
     pub redo: bool,
-    #[command(flatten)]
-    pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+}
+
+impl ViewEdit {
+    /// True if a change is wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let lists = [&self.drop, &self.collapse, &self.pin, &self.restore];
+        self.undo || self.redo || lists.iter().any(|list| !list.is_empty())
+    }
 }
 
 #[derive(Debug, Default, Args)]
@@ -96,6 +118,26 @@ pub(crate) struct CompactArgs {
     /// Topic that the summary should emphasize.
     #[arg(long, value_name = "TEXT")]
     pub focus: Option<String>,
+    #[command(flatten)]
+    pub what: CompactWhat,
+    #[command(flatten)]
+    pub summary: SummaryArgs,
+    /// Treat the model's context window as this many tokens.
+    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
+    pub context_window: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub consent: Consent,
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
+
+/// Action in place of a compaction; at most one.
+#[derive(Debug, Default, Args)]
+pub(crate) struct CompactWhat {
     /// Show what would happen without doing it.
     #[arg(long, group = "what")]
     pub preview: bool,
@@ -111,9 +153,14 @@ pub(crate) struct CompactArgs {
     /// Check that rules files, pins, open todos and the last user message are in the context, byte for byte.
     #[arg(long, group = "what")]
     pub verify: bool,
+}
+
+/// The author of the summary, and a file for it.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SummaryArgs {
     /// Use the text of this file as the summary instead of asking the model.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["edit", "no_model"])]
-    pub summary: Option<PathBuf>,
+    #[arg(long = "summary", id = "summary", value_name = "FILE", conflicts_with_all = ["edit", "no_model"])]
+    pub file: Option<PathBuf>,
     /// Edit the summary in $VISUAL or $EDITOR before it applies.
     #[arg(long)]
     pub edit: bool,
@@ -126,17 +173,6 @@ pub(crate) struct CompactArgs {
     /// With --preview: write the summary to this file, for editing.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Treat the model's context window as this many tokens.
-    #[arg(long, value_name = "N", env = "BECKET_CONTEXT_WINDOW")]
-    pub context_window: Option<u64>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -33,16 +33,16 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let summary = pick_session(environment, cwd, args.session.as_deref())?;
-    if args.undo || args.redo {
+    if args.what.undo || args.what.redo {
         return change(environment, &summary, args, out);
     }
-    if args.verify {
+    if args.what.verify {
         return verify(&mut Reading::of(environment, summary)?.view, args.json, out);
     }
-    if args.folded {
+    if args.what.folded {
         return folded(&Reading::of(environment, summary)?, args.json, out);
     }
-    let applies = !args.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
+    let applies = !args.what.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
     let mut live = agent(environment, &summary, args, applies)?;
     let plan = match plan(environment, &mut live, args)? {
         Ok(plan) => plan,
@@ -51,7 +51,7 @@ pub(crate) fn run(
             return nothing(&why, args.json, out);
         }
     };
-    if let Some(path) = &args.output {
+    if let Some(path) = &args.summary.output {
         std::fs::write(path, &plan.summary)
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     }
@@ -103,8 +103,8 @@ fn agent(
     let run = Run::try_parse_from(words).map_err(|e| Failure::usage(e.to_string()))?;
     let mut settings = RunSettings::new(run, environment)?;
     settings.command = Some(ForCommand {
-        asks_no_model: args.no_model || args.summary.is_some(),
-        summary_model: args.model.clone(),
+        asks_no_model: args.summary.no_model || args.summary.file.is_some(),
+        summary_model: args.summary.model.clone(),
     });
     let runtime = crate::runtime()?;
     let Assembled { agent, handle, .. } =
@@ -126,7 +126,7 @@ fn plan(
     live: &mut Live,
     args: &CompactArgs,
 ) -> Result<Result<Box<CompactionPlan>, String>, Failure> {
-    let written = args.summary.as_ref().map(|path| {
+    let written = args.summary.file.as_ref().map(|path| {
         std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
     });
@@ -136,7 +136,7 @@ fn plan(
         Answer::Nothing(why) => return Ok(Err(why)),
         _ => return Ok(Err("nothing was planned".to_owned())),
     };
-    let text = match (written, args.edit) {
+    let text = match (written, args.summary.edit) {
         (Some(text), _) => Some(text),
         (None, true) => Some(report::edited(environment, &plan.summary)?),
         (None, false) => None,
@@ -147,7 +147,7 @@ fn plan(
     if let Answer::CompactionPlanned(edited) = live.ask(edit)? {
         plan = edited;
     }
-    if args.summary.is_some() {
+    if args.summary.file.is_some() {
         // The notice that no model was called is expected here.
         plan.notices.clear();
     }
@@ -175,7 +175,7 @@ fn change(
     };
     let (before, entry) = size()?;
     if args.consent.dry_run {
-        return match (args.undo, entry) {
+        return match (args.what.undo, entry) {
             (true, Some(entry)) => {
                 write(out, &format!("The compaction of entry {entry} would no longer count.\n"))
             }
@@ -184,19 +184,19 @@ fn change(
         };
     }
     let mut live = Live::open(environment, summary)?;
-    let command = if args.undo { Command::UndoCompaction } else { Command::RedoCompaction };
+    let command = if args.what.undo { Command::UndoCompaction } else { Command::RedoCompaction };
     let answer = live.ask(command)?;
     live.end()?;
     let Answer::CompactionReverted(compaction) = answer else {
-        let what = if args.undo { "compaction to undo" } else { "undone compaction to redo" };
+        let what = if args.what.undo { "compaction to undo" } else { "undone compaction to redo" };
         return Err(Failure::usage(format!("this session has no {what}")));
     };
     let after = size()?.0;
     if args.json {
-        let body = json!({ "entry": compaction, "counts": args.redo, "tokens_before": before, "tokens_after": after });
+        let body = json!({ "entry": compaction, "counts": args.what.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));
     }
-    let (what, back) = if args.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
+    let (what, back) = if args.what.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
     let text = format!(
         "The compaction is {what}: {} -> {} tokens. To take this back: becket compact {} {back}\n",
         short(before),

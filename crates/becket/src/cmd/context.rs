@@ -21,7 +21,7 @@ use becket_session::Session;
 use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::{ModelScope, View};
 use becket_session::ledger::Proof;
-use becket_session::store::{self, SessionSummary};
+use becket_session::store::{self, LedgerFigures, SessionSummary};
 use becket_session::walk::{Walked, walk};
 use becket_types::{Entry, EntryKind, Millis, Seq, Span, SpanKind, ToolSpec};
 use serde_json::{Value, json};
@@ -68,10 +68,12 @@ impl Reading {
             cwd: session.info().cwd.clone(),
             title: session.title().map(str::to_owned),
             prompt: None,
-            created: all.first().map_or(Millis(0), |entry| entry.time),
-            updated: session.now(),
-            messages: Some(said as u64),
-            bytes: 0,
+            ledger: LedgerFigures {
+                created: all.first().map_or(Millis(0), |entry| entry.time),
+                updated: session.now(),
+                messages: Some(said as u64),
+                bytes: 0,
+            },
             forked_from: session.info().forked_from,
             extra: session.info().extra.clone(),
             tags: Vec::new(),
@@ -294,14 +296,13 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let summary = pick_session(environment, cwd, args.session.as_deref())?;
-    let edits = [&args.drop, &args.collapse, &args.pin, &args.restore];
-    if args.undo || args.redo || edits.iter().any(|list| !list.is_empty()) {
+    if args.edit.is_wanted() {
         return edit::run(environment, &summary, args, out);
     }
-    if args.requests {
+    if args.sent.requests {
         return show::list(&Requests::of(summary)?.entries, args.json, out);
     }
-    if let Some(number) = &args.request {
+    if let Some(number) = &args.sent.request {
         let requests = Requests::of(summary)?;
         let maker = sent::Maker::of(environment, cwd, &requests)?;
         return show::request(&maker, &requests.entries, number, args, out);

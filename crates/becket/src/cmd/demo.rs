@@ -233,7 +233,7 @@ fn line(event: &Event) -> Option<String> {
                 TurnEnd::Completed => "completed".to_owned(),
                 other => format!("{other:?}"),
             };
-            format!("\nturn {end}: {} requests, {} compaction(s)", result.steps, result.compactions)
+            format!("\nturn {end}: {} requests, {} compaction(s)", result.steps, result.compaction.count)
         }
         _ => return None,
     })

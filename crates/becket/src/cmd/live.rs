@@ -8,7 +8,9 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::no_model::NoModel;
 use crate::remembered::Remembered;
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary};
+use becket_agent::{
+    Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary, RequestSettings, SessionSettings, ToolSettings,
+};
 use becket_guard::{Guard, GuardSettings};
 use becket_session::Session;
 use becket_session::context::ModelScope;
@@ -78,9 +80,9 @@ impl Live {
             guard: Guard::new(GuardSettings { roots: roots.clone(), ..GuardSettings::default() }),
             settings: AgentSettings {
                 roots,
-                resumed: true,
-                summaries: false,
-                snapshots: Some(snapshots),
+                session: SessionSettings { resumed: true, ..SessionSettings::default() },
+                requests: RequestSettings { summaries: false, ..RequestSettings::default() },
+                tools: ToolSettings { snapshots: Some(snapshots), ..ToolSettings::default() },
                 ..AgentSettings::default()
             },
         });

@@ -77,12 +77,13 @@ fn error(id: &Value, code: i32, message: &str) -> Value {
 impl Server {
     fn new(environment: &Environment, run: &RunSettings) -> Result<Self, Failure> {
         let config = &run.settings.config;
-        let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.roots).map(Arc::new);
+        let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.project.roots).map(Arc::new);
         let guard = crate::guard::guard(environment, run)?
             .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
-        let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.roots);
+        let programs =
+            crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.project.roots);
         let shell = toolbox::shell(environment, config, None, sandbox);
-        let integrations = crate::integrations::build(environment, config, &run.roots, programs);
+        let integrations = crate::integrations::build(environment, config, &run.project.roots, programs);
         let skill = SkillTool::new(Arc::new(Skills::discover(&[])));
         let (mut tools, _) = toolbox::registry(config, skill, &shell, "", integrations.tools, false)?;
         let removed = guard.removed_tools(&tools.all_names());
@@ -94,8 +95,8 @@ impl Server {
             shell,
             host,
             calls: AtomicU64::new(0),
-            cwd: run.cwd.clone(),
-            roots: run.roots.as_slice().into(),
+            cwd: run.project.cwd.clone(),
+            roots: run.project.roots.as_slice().into(),
         })
     }
 

@@ -167,8 +167,8 @@ impl Looking<'_> {
 
 /// Formats one session of a list.
 fn line(s: &SessionSummary, with_place: bool) -> String {
-    let messages = s.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    let unit = if s.messages == Some(1) { "message " } else { "messages" };
+    let messages = s.ledger.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let unit = if s.ledger.messages == Some(1) { "message " } else { "messages" };
     let place =
         if with_place { format!("  {}", one_line(&s.cwd.display().to_string(), 400)) } else { String::new() };
     let mut marks: Vec<String> = s.tags.iter().map(|tag| format!("#{tag}")).collect();
@@ -178,15 +178,15 @@ fn line(s: &SessionSummary, with_place: bool) -> String {
     format!(
         "{}  {}  {messages:>5} {unit}  {}{marks}{place}\n",
         s.id,
-        when(s.updated),
+        when(s.ledger.updated),
         one_line(s.label(), 60)
     )
 }
 
 fn row(s: &SessionSummary) -> Value {
     json!({
-        "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": FilePath(s.cwd.clone()), "created": s.created, "updated": s.updated,
-        "messages": s.messages, "bytes": s.bytes, "dir": FilePath(s.dir.clone()), "tags": s.tags, "archived": s.archived,
+        "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": FilePath(s.cwd.clone()), "created": s.ledger.created, "updated": s.ledger.updated,
+        "messages": s.ledger.messages, "bytes": s.ledger.bytes, "dir": FilePath(s.dir.clone()), "tags": s.tags, "archived": s.archived,
         "forked_from": s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq })),
         "imported": s.extra.get("imported"),
         "subagent_of": s.subagent_of(),

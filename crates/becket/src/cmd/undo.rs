@@ -58,7 +58,7 @@ pub(crate) fn run(
                 let _ = write!(
                     why,
                     " The newest session that changed files is {label:?}, {}: becket undo {}",
-                    when(other.updated),
+                    when(other.ledger.updated),
                     other.id
                 );
             }

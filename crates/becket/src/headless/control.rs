@@ -24,12 +24,12 @@ impl Front {
         let answer = match subtype {
             // A second `initialize` can no longer set anything, but a program may ask again for the session's
             // abilities.
-            "initialize" if sets_nothing(body) => Ok(self.greeting.clone()),
+            "initialize" if sets_nothing(body) => Ok(self.session.greeting.clone()),
             "initialize" => {
                 Err("the session has already started; send initialize before the first message".to_owned())
             }
             "set_model" => {
-                let command = Command::SetModel { model: self.model.clone() };
+                let command = Command::SetModel { model: self.session.model.clone() };
                 self.with_receipt(id, command, json!({})).await;
                 return Ok(());
             }
@@ -48,13 +48,13 @@ impl Front {
             },
             "cancel_async_message" => match text("message_uuid") {
                 Some(uuid) => {
-                    let waits = self.waiting.iter().any(|known| known.as_deref() == Some(uuid));
+                    let waits = self.pending.waiting.iter().any(|known| known.as_deref() == Some(uuid));
                     self.command(Command::Withdraw { client_id: uuid.to_owned() }).await;
                     Ok(json!({ "cancelled": waits }))
                 }
                 None => Err("cancel_async_message needs `message_uuid`".to_owned()),
             },
-            "stop_task" => match text("task_id").map(|task| self.tasks.get(task).cloned()) {
+            "stop_task" => match text("task_id").map(|task| self.known.tasks.get(task).cloned()) {
                 Some(Some(call_id)) => {
                     let what = Box::new(Command::Interrupt);
                     self.command(Command::ToSubagent { call_id, what }).await;
@@ -72,7 +72,7 @@ impl Front {
                 Ok(()) => return Ok(()),
                 Err(why) => Err(why),
             },
-            "get_context_usage" => Ok(self.figures.context_usage(&self.model)),
+            "get_context_usage" => Ok(self.figures.context_usage(&self.session.model)),
             "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
                 match self.servers(&id, subtype, body) {
                     Some(answer) => answer,
@@ -87,10 +87,10 @@ impl Front {
                 "total_api_duration_ms": self.figures.api_ms,
             } })),
             "list_models" => Ok(json!({ "models": [
-                { "value": "default", "displayName": self.model, "description": "the model of this session" },
+                { "value": "default", "displayName": self.session.model, "description": "the model of this session" },
             ] })),
-            "get_settings" => Ok(self.settings.clone()),
-            "list_permission_rules" => Ok(json!({ "state": self.rules })),
+            "get_settings" => Ok(self.session.settings.clone()),
+            "list_permission_rules" => Ok(json!({ "state": self.session.rules })),
             "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
             "set_has_subscribers" => Ok(json!({})),
             other => Err(format!("control request {other:?} is not supported")),
@@ -103,14 +103,14 @@ impl Front {
 
     /// Returns the answer to a request about MCP servers. `None`: it comes once the servers have started.
     fn servers(&mut self, id: &str, subtype: &str, body: &Value) -> Option<Result<Value, String>> {
-        let Some(hub) = self.mcp.clone() else {
+        let Some(hub) = self.servers.hub.clone() else {
             return Some(match subtype {
                 "mcp_status" => Ok(json!({ "mcpServers": [] })),
                 _ => Err("this run has no MCP servers".to_owned()),
             });
         };
-        if self.waits.any() && subtype != "mcp_status" {
-            self.waits.hold(Held::Request(id.to_owned(), subtype.to_owned(), body.clone()));
+        if self.servers.waits.any() && subtype != "mcp_status" {
+            self.servers.waits.hold(Held::Request(id.to_owned(), subtype.to_owned(), body.clone()));
             return None;
         }
         let (id, name) = (id.to_owned(), body.get("serverName").and_then(Value::as_str).map(str::to_owned));
@@ -120,8 +120,8 @@ impl Front {
                 let Some(servers) = body.get("servers").and_then(Value::as_object).cloned() else {
                     return Some(Err("mcp_set_servers needs `servers`, an object".to_owned()));
                 };
-                let change = crate::mcp::set_servers(hub, self.environment.clone(), servers);
-                self.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
+                let change = crate::mcp::set_servers(hub, self.servers.environment.clone(), servers);
+                self.servers.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
                 return None;
             }
             (_, Some(name)) if !hub.has(&name) => {
@@ -131,7 +131,7 @@ impl Front {
                 let Some(enabled) = body.get("enabled").and_then(Value::as_bool) else {
                     return Some(Err("mcp_toggle needs `enabled`".to_owned()));
                 };
-                self.waits.add(async move {
+                self.servers.waits.add(async move {
                     Waited::Answer(id, hub.toggle(&name, enabled).await.map(|()| json!({})))
                 });
                 return None;
@@ -146,7 +146,7 @@ impl Front {
 
     /// Sends the agent a command. When the agent confirms it, the request is answered with `answer`.
     pub(super) async fn with_receipt(&mut self, request_id: String, command: Command, answer: Value) {
-        self.receipts.insert(request_id.clone(), answer);
+        self.pending.receipts.insert(request_id.clone(), answer);
         self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
     }
 
@@ -155,27 +155,27 @@ impl Front {
             .get("user_message_id")
             .and_then(Value::as_str)
             .ok_or("rewind_files needs `user_message_id`")?;
-        if self.rewinding.is_some() {
+        if self.pending.rewinding.is_some() {
             return Err("another rewind_files is under way".to_owned());
         }
-        if self.in_turn {
+        if self.state.in_turn {
             return Err("files can be rewound between turns only; interrupt the turn first".to_owned());
         }
-        let to = match self.messages.get(given) {
+        let to = match self.known.messages.get(given) {
             Some(known) => *known,
             None => given
                 .parse::<MessageId>()
                 .map_err(|_| format!("there is no user message {given:?} in this session"))?,
         };
         let dry_run = body.get("dry_run").and_then(Value::as_bool) == Some(true);
-        self.rewinding = Some(Rewinding { request_id: id.to_owned(), dry_run, plan: None });
+        self.pending.rewinding = Some(Rewinding { request_id: id.to_owned(), dry_run, plan: None });
         self.command(Command::Rewind { to, what: RewindWhat::Files }).await;
         Ok(())
     }
 
     /// Advances a rewind by the agent's event.
     pub(super) async fn rewind_saw(&mut self, event: &Event) -> Result<(), Failure> {
-        let Some(rewinding) = &mut self.rewinding else { return Ok(()) };
+        let Some(rewinding) = &mut self.pending.rewinding else { return Ok(()) };
         let answer = match event {
             Event::UndoPlanned(plan) => {
                 let told = rewound(plan);
@@ -194,7 +194,7 @@ impl Front {
             }
             _ => return Ok(()),
         };
-        let Some(Rewinding { request_id, .. }) = self.rewinding.take() else { return Ok(()) };
+        let Some(Rewinding { request_id, .. }) = self.pending.rewinding.take() else { return Ok(()) };
         match answer.get("error").and_then(Value::as_str) {
             Some(why) => super::written(self.printer.refusal(&request_id, why)),
             None => super::written(self.printer.control_response(&request_id, &answer)),

@@ -13,6 +13,7 @@ use super::{GRACE, Signals, note, until, written};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
+use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
 use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult};
 use serde_json::{Value, json};
@@ -31,55 +32,123 @@ pub(super) struct Question {
     subagent: Option<CallId>,
 }
 
+/// The front end of a headless run: it connects the agent, the printer and the program that drives the run.
 pub(super) struct Front {
-    pub(super) commands: mpsc::Sender<Command>,
-    pub(super) events: mpsc::UnboundedReceiver<Event>,
+    pub(super) agent: AgentHandle,
+    pub(super) input: Input,
+    pub(super) state: TurnStage,
+    pub(super) pending: Pending,
+    pub(super) known: KnownIds,
+    pub(super) link: ProgramRequests,
+    pub(super) figures: Figures,
+    pub(super) session: SessionAnswers,
+    pub(super) servers: Servers,
+    pub(super) printer: Printer,
+    pub(super) slash: Slash,
+    pub(super) answer: LastAnswer,
+}
+
+/// Lines from standard input, and how far they have been read.
+pub(super) struct Input {
     pub(super) lines: Option<Lines>,
     /// Lines that were read before the agent was built.
     pub(super) early: VecDeque<Read>,
-    /// The agent has described the session.
-    pub(super) introduced: bool,
     /// The input contained something that is not blank.
     pub(super) asked: bool,
     /// No more input will come.
     pub(super) ended: bool,
     /// The agent was informed that the input has ended.
     pub(super) told_end: bool,
+    /// A program reads the lines.
+    pub(super) driven: bool,
+}
+
+impl Input {
+    async fn next(&mut self) -> Option<Read> {
+        if let Some(read) = self.early.pop_front() {
+            return Some(read);
+        }
+        match &mut self.lines {
+            Some(lines) => lines.next().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Position in the run.
+#[derive(Debug, Default)]
+pub(super) struct TurnStage {
+    /// The agent has described the session.
+    pub(super) introduced: bool,
     /// A turn is running.
     pub(super) in_turn: bool,
+    /// A signal has interrupted the run.
+    pub(super) interrupted: bool,
+}
+
+/// Everything that waits for an answer of the agent or of the program.
+#[derive(Default)]
+pub(super) struct Pending {
     /// Prompts that were sent and not delivered, by the program's ids.
     pub(super) waiting: VecDeque<Option<String>>,
-    pub(super) requests: Option<mpsc::UnboundedReceiver<HostRequest>>,
-    pub(super) open: OpenRequests,
     /// Permission questions, by the ids of their requests.
     pub(super) questions: HashMap<String, Question>,
     /// Answers that wait for the agent's receipt.
     pub(super) receipts: HashMap<String, Value>,
+    pub(super) rewinding: Option<Rewinding>,
+}
+
+impl Pending {
+    /// Removes a delivered prompt.
+    fn delivered(&mut self, client_id: Option<&String>) {
+        let at = self.waiting.iter().position(|waits| waits.as_ref() == client_id);
+        if let Some(at) = at.or(Some(0).filter(|_| client_id.is_none())) {
+            self.waiting.remove(at);
+        }
+    }
+}
+
+/// Ids under which the program knows messages and subagents.
+#[derive(Debug, Default)]
+pub(super) struct KnownIds {
     /// Running subagents: the call that each works for, by its session.
     pub(super) tasks: HashMap<String, CallId>,
     /// Messages, by the program's ids.
     pub(super) messages: HashMap<String, MessageId>,
-    pub(super) figures: Figures,
-    pub(super) rewinding: Option<Rewinding>,
+}
+
+/// Requests to the program, from hooks and servers.
+pub(super) struct ProgramRequests {
+    /// New requests; `None` once all senders are gone.
+    pub(super) requests: Option<mpsc::UnboundedReceiver<HostRequest>>,
+    pub(super) open: OpenRequests,
+}
+
+/// The session as requests ask for it.
+#[derive(Debug)]
+pub(super) struct SessionAnswers {
     /// The model at the start of the session.
     pub(super) model: String,
     pub(super) cwd: PathBuf,
     pub(super) settings: Value,
     pub(super) rules: Value,
-    pub(super) mcp: Option<Arc<becket_mcp::Hub>>,
-    /// Prompts and requests that wait for servers.
-    pub(super) waits: Waits,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
-    pub(super) printer: Printer,
+}
+
+/// The MCP servers, and what waits for them.
+pub(super) struct Servers {
+    pub(super) hub: Option<Arc<becket_mcp::Hub>>,
+    /// Prompts and requests that wait for servers.
+    pub(super) waits: Waits,
     pub(super) environment: Environment,
-    pub(super) slash: Slash,
-    /// The last answer is needed at the end.
-    pub(super) keep_text: bool,
-    pub(super) last_text: Option<String>,
-    pub(super) interrupted: bool,
-    /// A program reads the lines.
-    pub(super) driven: bool,
+}
+
+/// The last answer of the run, if it is needed at the end.
+#[derive(Debug, Default)]
+pub(super) struct LastAnswer {
+    pub(super) wanted: bool,
+    pub(super) text: Option<String>,
 }
 
 impl Front {
@@ -89,19 +158,19 @@ impl Front {
         loop {
             let step = tokio::select! {
                 biased;
-                event = self.events.recv() => match event {
+                event = self.agent.events.recv() => match event {
                     Some(event) => self.event(&event).await,
                     None => return None,
                 },
-                request = next_request(self.requests.as_mut()) => self.host_request(request),
+                request = next_request(self.link.requests.as_mut()) => self.host_request(request),
                 // Lines that a program sends early are handled once the agent is ready.
-                line = next_line(&mut self.early, self.lines.as_mut()), if self.introduced => self.line(line).await,
-                waited = self.waits.next() => self.waited(waited).await,
+                line = self.input.next(), if self.state.introduced => self.line(line).await,
+                waited = self.servers.waits.next() => self.waited(waited).await,
                 status = signals.next() => {
-                    if self.interrupted || status == ExitStatus::Terminated {
+                    if self.state.interrupted || status == ExitStatus::Terminated {
                         return Some(Ok(status));
                     }
-                    self.interrupted = true;
+                    self.state.interrupted = true;
                     deadline = Some(tokio::time::Instant::now() + GRACE);
                     self.command(Command::Interrupt).await;
                     self.end_input().await;
@@ -109,7 +178,7 @@ impl Front {
                 }
                 // The program may close its end of the input on purpose. If it closes both ends, it does not want an
                 // answer.
-                () = pause(), if self.driven && self.lines.is_none() => {
+                () = pause(), if self.input.driven && self.input.lines.is_none() => {
                     if crate::sys::reader_gone() {
                         return Some(Ok(ExitStatus::Terminated));
                     }
@@ -126,7 +195,7 @@ impl Front {
     /// Prints the events that arrived while the agent was ending. `broken`: the agent failed inside, so a result must be
     /// printed in place of the one that it can no longer give.
     pub(super) fn drain(&mut self, broken: Option<String>) -> Result<ExitStatus, Failure> {
-        while let Ok(event) = self.events.try_recv() {
+        while let Ok(event) = self.agent.events.try_recv() {
             self.remember(&event);
             written(self.printer.event(&event))?;
         }
@@ -135,7 +204,7 @@ impl Front {
             written(self.printer.event(&event))?;
             return Ok(ExitStatus::Error);
         }
-        Ok(if self.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
+        Ok(if self.state.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
     }
 
     async fn event(&mut self, event: &Event) -> Result<(), Failure> {
@@ -148,7 +217,7 @@ impl Front {
                 }
             }
             Event::Receipt { request_id, error: None } => {
-                let answer = self.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                let answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
                 if let Some(mode) = answer.get("mode").and_then(Value::as_str) {
                     written(self.printer.mode_changed(mode))?;
                 }
@@ -158,16 +227,16 @@ impl Front {
         }
         self.rewind_saw(event).await?;
         // `system/init` opens the turn and names the servers as they are now.
-        if let (Event::UserMessage { .. }, Some(hub)) = (event, &self.mcp) {
+        if let (Event::UserMessage { .. }, Some(hub)) = (event, &self.servers.hub) {
             self.printer.set_mcp(crate::mcp::facts(hub));
         }
         match written(self.printer.event(event))? {
             Reaction::Nothing => {}
             Reaction::Send(command) => self.command(command).await,
             Reaction::TurnOver => {
-                self.in_turn = false;
+                self.state.in_turn = false;
                 self.withdraw_questions()?;
-                if self.ended {
+                if self.input.ended {
                     self.end_input_when_idle().await;
                 }
             }
@@ -177,56 +246,49 @@ impl Front {
 
     fn remember(&mut self, event: &Event) {
         self.figures.saw(event);
-        crate::servers::forget_firsts_after(&self.environment, event);
+        crate::servers::forget_firsts_after(&self.servers.environment, event);
         match event {
-            Event::SessionStarted { .. } => self.introduced = true,
+            Event::SessionStarted { .. } => self.state.introduced = true,
             Event::UserMessage { message, client_id, .. } if message.visibility().user => {
-                self.in_turn = true;
-                self.delivered(client_id.as_ref());
+                self.state.in_turn = true;
+                self.pending.delivered(client_id.as_ref());
                 if let Some(id) = client_id {
-                    self.messages.insert(id.clone(), message.id);
+                    self.known.messages.insert(id.clone(), message.id);
                 }
             }
             // The prompt may be a question of the printer itself, such as one about a schema.
             Event::UserMessage { client_id, .. } => {
-                self.in_turn = true;
-                self.delivered(client_id.as_ref());
+                self.state.in_turn = true;
+                self.pending.delivered(client_id.as_ref());
             }
-            Event::Withdrawn { client_id } => self.delivered(Some(client_id)),
+            Event::Withdrawn { client_id } => self.pending.delivered(Some(client_id)),
             Event::Subagent { call_id, what } => match &**what {
                 Event::SessionStarted { session, .. } => {
-                    self.tasks.insert(session.to_string(), call_id.clone());
+                    self.known.tasks.insert(session.to_string(), call_id.clone());
                 }
-                Event::TurnFinished(_) => self.tasks.retain(|_, call| call != call_id),
+                Event::TurnFinished(_) => self.known.tasks.retain(|_, call| call != call_id),
                 _ => {}
             },
             Event::TurnFinished(result) => {
-                if result.compacted.is_some() {
-                    self.delivered(None);
+                if result.compaction.by_hand.is_some() {
+                    self.pending.delivered(None);
                 }
-                if self.keep_text {
-                    self.last_text = Some(result.text.clone());
+                if self.answer.wanted {
+                    self.answer.text = Some(result.text.clone());
                 }
             }
             _ => {}
         }
     }
 
-    fn delivered(&mut self, client_id: Option<&String>) {
-        let at = self.waiting.iter().position(|waits| waits.as_ref() == client_id);
-        if let Some(at) = at.or(Some(0).filter(|_| client_id.is_none())) {
-            self.waiting.remove(at);
-        }
-    }
-
     async fn line(&mut self, read: Option<Read>) -> Result<(), Failure> {
         let Some(read) = read else { return self.input_ended().await };
-        self.asked |= !matches!(read, Ok(InputLine::Nothing));
+        self.input.asked |= !matches!(read, Ok(InputLine::Nothing));
         match read {
             Ok(InputLine::Nothing | InputLine::Cancel { .. }) => {}
             Ok(InputLine::Command(Command::Prompt(input))) => {
-                if self.waits.any() {
-                    self.waits.hold(Held::Prompt(input));
+                if self.servers.waits.any() {
+                    self.servers.waits.hold(Held::Prompt(input));
                 } else {
                     self.prompt(input).await;
                 }
@@ -235,7 +297,7 @@ impl Front {
             Ok(InputLine::Control { request_id, command }) => {
                 let answer = match &command {
                     Command::Interrupt => {
-                        json!({ "still_queued": self.waiting.iter().flatten().collect::<Vec<_>>() })
+                        json!({ "still_queued": self.pending.waiting.iter().flatten().collect::<Vec<_>>() })
                     }
                     Command::SetMode { mode } => json!({ "mode": mode }),
                     _ => json!({}),
@@ -254,9 +316,9 @@ impl Front {
     /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
     async fn prompt(&mut self, mut input: PromptInput) {
         if let [Part::Text { text, .. }] = &mut input.parts[..] {
-            if let Some(hub) = self.mcp.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
+            if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
                 let (hub, text) = (Arc::clone(hub), std::mem::take(text));
-                self.waits.add(async move { Waited::Prompt(with_servers(&hub, input, text).await) });
+                self.servers.waits.add(async move { Waited::Prompt(with_servers(&hub, input, text).await) });
                 return;
             }
             match self.slash.expanded(text.clone()).await {
@@ -274,28 +336,28 @@ impl Front {
             Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
             Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
         }
-        while let Some(held) = self.waits.take() {
+        while let Some(held) = self.servers.waits.take() {
             match held {
                 Held::Prompt(input) => self.prompt(input).await,
                 Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }
-        if self.ended {
+        if self.input.ended {
             self.end_input_when_idle().await;
         }
         Ok(())
     }
 
     async fn input_ended(&mut self) -> Result<(), Failure> {
-        self.lines = None;
-        self.ended = true;
-        if !self.asked {
+        self.input.lines = None;
+        self.input.ended = true;
+        if !self.input.asked {
             return Err(Failure::usage("no message came on stdin").hint(
                 "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
             ));
         }
-        self.open.close();
-        let questions: Vec<Question> = self.questions.drain().map(|(_, question)| question).collect();
+        self.link.open.close();
+        let questions: Vec<Question> = self.pending.questions.drain().map(|(_, question)| question).collect();
         for question in questions {
             let command = gone(&question.call);
             self.decide(question.subagent.as_ref(), command).await;
@@ -308,17 +370,17 @@ impl Front {
     /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
         // An agent that has ended serves no request and no prompt.
-        if !self.waits.is_over() {
+        if !self.servers.waits.is_over() {
             return;
         }
-        let pending = self.in_turn || !self.waiting.is_empty();
+        let pending = self.state.in_turn || !self.pending.waiting.is_empty();
         if !(pending && self.printer.may_ask()) {
             self.end_input().await;
         }
     }
 
     pub(super) async fn end_input(&mut self) {
-        if !std::mem::replace(&mut self.told_end, true) {
+        if !std::mem::replace(&mut self.input.told_end, true) {
             self.command(Command::EndInput).await;
         }
     }
@@ -329,29 +391,29 @@ impl Front {
         request: &PermissionRequest,
         subagent: Option<&CallId>,
     ) -> Result<(), Failure> {
-        if self.ended && self.lines.is_none() {
+        if self.input.ended && self.input.lines.is_none() {
             self.decide(subagent, gone(&request.call_id)).await;
             return Ok(());
         }
-        let id = self.open.id();
-        let body = can_use_tool(request, subagent, &self.cwd);
+        let id = self.link.open.id();
+        let body = can_use_tool(request, subagent, &self.session.cwd);
         let question = Question {
             call: request.call_id.clone(),
             tool: request.tool.clone(),
             shown: body["input"].clone(),
             subagent: subagent.cloned(),
         };
-        self.questions.insert(id.clone(), question);
+        self.pending.questions.insert(id.clone(), question);
         written(self.printer.state("requires_action"))?;
         written(self.printer.control_request(&id, &body))
     }
 
     async fn response(&mut self, id: &str, outcome: Result<Value, String>) -> Result<(), Failure> {
-        let Some(question) = self.questions.remove(id) else {
-            self.open.answered(id, outcome);
+        let Some(question) = self.pending.questions.remove(id) else {
+            self.link.open.answered(id, outcome);
             return Ok(());
         };
-        if self.questions.is_empty() {
+        if self.pending.questions.is_empty() {
             written(self.printer.state("running"))?;
         }
         let answer = answer_to(&question.call, &question.tool, &question.shown, &outcome);
@@ -382,23 +444,27 @@ impl Front {
             Some(call) => Command::ToSubagent { call_id: call.clone(), what: Box::new(command) },
             None => command,
         };
-        let _ = self.commands.send(command).await;
+        let _ = self.agent.commands.send(command).await;
     }
 
     /// Withdraws questions that the end of a turn has made obsolete.
     fn withdraw_questions(&mut self) -> Result<(), Failure> {
         // A subagent in the background goes on, and waits for its answer.
         let stays = |question: &Question| {
-            question.subagent.as_ref().is_some_and(|call| self.tasks.values().any(|known| known == call))
+            question
+                .subagent
+                .as_ref()
+                .is_some_and(|call| self.known.tasks.values().any(|known| known == call))
         };
-        let (kept, gone) =
-            std::mem::take(&mut self.questions).into_iter().partition(|(_, question)| stays(question));
-        self.questions = kept;
+        let (kept, gone) = std::mem::take(&mut self.pending.questions)
+            .into_iter()
+            .partition(|(_, question)| stays(question));
+        self.pending.questions = kept;
         let gone: HashMap<String, Question> = gone;
         for id in gone.into_keys() {
             written(self.printer.control_cancel(&id))?;
         }
-        for id in self.open.dropped() {
+        for id in self.link.open.dropped() {
             written(self.printer.control_cancel(&id))?;
         }
         Ok(())
@@ -406,13 +472,13 @@ impl Front {
 
     fn host_request(&mut self, request: Option<HostRequest>) -> Result<(), Failure> {
         let Some(request) = request else {
-            self.requests = None;
+            self.link.requests = None;
             return Ok(());
         };
-        for id in self.open.dropped() {
+        for id in self.link.open.dropped() {
             written(self.printer.control_cancel(&id))?;
         }
-        match self.open.take(request) {
+        match self.link.open.take(request) {
             Some((id, body)) => written(self.printer.control_request(&id, &body)),
             None => Ok(()),
         }
@@ -421,11 +487,11 @@ impl Front {
     /// Sends the agent a command. An agent that has ended takes none, and its events end as well.
     pub(super) async fn command(&mut self, command: Command) {
         match &command {
-            Command::Prompt(input) => self.waiting.push_back(input.client_id.clone()),
-            Command::Compact { .. } => self.waiting.push_back(None),
+            Command::Prompt(input) => self.pending.waiting.push_back(input.client_id.clone()),
+            Command::Compact { .. } => self.pending.waiting.push_back(None),
             _ => {}
         }
-        let _ = self.commands.send(command).await;
+        let _ = self.agent.commands.send(command).await;
     }
 }
 
@@ -445,16 +511,6 @@ async fn with_servers(hub: &becket_mcp::Hub, mut input: PromptInput, text: Strin
 /// Waits between two checks if the program is still running.
 async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-}
-
-async fn next_line(early: &mut VecDeque<Read>, lines: Option<&mut Lines>) -> Option<Read> {
-    if let Some(read) = early.pop_front() {
-        return Some(read);
-    }
-    match lines {
-        Some(lines) => lines.next().await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn next_request(requests: Option<&mut mpsc::UnboundedReceiver<HostRequest>>) -> Option<HostRequest> {

@@ -119,27 +119,31 @@ fn group(matcher: &Value) -> Value {
 fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(), String> {
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
     if let Some(prompt) = body.get("systemPrompt").filter(|prompt| !prompt.is_null()) {
-        run.system_prompt = Some(prompt_text(prompt)?);
+        run.prompts.replace = Some(prompt_text(prompt)?);
     }
     if let Some(more) = text("appendSystemPrompt").filter(|more| !more.trim().is_empty()) {
-        run.append_system_prompt = Some(more);
+        run.prompts.append = Some(more);
     }
     if let Some(schema) = body.get("jsonSchema").filter(|schema| !schema.is_null()) {
         let schema = Schema::compile(&schema.to_string()).map_err(|e| format!("initialize: {e}"))?;
-        run.schema = Some(std::sync::Arc::new(schema));
+        run.output.schema = Some(std::sync::Arc::new(schema));
     }
     if let Some(agents) = body.get("agents").filter(|agents| !agents.is_null()) {
         let (kinds, warnings) =
             agents::of_json(agents).map_err(|why| format!("initialize: agents: {why}"))?;
-        run.agents.definitions.retain(|known| !kinds.iter().any(|kind| kind.kind.name == known.kind.name));
-        run.agents.definitions.splice(0..0, kinds);
+        run.additions
+            .agents
+            .definitions
+            .retain(|known| !kinds.iter().any(|kind| kind.kind.name == known.kind.name));
+        run.additions.agents.definitions.splice(0..0, kinds);
         notes.extend(warnings);
     }
     if let Some(skills) = body.get("skills").and_then(Value::as_array) {
-        run.only_skills = Some(skills.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        run.additions.only_skills =
+            Some(skills.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     }
     if let Some(servers) = body.get("sdkMcpServers").and_then(Value::as_array)
-        && let Some(host) = &mut run.host_servers
+        && let Some(host) = &mut run.client.host_servers
     {
         host.names = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     }
@@ -150,14 +154,14 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
             // One server that cannot be used does not keep the others from being used.
             match problems.first().filter(|problem| !problem.contains("which does nothing")) {
                 Some(problem) => notes.push(format!("initialize: {problem}")),
-                None => run.mcp.mcp_config.push(config.to_string()),
+                None => run.additions.mcp.mcp_config.push(config.to_string()),
             }
         }
     }
     if let Some(title) = text("title") {
-        run.title = Some(title);
+        run.session.title = Some(title);
     }
-    run.subagent_text |= body.get("forwardSubagentText").and_then(Value::as_bool) == Some(true);
+    run.output.subagent_text |= body.get("forwardSubagentText").and_then(Value::as_bool) == Some(true);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! hook runs in it. The engine limits its time, and drops it when the time is over.
 
 use becket_agent::prompt::{self, PromptSettings};
-use becket_agent::{Agent, AgentParts, AgentSettings, Auxiliary, FindModel, RunLimits, scope};
+use becket_agent::{Agent, AgentParts, AgentSettings, Auxiliary, FindModel, LimitSettings, RunLimits, scope};
 use becket_guard::Guard;
 use becket_hooks::{Ask, Question};
 use becket_model::{Model, ModelEvent, Request, ToolChoice};
@@ -80,7 +80,10 @@ impl Judge {
         guard.set_mode(PermissionMode::Plan);
         let settings = AgentSettings {
             roots: self.roots.clone(),
-            limits: RunLimits { max_turns: Some(MAX_TURNS), ..RunLimits::default() },
+            limits: LimitSettings {
+                run: RunLimits { max_turns: Some(MAX_TURNS), ..RunLimits::default() },
+                ..LimitSettings::default()
+            },
             prompt: PromptSettings { append: Some(SYSTEM.to_owned()), ..PromptSettings::default() },
             environment: self.environment.clone(),
             ..AgentSettings::default()

@@ -42,7 +42,7 @@ impl Accounts {
         Self {
             environment: environment.clone(),
             settings: settings.settings.clone(),
-            root: project_root(&settings.cwd),
+            root: project_root(&settings.project.cwd),
             models,
         }
     }

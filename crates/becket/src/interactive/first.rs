@@ -62,7 +62,7 @@ pub(super) async fn trusted(
     theme: &Theme,
     brings: &[String],
 ) -> Result<Option<bool>, Failure> {
-    let root = project_root(&settings.cwd);
+    let root = project_root(&settings.project.cwd);
     let mut text = vec![one_line(&root.to_string_lossy(), 400), String::new(), "It brings:".to_owned()];
     text.extend(brings.iter().map(|line| format!("  {line}")));
     text.extend([
@@ -108,14 +108,19 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
 /// Asks about each item of the project that runs programs and is undecided or has changed. A new item is shown whole, a
 /// changed one by its differences. Returns false if the user quits.
 pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Result<bool, Failure> {
-    let root = project_root(&settings.cwd);
-    let agents = Agents::find(environment, &settings.cwd, settings.trusted, &settings.agents.definitions);
+    let root = project_root(&settings.project.cwd);
+    let agents = Agents::find(
+        environment,
+        &settings.project.cwd,
+        settings.project.trusted,
+        &settings.additions.agents.definitions,
+    );
     let config = &settings.settings.config;
-    let skills = crate::toolbox::skills(environment, &settings.cwd, config, settings.trusted);
+    let skills = crate::toolbox::skills(environment, &settings.project.cwd, config, settings.project.trusted);
     let bearers = Bearers { agents: &agents.all, skills: Some(&skills) };
-    let mut items = crate::hooks::items(environment, &settings.cwd, &settings.settings, bearers);
-    items.extend(crate::mcp::agent_items(environment, &settings.cwd, &agents.all));
-    if items.is_empty() || settings.trust_content {
+    let mut items = crate::hooks::items(environment, &settings.project.cwd, &settings.settings, bearers);
+    items.extend(crate::mcp::agent_items(environment, &settings.project.cwd, &agents.all));
+    if items.is_empty() || settings.project.trust_content {
         return Ok(true);
     }
     let trust = ContentTrust::of(environment, &root, false);
@@ -235,7 +240,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
 }
 
 fn may_keep(environment: &Environment, settings: &RunSettings) -> bool {
-    keys::may_be_kept(environment, &project_root(&settings.cwd))
+    keys::may_be_kept(environment, &project_root(&settings.project.cwd))
 }
 
 /// Describes a server that answers and refuses. `sent`: a key was sent. `may_keep`: a key can be entered here.
@@ -484,12 +489,12 @@ pub(super) async fn project(
     environment: &Environment,
     settings: &RunSettings,
 ) -> Result<Option<bool>, Failure> {
-    let root: &Path = &project_root(&settings.cwd);
-    if settings.trusted {
+    let root: &Path = &project_root(&settings.project.cwd);
+    if settings.project.trusted {
         return Ok(Some(false));
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
-    let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.cwd)).await?;
+    let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.project.cwd)).await?;
     if answer == Some(true) {
         trust::remember(environment, root)
             .map_err(|e| Failure::error(format!("cannot keep that {} is trusted: {e}", root.display())))?;

@@ -28,14 +28,14 @@ impl Answer {
 
     pub(super) fn apply(self, settings: &mut RunSettings) {
         match self {
-            Self::TakeOver => settings.take_over = true,
+            Self::TakeOver => settings.session.take_over = true,
             Self::Fork | Self::Look => {
                 if let SessionChoice::Continue { fork } | SessionChoice::Resume { fork, .. } =
-                    &mut settings.session
+                    &mut settings.session.choice
                 {
                     *fork = Some(Fork::default());
                 }
-                settings.persist &= self == Self::Fork;
+                settings.session.persist &= self == Self::Fork;
             }
         }
     }

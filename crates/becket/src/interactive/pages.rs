@@ -33,6 +33,8 @@ const HITS: usize = 200;
 pub(super) struct Pages {
     pub environment: Environment,
     pub cwd: PathBuf,
+    /// The root of the project.
+    pub root: PathBuf,
     /// Id of the session.
     pub session: String,
     pub config: Config,
@@ -78,7 +80,7 @@ fn export_format(arguments: &str) -> Result<(ExportFormat, &str), Failure> {
 
 impl Pages {
     /// Returns the answer to a command. Blocks.
-    pub(super) fn answer(&self, name: &str, arguments: &str, root: &Path) -> Reply {
+    pub(super) fn answer(&self, name: &str, arguments: &str) -> Reply {
         if name == "export" {
             return Reply::Done(self.export(arguments).map_err(|f| said(&f)));
         }
@@ -105,7 +107,7 @@ impl Pages {
             _ => Err(Failure::usage(format!("/{name} is not known here"))),
         };
         let data = match name {
-            "permissions" => self.kept_rules(root),
+            "permissions" => self.kept_rules(),
             _ => Value::Null,
         };
         let page = |body| {
@@ -209,7 +211,7 @@ impl Pages {
         let (sessions, _) =
             becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), cwd);
         let row = |s: &SessionSummary| {
-            (s.id.to_string(), format!("{}  {}", when(s.updated), one_line(s.label(), 60)))
+            (s.id.to_string(), format!("{}  {}", when(s.ledger.updated), one_line(s.label(), 60)))
         };
         let own = sessions.iter().filter(|s| s.subagent_of().is_none());
         own.map(row).filter(|(id, _)| *id != self.session).collect()
@@ -292,8 +294,8 @@ impl Pages {
     }
 
     /// Returns the allow rules in the user's own files, which the page offers to withdraw.
-    fn kept_rules(&self, root: &Path) -> Value {
-        let kept = preferences::allowed(&self.environment, root);
+    fn kept_rules(&self) -> Value {
+        let kept = preferences::allowed(&self.environment, &self.root);
         let rule = |(rule, place): &(String, Place)| json!({"rule": rule, "local": *place == Place::Local});
         json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
     }
@@ -435,6 +437,7 @@ mod tests {
         Pages {
             environment,
             cwd: root.to_owned(),
+            root: root.to_owned(),
             session: "0198".to_owned(),
             config,
             trusted: true,
@@ -467,7 +470,7 @@ mod tests {
     }
 
     fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {
-        match pages.answer(name, arguments, Path::new("/nowhere")) {
+        match pages.answer(name, arguments) {
             Reply::Page { result, .. } => {
                 result.map(|page| page.sheet.map_or(page.markdown, |sheet| sheet.spoken()))
             }

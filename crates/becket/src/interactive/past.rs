@@ -9,6 +9,7 @@ use becket_tui::input::{Reply, Stretch, Want};
 use becket_tui::transcript;
 use becket_types::{Event, MessageId, NoticeLevel, Seq, TurnEnd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Reads the earlier messages of one session.
@@ -104,4 +105,11 @@ fn spoken(event: Event) -> Option<Event> {
         Event::TurnFinished(_) => None,
         event => Some(event),
     }
+}
+
+/// The session's files, from which earlier messages are shown again.
+pub(super) struct StoredConversation {
+    pub(super) transcript: PathBuf,
+    /// Earlier messages of a continued session.
+    pub(super) past: Option<Arc<Past>>,
 }

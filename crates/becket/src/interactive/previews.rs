@@ -20,7 +20,7 @@ pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) ->
     let text = match pick_session(environment, cwd, Some(&session)) {
         Err(failure) => failure.message,
         Ok(found) => {
-            let mut out = format!("{}  {}\n\n", when(found.updated), one_line(found.label(), 100));
+            let mut out = format!("{}  {}\n\n", when(found.ledger.updated), one_line(found.label(), 100));
             let messages = last_messages(&becket_session::store::ledger_path(&found.dir));
             let skip = messages.len().saturating_sub(MESSAGES);
             for message in &messages[skip..] {

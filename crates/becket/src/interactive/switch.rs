@@ -53,7 +53,7 @@ pub(super) async fn until_quit(
     mut typed: Option<&mut LineInput>,
 ) -> Result<ExitStatus, Failure> {
     // A single session may be opened for reading only; the next one uses the original setting.
-    let persist = settings.persist;
+    let persist = settings.session.persist;
     let (mut left, mut failed): (Option<SessionId>, Option<String>) = (None, None);
     loop {
         let assembled = match assemble(environment, &mut settings).await {
@@ -94,11 +94,11 @@ pub(super) async fn until_quit(
 }
 
 fn go_to(settings: &mut RunSettings, to: SessionChoice, persist: bool) {
-    settings.prompt = None;
-    settings.title = None;
-    settings.session = to;
-    settings.take_over = false;
-    settings.persist = persist;
+    settings.task.prompt = None;
+    settings.session.title = None;
+    settings.session.choice = to;
+    settings.session.take_over = false;
+    settings.session.persist = persist;
 }
 
 /// Returns the session to open in place of one that failed, and records the reason: the one that the user left, or a
@@ -143,21 +143,21 @@ mod tests {
         let failure = Failure::usage("There is no key for the OpenAI API.").hint("Set OPENAI_API_KEY.");
         let session = SessionId::new();
         let (mut left, mut failed) = (Some(session), None);
-        settings.session = SessionChoice::Resume { query: "other".to_owned(), fork: None };
+        settings.session.choice = SessionChoice::Resume { query: "other".to_owned(), fork: None };
         let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
         assert_eq!(to, SessionChoice::Resume { query: session.to_string(), fork: None });
         let said =
             "The other session was not opened: There is no key for the OpenAI API. Set OPENAI_API_KEY.";
         assert_eq!(failed.as_deref(), Some(said));
         // The session before cannot be opened either.
-        settings.session = to;
+        settings.session.choice = to;
         let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
         assert_eq!(to, SessionChoice::New { id: None });
         assert!(failed.as_deref().unwrap().starts_with(said));
-        settings.session = to;
+        settings.session.choice = to;
         assert_eq!(back(&mut left, &mut failed, &settings, &failure), None);
         // The first session of all.
-        settings.session = SessionChoice::Continue { fork: None };
+        settings.session.choice = SessionChoice::Continue { fork: None };
         assert_eq!(back(&mut None, &mut None, &settings, &failure), None);
     }
 }

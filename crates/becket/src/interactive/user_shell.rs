@@ -175,6 +175,20 @@ fn write(file: &Path, text: Option<&str>) -> io::Result<()> {
     Ok(())
 }
 
+/// The text with which the composer begins.
+pub(super) struct LastDraft {
+    /// Text from the command line, until the interface asks for its draft.
+    pub(super) typed: Option<String>,
+    /// `None` for a session that is not kept.
+    pub(super) kept: Option<Drafts>,
+}
+
+impl LastDraft {
+    pub(super) fn take(&mut self) -> Option<String> {
+        self.typed.take().or_else(|| self.kept.as_ref().and_then(Drafts::read))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! Commands, edits, searches of the web, todo lists and tools of servers have items of their own. Every other tool of
 //! becket is an item of a tool call, on a server named `becket`.
 
-use super::Printer;
+use super::output::Output;
 use crate::shapes;
 use becket_types::{
     CallId, Event, FileChange, FileChangeKind, Message, Part, TurnEnd, TurnResult, Usage, sdk_names,
@@ -24,38 +24,29 @@ pub(super) struct Items {
 }
 
 impl Items {
-    fn id(&mut self) -> String {
-        let id = format!("item_{}", self.count);
-        self.count += 1;
-        id
-    }
-}
-
-impl Printer {
-    /// Writes what an event means.
-    pub(super) fn codex(&mut self, event: &Event) -> io::Result<()> {
+    /// Writes the lines for an event.
+    pub(super) fn event(&mut self, event: &Event, out: &mut Output) -> io::Result<()> {
         match event {
-            Event::SessionStarted { session, cwd, .. } => {
-                self.cwd.clone_from(cwd);
-                self.line(json!({ "type": "thread.started", "thread_id": session }))
+            Event::SessionStarted { session, .. } => {
+                out.line(json!({ "type": "thread.started", "thread_id": session }))
             }
             Event::UserMessage { steered: false, message, .. } if message.visibility().user => {
-                self.line(json!({ "type": "turn.started" }))
+                out.line(json!({ "type": "turn.started" }))
             }
-            Event::AssistantMessage { message, .. } => self.said(message),
-            Event::ToolStarted { call_id, name, input } => self.tool_started(call_id, name, input),
+            Event::AssistantMessage { message, .. } => self.said(message, out),
+            Event::ToolStarted { call_id, name, input } => self.tool_started(call_id, name, input, out),
             Event::PermissionDenied(denial) => {
-                self.items.denied.push(denial.call_id.clone());
-                let known = (self.items.id(), denial.tool.clone(), denial.input.clone());
-                self.items.open.insert(denial.call_id.clone(), known);
+                self.denied.push(denial.call_id.clone());
+                let known = (self.id(), denial.tool.clone(), denial.input.clone());
+                self.open.insert(denial.call_id.clone(), known);
                 Ok(())
             }
-            Event::ToolFinished { message, changes, .. } => self.tool_finished(message, changes),
+            Event::ToolFinished { message, changes, .. } => self.tool_finished(message, changes, out),
             _ => Ok(()),
         }
     }
 
-    fn said(&mut self, message: &Message) -> io::Result<()> {
+    fn said(&mut self, message: &Message, out: &mut Output) -> io::Result<()> {
         for part in &message.parts {
             let (kind, text) = match part {
                 Part::Text { text, .. } => ("agent_message", text),
@@ -63,26 +54,31 @@ impl Printer {
                 _ => continue,
             };
             if !becket_types::is_blank(text) {
-                let id = self.items.id();
-                self.item("completed", json!({ "id": id, "type": kind, "text": text }))?;
+                let id = self.id();
+                item_line(out, "completed", json!({ "id": id, "type": kind, "text": text }))?;
             }
         }
         Ok(())
     }
 
-    fn tool_started(&mut self, call: &CallId, name: &str, input: &Value) -> io::Result<()> {
+    fn tool_started(&mut self, call: &CallId, name: &str, input: &Value, out: &mut Output) -> io::Result<()> {
         let tool = sdk_names::own_name(name).into_owned();
         if tool == "todo" {
-            self.items.open.insert(call.clone(), (String::new(), tool, input.clone()));
+            self.open.insert(call.clone(), (String::new(), tool, input.clone()));
             return Ok(());
         }
-        let id = self.items.id();
+        let id = self.id();
         let item = item(&id, &tool, input, None);
-        self.items.open.insert(call.clone(), (id, tool.clone(), input.clone()));
-        if is_edit(&tool) { Ok(()) } else { self.item("started", item) }
+        self.open.insert(call.clone(), (id, tool.clone(), input.clone()));
+        if is_edit(&tool) { Ok(()) } else { item_line(out, "started", item) }
     }
 
-    fn tool_finished(&mut self, message: &Message, changes: &[FileChange]) -> io::Result<()> {
+    fn tool_finished(
+        &mut self,
+        message: &Message,
+        changes: &[FileChange],
+        out: &mut Output,
+    ) -> io::Result<()> {
         let found = message.parts.iter().find_map(|part| match part {
             Part::ToolResult { call_id, name, output, is_error, details, .. } => {
                 Some((call_id, name, output, *is_error, details))
@@ -90,24 +86,24 @@ impl Printer {
             _ => None,
         });
         let Some((call, name, output, failed, details)) = found else { return Ok(()) };
-        let (id, tool, input) = match self.items.open.remove(call) {
+        let (id, tool, input) = match self.open.remove(call) {
             Some(known) => known,
             // It was refused before it started.
-            None => (self.items.id(), sdk_names::own_name(name).into_owned(), Value::Null),
+            None => (self.id(), sdk_names::own_name(name).into_owned(), Value::Null),
         };
         if tool == "todo" {
-            return self.todo(&input, details);
+            return self.todo(&input, details, out);
         }
-        let status = match (failed, self.items.denied.contains(call)) {
+        let status = match (failed, self.denied.contains(call)) {
             (_, true) => "declined",
             (true, false) => "failed",
             (false, false) => "completed",
         };
         let end = Ended { output, status, details, changes };
-        self.item("completed", item(&id, &tool, &input, Some(&end)))
+        item_line(out, "completed", item(&id, &tool, &input, Some(&end)))
     }
 
-    fn todo(&mut self, input: &Value, details: &Value) -> io::Result<()> {
+    fn todo(&mut self, input: &Value, details: &Value, out: &mut Output) -> io::Result<()> {
         let items = details.get("items").or_else(|| input.get("items")).cloned().unwrap_or_default();
         let items: Vec<Value> = items
             .as_array()
@@ -115,48 +111,55 @@ impl Printer {
             .flatten()
             .map(|item| json!({ "text": item["content"], "completed": item["status"] == "completed" }))
             .collect();
-        let (kind, id) = match &self.items.todo {
+        let (kind, id) = match &self.todo {
             Some((id, _)) => ("updated", id.clone()),
-            None => ("started", self.items.id()),
+            None => ("started", self.id()),
         };
         let item = json!({ "id": id, "type": "todo_list", "items": items });
-        self.items.todo = Some((id, item.clone()));
-        self.item(kind, item)
+        self.todo = Some((id, item.clone()));
+        item_line(out, kind, item)
     }
 
     /// The end of a turn. `structured`: the value for the schema, which is the last message.
-    pub(super) fn codex_result(
+    pub(super) fn result(
         &mut self,
         result: &TurnResult,
         structured: Option<&Value>,
         why: Option<&str>,
+        out: &mut Output,
     ) -> io::Result<()> {
-        if let Some((_, item)) = self.items.todo.take() {
-            self.item("completed", item)?;
+        if let Some((_, item)) = self.todo.take() {
+            item_line(out, "completed", item)?;
         }
         if let Some(value) = structured {
             let text = value.to_string();
             if result.text.trim() != text {
-                let id = self.items.id();
-                self.item("completed", json!({ "id": id, "type": "agent_message", "text": text }))?;
+                let id = self.id();
+                item_line(out, "completed", json!({ "id": id, "type": "agent_message", "text": text }))?;
             }
         }
-        self.items.open.clear();
-        self.items.denied.clear();
+        self.open.clear();
+        self.denied.clear();
         match why.map(str::to_owned).or_else(|| shapes::explain(&result.end)) {
-            None => self.line(json!({ "type": "turn.completed", "usage": usage(&result.usage) })),
+            None => out.line(json!({ "type": "turn.completed", "usage": usage(&result.usage) })),
             Some(message) => {
                 if !matches!(result.end, TurnEnd::Interrupted) {
-                    self.line(json!({ "type": "error", "message": message }))?;
+                    out.line(json!({ "type": "error", "message": message }))?;
                 }
-                self.line(json!({ "type": "turn.failed", "error": { "message": message } }))
+                out.line(json!({ "type": "turn.failed", "error": { "message": message } }))
             }
         }
     }
 
-    fn item(&mut self, what: &str, item: Value) -> io::Result<()> {
-        self.line(json!({ "type": format!("item.{what}"), "item": item }))
+    fn id(&mut self) -> String {
+        let id = format!("item_{}", self.count);
+        self.count += 1;
+        id
     }
+}
+
+fn item_line(out: &mut Output, what: &str, item: Value) -> io::Result<()> {
+    out.line(json!({ "type": format!("item.{what}"), "item": item }))
 }
 
 /// The end of a call.

@@ -14,7 +14,7 @@ impl Printer {
     ///
     /// Fails if the output cannot be written.
     pub fn control_request(&mut self, request_id: &str, request: &Value) -> io::Result<()> {
-        self.line(json!({ "type": "control_request", "request_id": request_id, "request": request }))
+        self.output.line(json!({ "type": "control_request", "request_id": request_id, "request": request }))
     }
 
     /// Informs the program that a request needs no answer any more.
@@ -23,7 +23,7 @@ impl Printer {
     ///
     /// Fails if the output cannot be written.
     pub fn control_cancel(&mut self, request_id: &str) -> io::Result<()> {
-        self.line(json!({ "type": "control_cancel_request", "request_id": request_id }))
+        self.output.line(json!({ "type": "control_cancel_request", "request_id": request_id }))
     }
 
     /// Writes a line that is already in its final shape, such as `transcript_mirror`.
@@ -32,7 +32,7 @@ impl Printer {
     ///
     /// Fails if the output cannot be written.
     pub fn raw(&mut self, line: Value) -> io::Result<()> {
-        self.emit(line)
+        self.output.emit(line)
     }
 
     /// Writes the error answer to a control request.
@@ -43,9 +43,9 @@ impl Printer {
     pub fn refusal(&mut self, request_id: &str, error: &str) -> io::Result<()> {
         if self.options.format != Format::StreamJson {
             self.status = ExitStatus::Usage;
-            return writeln!(self.notes, "becket: {}", terminal::clean(error));
+            return writeln!(self.output.notes, "becket: {}", terminal::clean(error));
         }
-        self.line(json!({
+        self.output.line(json!({
             "type": "control_response",
             "response": { "subtype": "error", "request_id": request_id, "error": error },
         }))
@@ -60,7 +60,7 @@ impl Printer {
         if self.options.format != Format::StreamJson {
             return Ok(());
         }
-        self.line(json!({
+        self.output.line(json!({
             "type": "control_response",
             "response": { "subtype": "success", "request_id": request_id, "response": response },
         }))
@@ -84,8 +84,8 @@ impl Printer {
             return Ok(());
         }
         let line =
-            self.system_line("session_state_changed", json!({ "state": state, "sdk_host_only": true }));
-        self.line(line)
+            self.lines.system_line("session_state_changed", json!({ "state": state, "sdk_host_only": true }));
+        self.output.line(line)
     }
 
     /// Changes the permission mode in later `system/init` lines, and writes a line about the change.
@@ -94,11 +94,11 @@ impl Printer {
     ///
     /// Fails if the output cannot be written.
     pub fn mode_changed(&mut self, mode: &str) -> io::Result<()> {
-        if let Some(Event::SessionStarted { permission_mode, .. }) = &mut self.started {
+        if let Some(Event::SessionStarted { permission_mode, .. }) = &mut self.lines.started {
             mode.clone_into(permission_mode);
         }
-        let line = self.system_line("status", json!({ "status": null, "permissionMode": mode }));
-        self.emit(line)
+        let line = self.lines.system_line("status", json!({ "status": null, "permissionMode": mode }));
+        self.output.emit(line)
     }
 
     /// Writes the lines at the start of a turn, for a program that sends messages.
@@ -107,7 +107,7 @@ impl Printer {
             return Ok(());
         }
         self.state("running")?;
-        let line = self.init();
-        self.emit(line)
+        let line = self.lines.init();
+        self.output.emit(line)
     }
 }

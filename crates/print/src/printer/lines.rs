@@ -1,10 +1,12 @@
 //! `system` and `user` lines of `stream-json`, and the contents of `system/init`.
 
-use super::Printer;
 use crate::shapes;
-use becket_types::{Event, Message, MessageId, NoticeLevel, Origin, SessionId, Synthetic, sdk_names};
+use becket_types::{
+    BlobId, Blobs, CallId, Event, Message, MessageId, NoticeLevel, Origin, SessionId, Synthetic, sdk_names,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The protocol that the lines follow. Clients of 2.0.0 and newer read them; the SDKs warn about older ones.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.282";
@@ -41,7 +43,42 @@ impl SessionFacts {
     }
 }
 
-impl Printer {
+struct NoBlobs;
+
+impl Blobs for NoBlobs {
+    fn get(&self, _: &BlobId) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// The session as its lines name it: its id, folder, model and facts.
+pub(super) struct SessionLines {
+    /// Images and files of the session.
+    pub(super) blobs: Arc<dyn Blobs>,
+    pub(super) session: String,
+    /// The working directory, from which paths of calls are made absolute.
+    pub(super) cwd: PathBuf,
+    /// The event from which `system/init` is made.
+    pub(super) started: Option<Event>,
+    /// While an event of a subagent is written: the call that the subagent works for.
+    pub(super) parent: Option<CallId>,
+    pub(super) facts: SessionFacts,
+    version: String,
+}
+
+impl SessionLines {
+    pub(super) fn new(session: String, facts: SessionFacts, version: String) -> Self {
+        Self {
+            blobs: Arc::new(NoBlobs),
+            session,
+            cwd: PathBuf::new(),
+            started: None,
+            parent: None,
+            facts,
+            version,
+        }
+    }
+
     /// Makes the `system/init` line for the session of `self.started`.
     pub(super) fn init(&self) -> Value {
         let Some(Event::SessionStarted {
@@ -57,7 +94,7 @@ impl Printer {
         else {
             return Value::Null;
         };
-        let facts = &self.options.facts;
+        let facts = &self.facts;
         let none = McpFacts::default();
         let mcp = facts.mcp.as_ref().unwrap_or(&none);
         // A tool that a server had at the start may be gone.
@@ -70,13 +107,8 @@ impl Printer {
             "permissionMode": permission_mode, "slash_commands": commands, "agents": facts.agents,
             "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
-            "becket_version": self.options.version, "capabilities": ["interrupt_receipt_v1"],
+            "becket_version": self.version, "capabilities": ["interrupt_receipt_v1"],
         })
-    }
-
-    /// Replaces the MCP servers of the next `system/init` line.
-    pub fn set_mcp(&mut self, mcp: McpFacts) {
-        self.options.facts.mcp = Some(mcp);
     }
 
     /// Returns the name of the session's model on the wire.

@@ -3,7 +3,8 @@
 //! The input of a call whose names differ between becket and the SDK comes as one delta at its end, because keys can be
 //! exchanged only when the JSON is whole.
 
-use super::{Format, Printer};
+use super::lines::SessionLines;
+use super::output::Output;
 use crate::shapes;
 use becket_types::{Event, MessageId, Usage, sdk_names};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use std::io;
 
 /// The message whose deltas are being written.
 #[derive(Debug)]
-pub(super) struct Streaming {
+struct Streaming {
     message: MessageId,
     /// The open block.
     block: Option<u32>,
@@ -19,30 +20,46 @@ pub(super) struct Streaming {
     collected: Option<(String, String)>,
 }
 
-impl Printer {
+/// The deltas of a run, if they are wanted.
+#[derive(Debug)]
+pub(super) struct Partial {
+    wanted: bool,
+    streaming: Option<Streaming>,
+}
+
+impl Partial {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { wanted, streaming: None }
+    }
+
     /// Writes a delta. Returns false if the event is not a delta.
-    pub(super) fn delta_event(&mut self, event: &Event) -> io::Result<bool> {
-        let wanted = self.options.partial && self.options.format == Format::StreamJson;
+    pub(super) fn event(
+        &mut self,
+        event: &Event,
+        lines: &SessionLines,
+        out: &mut Output,
+    ) -> io::Result<bool> {
+        let (wanted, to) = (self.wanted, &mut EventLines { lines, out });
         match event {
             Event::TextDelta { message, index, text } if wanted => {
-                self.open(*message, *index, || json!({ "type": "text", "text": "" }))?;
-                self.delta(*index, &json!({ "type": "text_delta", "text": text }))?;
+                self.open(*message, *index, to, || json!({ "type": "text", "text": "" }))?;
+                to.delta(*index, &json!({ "type": "text_delta", "text": text }))?;
             }
             Event::ReasoningDelta { message, index, text } if wanted => {
                 let start = || json!({ "type": "thinking", "thinking": "", "signature": "" });
-                self.open(*message, *index, start)?;
-                self.delta(*index, &json!({ "type": "thinking_delta", "thinking": text }))?;
+                self.open(*message, *index, to, start)?;
+                to.delta(*index, &json!({ "type": "thinking_delta", "thinking": text }))?;
             }
             Event::ToolCallDelta { message, index, call_id, name, json: part } if wanted => {
                 let known = sdk_names::sdk_name(name);
                 let start = || json!({ "type": "tool_use", "id": call_id, "name": known, "input": {} });
-                if self.open(*message, *index, start)? && sdk_names::renames(name) {
+                if self.open(*message, *index, to, start)? && sdk_names::renames(name) {
                     self.collect(name);
                 }
                 match self.streaming.as_mut().and_then(|streaming| streaming.collected.as_mut()) {
                     Some((_, text)) => text.push_str(part),
                     None => {
-                        self.delta(*index, &json!({ "type": "input_json_delta", "partial_json": part }))?;
+                        to.delta(*index, &json!({ "type": "input_json_delta", "partial_json": part }))?;
                     }
                 }
             }
@@ -59,66 +76,85 @@ impl Printer {
     }
 
     /// Opens message and block unless they are open. Returns true if the block is new.
-    fn open(&mut self, message: MessageId, index: u32, start: impl FnOnce() -> Value) -> io::Result<bool> {
+    fn open(
+        &mut self,
+        message: MessageId,
+        index: u32,
+        to: &mut EventLines<'_>,
+        start: impl FnOnce() -> Value,
+    ) -> io::Result<bool> {
         if self.streaming.as_ref().is_none_or(|open| open.message != message) {
             self.streaming = Some(Streaming { message, block: None, collected: None });
             let body = json!({ "type": "message_start", "message": {
-                "id": message, "type": "message", "role": "assistant", "model": self.model(), "content": [],
+                "id": message, "type": "message", "role": "assistant", "model": to.lines.model(), "content": [],
                 "stop_reason": null, "stop_sequence": null, "usage": shapes::usage(&Usage::default()),
             } });
-            self.stream_event(&body)?;
+            to.event(&body)?;
         }
         let open = self.streaming.as_ref().and_then(|streaming| streaming.block);
         if open == Some(index) {
             return Ok(false);
         }
-        self.close_block()?;
+        self.close_block(to)?;
         if let Some(streaming) = &mut self.streaming {
             streaming.block = Some(index);
         }
-        self.stream_event(
-            &json!({ "type": "content_block_start", "index": index, "content_block": start() }),
-        )?;
+        to.event(&json!({ "type": "content_block_start", "index": index, "content_block": start() }))?;
         Ok(true)
     }
 
-    fn delta(&mut self, index: u32, delta: &Value) -> io::Result<()> {
-        self.stream_event(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
-    }
-
-    fn close_block(&mut self) -> io::Result<()> {
+    fn close_block(&mut self, to: &mut EventLines<'_>) -> io::Result<()> {
         let Some(streaming) = &mut self.streaming else { return Ok(()) };
         let Some(index) = streaming.block.take() else { return Ok(()) };
         if let Some((tool, text)) = streaming.collected.take() {
             let whole = match serde_json::from_str(&text) {
-                Ok(input) => sdk_names::sdk_input(&tool, &input, &self.cwd).to_string(),
+                Ok(input) => sdk_names::sdk_input(&tool, &input, &to.lines.cwd).to_string(),
                 // The input of a call that is cut off or malformed is printed unchanged.
                 Err(_) => text,
             };
-            self.delta(index, &json!({ "type": "input_json_delta", "partial_json": whole }))?;
+            to.delta(index, &json!({ "type": "input_json_delta", "partial_json": whole }))?;
         }
-        self.stream_event(&json!({ "type": "content_block_stop", "index": index }))
+        to.event(&json!({ "type": "content_block_stop", "index": index }))
     }
 
-    pub(super) fn close_stream(&mut self, stop_reason: &str, usage: &Usage) -> io::Result<()> {
+    /// Writes the end of the open message, if there is one.
+    pub(super) fn close(
+        &mut self,
+        stop_reason: &str,
+        usage: &Usage,
+        lines: &SessionLines,
+        out: &mut Output,
+    ) -> io::Result<()> {
+        let to = &mut EventLines { lines, out };
         if self.streaming.is_none() {
             return Ok(());
         }
-        self.close_block()?;
+        self.close_block(to)?;
         self.streaming = None;
-        self.stream_event(&json!({
+        to.event(&json!({
             "type": "message_delta",
             "delta": { "stop_reason": stop_reason, "stop_sequence": null },
             "usage": shapes::usage(usage),
         }))?;
-        self.stream_event(&json!({ "type": "message_stop" }))
+        to.event(&json!({ "type": "message_stop" }))
+    }
+}
+
+/// `stream_event` lines.
+struct EventLines<'a> {
+    lines: &'a SessionLines,
+    out: &'a mut Output,
+}
+
+impl EventLines<'_> {
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.out.line(json!({
+            "type": "stream_event", "event": event, "parent_tool_use_id": null,
+            "session_id": self.lines.session, "uuid": MessageId::new(),
+        }))
     }
 
-    fn stream_event(&mut self, event: &Value) -> io::Result<()> {
-        let line = json!({
-            "type": "stream_event", "event": event, "parent_tool_use_id": null,
-            "session_id": self.session, "uuid": MessageId::new(),
-        });
-        self.line(line)
+    fn delta(&mut self, index: u32, delta: &Value) -> io::Result<()> {
+        self.event(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
     }
 }

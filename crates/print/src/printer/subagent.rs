@@ -17,9 +17,9 @@ pub(super) struct Task {
 
 impl Printer {
     pub(super) fn nested(&mut self, call: &CallId, event: &Event) -> io::Result<()> {
-        self.parent = Some(call.clone());
+        self.lines.parent = Some(call.clone());
         let written = self.nested_event(call, event);
-        self.parent = None;
+        self.lines.parent = None;
         written
     }
 
@@ -56,8 +56,8 @@ impl Printer {
                 self.task_line("task_progress", call, body)
             }
             Event::UserMessage { message, .. } if self.options.subagent_text => {
-                let line = self.user(message);
-                self.emit(line)
+                let line = self.lines.user(message);
+                self.output.emit(line)
             }
             Event::UserMessage { .. } => Ok(()),
             Event::AssistantMessage { message, finish, usage, cost, ttft, api_time }
@@ -78,10 +78,10 @@ impl Printer {
     }
 
     fn task_line(&mut self, subtype: &str, call: &CallId, body: Value) -> io::Result<()> {
-        let mut line = self.system_line(subtype, body);
+        let mut line = self.lines.system_line(subtype, body);
         line["tool_use_id"] = json!(call);
         line["parent_tool_use_id"] = json!(call);
-        self.emit(line)
+        self.output.emit(line)
     }
 
     fn task_end(&self, task: Option<&Task>, result: &TurnResult) -> Value {
@@ -94,7 +94,7 @@ impl Printer {
         usage["total_tokens"] = json!(result.usage.total());
         usage["tool_uses"] = json!(task.map_or(0, |task| task.calls));
         usage["duration_ms"] = json!(result.duration);
-        let file = task.and_then(|task| self.options.facts.ledger_of(task.session));
+        let file = task.and_then(|task| self.lines.facts.ledger_of(task.session));
         json!({
             "task_id": task.map(|task| task.session), "output_file": file.unwrap_or_default(),
             "status": status,

@@ -125,39 +125,40 @@ pub struct Snapshot {
     /// The view's messages in order, as the ledger has them (not wrapped, not escaped), without summary and
     /// state message.
     pub messages: Vec<Arc<Message>>,
-    /// Calls whose outputs are already stubs in the view.
-    pub stubs: HashSet<CallId>,
-    /// Outputs that the model first saw shortened, including those that have left the view.
-    pub cuts: HashMap<CallId, CutOutput>,
+    pub outputs: Outputs,
     /// The last ledger entry that the view has seen.
     pub last_seq: Seq,
     pub turn_state: TurnState,
     /// The compaction in force.
     pub previous: Option<Previous>,
     pub pins: Pins,
-    /// Outputs that a prune would choose now.
-    pub prunable: Vec<PrunedCall>,
     /// Tool calls of the whole session, oldest first.
     pub journal: Arc<Journal>,
     /// State entries by name: `todo`, `skills`, `read_files`, `mode`, …
     pub state: BTreeMap<String, Value>,
-    /// Rules files below the working directory as they are on disk now; `None`: use the texts in the view.
-    pub rules: Option<Vec<SystemItem>>,
-    /// Files that the model was shown ([`uses`]), as the driver has just read them.
-    pub files: Vec<FileNow>,
-    /// System prompt, rules and tools, in base tokens (`budget::estimate_*`).
-    pub floor: Floor,
-    /// Current size according to `Meter::used`; 0 if unknown.
-    pub used: Tokens,
-    pub budget: Budget,
+    pub disk: OnDisk,
     pub policy: Policy,
-    pub trigger: CompactionTrigger,
-    /// `/compact focus`.
-    pub focus: Option<String>,
-    /// The model that writes the summary; `None`: use the deterministic fallback at once.
-    pub summariser: Option<Summariser>,
-    /// Id for the continuation message, if there will be one.
-    pub continuation_id: MessageId,
+    pub request: Request,
+}
+
+/// Tool outputs that the model does not see as they were, and those that could be next.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    /// Calls whose outputs are already stubs in the view.
+    pub stubs: HashSet<CallId>,
+    /// Outputs that the model first saw shortened, including those that have left the view.
+    pub cuts: HashMap<CallId, CutOutput>,
+    /// Outputs that a prune would choose now.
+    pub prunable: Vec<PrunedCall>,
+}
+
+/// Files as the driver has just read them.
+#[derive(Clone, Debug, Default)]
+pub struct OnDisk {
+    /// Rules files below the working directory; `None`: use the texts in the view.
+    pub rules: Option<Vec<SystemItem>>,
+    /// Files that the model was shown ([`uses`]).
+    pub files: Vec<FileNow>,
 }
 
 /// The compaction that this one updates.

@@ -48,7 +48,7 @@ impl Subagents {
         let dirs = session_dirs_in(project);
         let mut known: Vec<Known> = dirs.iter().filter_map(|dir| Known::of(summary(dir)?)).collect();
         known.retain(|k| k.summary.id != id);
-        known.sort_by_key(|k| (k.summary.created, k.summary.id));
+        known.sort_by_key(|k| (k.summary.ledger.created, k.summary.id));
         Finder { known, room: ALL }.below(id, talk, 1)
     }
 

@@ -103,9 +103,9 @@ impl Batch {
         batch.end = reader.end().clone();
         batch.stretches.push((stretch, batch.end.good));
         dir.clone_into(&mut batch.summary.dir);
-        batch.summary.updated = modified;
+        batch.summary.ledger.updated = modified;
         // Only a ledger that was read to its end is recorded with this length.
-        batch.summary.bytes = if batch.whole { batch.end.total } else { batch.end.good };
+        batch.summary.ledger.bytes = if batch.whole { batch.end.total } else { batch.end.good };
         let read = batch.end.total.saturating_sub(start);
         Ok((batch, read))
     }
@@ -116,7 +116,7 @@ impl Batch {
         let own = self.summary.forked_from.is_none_or(|(_, upto)| entry.seq > upto);
         match &entry.kind {
             EntryKind::Message { message } => {
-                self.summary.messages = self.summary.messages.map(|n| n + 1);
+                self.summary.ledger.messages = self.summary.ledger.messages.map(|n| n + 1);
                 if own {
                     self.take_calls(message, day(entry.time));
                 }
@@ -216,7 +216,9 @@ fn stands(dir: &Path, end: &End) -> bool {
 }
 
 fn fresh(id: SessionId, dir: &Path) -> SessionSummary {
-    SessionSummary { messages: Some(0), ..SessionSummary::empty(id, dir) }
+    let mut summary = SessionSummary::empty(id, dir);
+    summary.ledger.messages = Some(0);
+    summary
 }
 
 /// Returns the index's record of a session, and the position at which reading stopped.
@@ -259,10 +261,10 @@ fn save(transaction: &Transaction<'_>, summary: &SessionSummary, end: &End) -> R
             summary.cwd.as_os_str().as_encoded_bytes(),
             summary.title,
             summary.prompt,
-            summary.created.0 as i64,
-            summary.updated.0 as i64,
-            summary.messages.unwrap_or(0) as i64,
-            summary.bytes as i64,
+            summary.ledger.created.0 as i64,
+            summary.ledger.updated.0 as i64,
+            summary.ledger.messages.unwrap_or(0) as i64,
+            summary.ledger.bytes as i64,
             forked_from,
             serde_json::to_string(&summary.extra).unwrap_or_default(),
             serde_json::to_string(&summary.tags).unwrap_or_default(),

@@ -18,7 +18,7 @@ pub use catch_up::CaughtUp;
 pub use search::{Hit, Query};
 pub use statistics::{DayStatistics, ModelStatistics, Statistics, ToolStatistics};
 
-use crate::store::{self, SessionSummary, path_from_bytes, project_name};
+use crate::store::{self, LedgerFigures, SessionSummary, path_from_bytes, project_name};
 use becket_types::{Millis, Usage};
 use rusqlite::{Connection, Row};
 use std::path::{Path, PathBuf};
@@ -194,10 +194,12 @@ fn summary(row: &Row<'_>) -> Result<Option<SessionSummary>, rusqlite::Error> {
         cwd: path_from_bytes(&row.get::<_, Vec<u8>>(2)?),
         title: row.get(3)?,
         prompt: row.get(4)?,
-        created: Millis(unsigned(row, 5)?),
-        updated: Millis(unsigned(row, 6)?),
-        messages: Some(unsigned(row, 7)?),
-        bytes: unsigned(row, 8)?,
+        ledger: LedgerFigures {
+            created: Millis(unsigned(row, 5)?),
+            updated: Millis(unsigned(row, 6)?),
+            messages: Some(unsigned(row, 7)?),
+            bytes: unsigned(row, 8)?,
+        },
         forked_from: row.get::<_, Option<String>>(9)?.and_then(|text| serde_json::from_str(&text).ok()),
         extra: json(row.get(10)?).unwrap_or_default(),
         tags: row

@@ -36,13 +36,8 @@ pub struct SessionSummary {
     pub title: Option<String>,
     /// The first words of the user.
     pub prompt: Option<String>,
-    pub created: Millis,
-    /// Time of the last write to the ledger.
-    pub updated: Millis,
-    /// Number of messages of every role; `None` if the ledger is too long to count without the index.
-    pub messages: Option<u64>,
-    /// Size of the ledger in bytes.
-    pub bytes: u64,
+    #[serde(flatten)]
+    pub ledger: LedgerFigures,
     pub forked_from: Option<(SessionId, Seq)>,
     /// Other keys of its first entry.
     pub extra: Map<String, Value>,
@@ -52,6 +47,18 @@ pub struct SessionSummary {
     pub archived: bool,
     /// The model failed each time it was asked and never answered, so there is nothing to undo, export or continue.
     pub unanswered: bool,
+}
+
+/// Times and sizes of a session's ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LedgerFigures {
+    pub created: Millis,
+    /// Time of the last write to the ledger.
+    pub updated: Millis,
+    /// Number of messages of every role; `None` if the ledger is too long to count without the index.
+    pub messages: Option<u64>,
+    /// Size of the ledger in bytes.
+    pub bytes: u64,
 }
 
 impl SessionSummary {
@@ -67,10 +74,7 @@ impl SessionSummary {
             cwd: PathBuf::new(),
             title: None,
             prompt: None,
-            created: Millis(0),
-            updated: Millis(0),
-            messages: None,
-            bytes: 0,
+            ledger: LedgerFigures::default(),
             forked_from: None,
             extra: Map::new(),
             tags: Vec::new(),
@@ -114,7 +118,7 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
 /// Returns all sessions, or those of one project, most recently written first. Unreadable ones are left out.
 pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
     let mut sessions: Vec<_> = session_dirs(root, project).iter().filter_map(|dir| summary(dir)).collect();
-    sessions.sort_by_key(|s| Reverse((s.updated, s.id)));
+    sessions.sort_by_key(|s| Reverse((s.ledger.updated, s.id)));
     sessions
 }
 
@@ -122,7 +126,7 @@ pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
 pub fn subagents(root: &Path, of: &SessionSummary) -> Vec<SessionSummary> {
     let mut found = list(root, Some(&of.cwd));
     found.retain(|s| s.subagent_of().is_some_and(|above| above.session == of.id));
-    found.sort_by_key(|s| (s.created, s.id));
+    found.sort_by_key(|s| (s.ledger.created, s.id));
     found
 }
 
@@ -176,7 +180,7 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
         }
     }
     if found.len() > 1 {
-        found.sort_by_key(|s| Reverse((s.updated, s.id)));
+        found.sort_by_key(|s| Reverse((s.ledger.updated, s.id)));
         let candidates = found.iter().map(|s| Candidate { id: s.id, label: s.label().to_owned() }).collect();
         return Err(StoreError::Ambiguous { query: query.to_owned(), candidates });
     }
@@ -187,7 +191,7 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
 /// these count.
 fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
     let mut summary = summary(dir)?;
-    if summary.messages.is_none() && summary.title.as_deref() != Some(title) {
+    if summary.ledger.messages.is_none() && summary.title.as_deref() != Some(title) {
         // For a list the ledger is too long to be read as a whole, but here every line counts.
         let file = File::open(layout::ledger_path(dir)).ok()?;
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
@@ -212,11 +216,9 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     let mut file = File::open(layout::ledger_path(dir)).ok()?;
     let metadata = file.metadata().ok()?;
     let bytes = metadata.len();
-    let mut summary = SessionSummary {
-        updated: metadata.modified().map(millis).unwrap_or_default(),
-        bytes,
-        ..SessionSummary::empty(id, dir)
-    };
+    let mut summary = SessionSummary::empty(id, dir);
+    summary.ledger.updated = metadata.modified().map(millis).unwrap_or_default();
+    summary.ledger.bytes = bytes;
     let whole = bytes <= 2 * PART;
     let mut start = Vec::new();
     let mut reader = BufReader::new(&file);
@@ -227,7 +229,7 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
         facts_of_line(line, &mut summary, &[SESSION, MESSAGE, TITLE, TAGS, ARCHIVED]);
     }
     if whole {
-        summary.messages = Some(occurrences(&start, MESSAGE));
+        summary.ledger.messages = Some(occurrences(&start, MESSAGE));
         let has_failed = FAILED.iter().any(|end| occurrences(&start, end) > 0);
         summary.unanswered = has_failed && occurrences(&start, ANSWER) == 0;
     } else {
@@ -273,7 +275,7 @@ impl SessionSummary {
         match &entry.kind {
             EntryKind::Session { cwd, forked_from, extra, .. } => {
                 self.cwd = cwd_of(cwd, extra);
-                self.created = entry.time;
+                self.ledger.created = entry.time;
                 self.forked_from = *forked_from;
                 self.extra.clone_from(extra);
             }

@@ -53,7 +53,7 @@ pub fn trashed(trash: &Path) -> Vec<Trashed> {
         let summary = summary(dir)?;
         // Without a time, the last write counts. A recorded time before the last write came from a wrong
         // clock.
-        Some(Trashed { at: at.unwrap_or_default().max(summary.updated), bytes: size(dir), summary })
+        Some(Trashed { at: at.unwrap_or_default().max(summary.ledger.updated), bytes: size(dir), summary })
     };
     let mut found: Vec<Trashed> = session_dirs(trash, None).iter().filter_map(of).collect();
     found.sort_by_key(|t| std::cmp::Reverse((t.at, t.summary.id)));

@@ -41,7 +41,10 @@ fn work(log: &mut Log) {
 }
 
 fn by_hand(log: &Log, window: u64, files: Vec<FileNow>) -> Snapshot {
-    Snapshot { trigger: CompactionTrigger::Manual, files, ..snapshot(log, window) }
+    let mut snapshot = snapshot(log, window);
+    snapshot.request.trigger = CompactionTrigger::Manual;
+    snapshot.disk.files = files;
+    snapshot
 }
 
 #[test]

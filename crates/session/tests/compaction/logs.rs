@@ -3,13 +3,14 @@
 use becket_session::context::Policy;
 use becket_session::context::budget::{Budget, estimate_message, estimate_text};
 use becket_session::context::compaction::{
-    Failure, Floor, Outcome, Pins, Previous, Snapshot, Step, Summariser, SummaryRequest, begin,
+    Failure, Floor, OnDisk, Outcome, Outputs, Pins, Previous, Request, Snapshot, Step, Summariser,
+    SummaryRequest, begin,
 };
 use becket_session::context::view::{Journal, Line};
 use becket_types::*;
 use proptest::prelude::*;
 use serde_json::{Map, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A history under construction.
@@ -156,25 +157,30 @@ pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
     let budget = Budget::new(window, 0, 8_192);
     Snapshot {
         messages: log.messages.clone(),
-        stubs: HashSet::new(),
-        cuts: HashMap::new(),
+        outputs: Outputs::default(),
         last_seq: log.last_seq(),
         turn_state: TurnState::MidTurn,
         previous: None,
         pins: Pins::default(),
-        prunable: Vec::new(),
         journal: Arc::new(log.journal.clone()),
         state: BTreeMap::new(),
-        rules: None,
-        files: Vec::new(),
-        floor: Floor { system: Tokens(window / 50), tools: Tokens(window / 50), ..Floor::default() },
-        used: Tokens(0),
-        budget,
+        disk: OnDisk::default(),
         policy: Policy::default(),
-        trigger: CompactionTrigger::Auto,
-        focus: None,
-        summariser: Some(Summariser { name: "test/model".into(), budget, prices: None, cache_warm: false }),
-        continuation_id: MessageId::new(),
+        request: Request {
+            trigger: CompactionTrigger::Auto,
+            focus: None,
+            floor: Floor { system: Tokens(window / 50), tools: Tokens(window / 50), ..Floor::default() },
+            used: Tokens(0),
+            budget,
+            summariser: Some(Summariser {
+                name: "test/model".into(),
+                budget,
+                prices: None,
+                cache_warm: false,
+            }),
+            continuation_id: MessageId::new(),
+            now: Millis(0),
+        },
     }
 }
 

@@ -137,16 +137,16 @@ fn after_a_preparation_that_failed_no_model_is_asked() {
 fn it_is_not_begun_where_it_would_be_for_nothing() {
     let log = busy(10);
     let mut no_model = without_prune(&log);
-    no_model.summariser = None;
+    no_model.request.summariser = None;
     let mut prunable = without_prune(&log);
-    prunable.prunable = log
+    prunable.outputs.prunable = log
         .messages
         .iter()
         .filter_map(|m| m.result_of())
         .map(|call| PrunedCall { call_id: call.clone(), bytes: 6_000, lines: 150, excerpt: String::new() })
         .collect();
     let mut floor = without_prune(&log);
-    floor.floor.system = Tokens(20_000);
+    floor.request.floor.system = Tokens(20_000);
     for (why, snapshot) in [("no model", no_model), ("pruning alone will do", prunable), ("the floor", floor)]
     {
         assert!(prepare(snapshot).is_none(), "{why}");
@@ -208,7 +208,7 @@ proptest! {
         };
         prop_assert!(prepared.as_ref().is_none_or(|p| p.cover.messages <= covers_first));
         let before = snapshot(&log, window);
-        let usable = before.budget.usable();
+        let usable = before.request.budget.usable();
         let mut asked = 0;
         let mut step = begin_with(before, prepared.as_ref());
         while let Step::Ask(ask) = step {

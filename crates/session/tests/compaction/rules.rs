@@ -117,9 +117,9 @@ fn mid_task_gives_a_compaction_and_one_continuation_in_one_commit() {
 #[test]
 fn a_manual_compaction_while_idle_continues_nothing() {
     let mut before = snapshot(&long(), 200_000);
-    before.trigger = CompactionTrigger::Manual;
+    before.request.trigger = CompactionTrigger::Manual;
     before.turn_state = TurnState::AwaitingUser;
-    before.focus = Some("the port".to_owned());
+    before.request.focus = Some("the port".to_owned());
     let (step, requests) = run(before, Behaviour::Good);
     assert!(requests[0].prompt.contains("special attention to this: the port"));
     let outcome = committed(step);
@@ -154,15 +154,15 @@ fn pruning_alone_is_enough_when_it_brings_the_use_under_sixty_percent() {
         lines: 1,
         excerpt: String::new(),
     };
-    before.prunable = vec![pruned(2), pruned(6)];
+    before.outputs.prunable = vec![pruned(2), pruned(6)];
     for (rule, trigger, calls, want) in [
         ("two outputs free enough", CompactionTrigger::Auto, 2, true),
         ("one does not", CompactionTrigger::Auto, 1, false),
         ("by hand it is always a compaction", CompactionTrigger::Manual, 2, false),
     ] {
         let mut before = before.clone();
-        before.trigger = trigger;
-        before.prunable.truncate(calls);
+        before.request.trigger = trigger;
+        before.outputs.prunable.truncate(calls);
         let step = begin(before);
         let entry = match &step {
             Step::Commit(outcome) => outcome.entries.first(),
@@ -171,7 +171,7 @@ fn pruning_alone_is_enough_when_it_brings_the_use_under_sixty_percent() {
         assert_eq!(matches!(entry, Some(EntryKind::Prune { calls, .. }) if calls.len() == 2), want, "{rule}");
     }
     // In a compaction, stubs behind the cut are recorded with it; the head goes to the model without those outputs.
-    before.prunable.truncate(1);
+    before.outputs.prunable.truncate(1);
     let Step::Ask(ask) = begin(before) else { panic!("no question") };
     assert!(ask.request().prompt.contains("[30000 bytes, left out]"));
 }
@@ -226,7 +226,7 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
         assert_eq!(c.anchor.as_deref(), Some("answer 2"));
     }
     let mut before = snapshot(&long(), 32_768);
-    before.summariser = None;
+    before.request.summariser = None;
     let outcome = committed(begin(before));
     assert_eq!(outcome.report.model_calls, 0);
 }
@@ -449,12 +449,12 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
         (Some(shown.clone()), true, &shown[..1]),
     ] {
         let mut before = snapshot(&log, 32_768);
-        before.rules = read;
+        before.disk.rules = read;
         let b = log.messages.iter().find(|m| m.text() == "text of b").unwrap().id;
         if pinned {
             before.pins.messages.insert(b);
         }
-        let floor = before.floor;
+        let floor = before.request.floor;
         let outcome = committed(run(before, Behaviour::Good).0);
         assert_eq!(compaction(&outcome).rules, want);
         let mut after = log.clone();
@@ -473,7 +473,7 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
         // A second compaction without a word from the driver keeps them once.
         let mut second = snapshot(&after, 32_768);
         second.previous = previous;
-        second.used = Tokens(40_000);
+        second.request.used = Tokens(40_000);
         second.messages.extend(long().messages.iter().cloned());
         if let Step::Commit(outcome) = run(second, Behaviour::Good).0 {
             let again = &compaction(&outcome).rules;
@@ -522,8 +522,8 @@ fn a_floor_that_nothing_can_help_stops_before_any_request() {
     ] {
         let log = long();
         let mut before = snapshot(&log, 32_768);
-        let usable = before.budget.usable();
-        before.floor = Floor { system: Tokens(usable * percent / 100), ..Floor::default() };
+        let usable = before.request.budget.usable();
+        before.request.floor = Floor { system: Tokens(usable * percent / 100), ..Floor::default() };
         let got = match begin(before) {
             Step::Stop(stop) => {
                 let text = stop.to_string();
@@ -576,7 +576,7 @@ fn a_stop_says_that_there_is_room_only_if_nothing_had_to_fit() {
 #[test]
 fn a_manual_compaction_of_nothing_says_so() {
     let mut before = snapshot(&Log::default(), 32_768);
-    before.trigger = CompactionTrigger::Manual;
+    before.request.trigger = CompactionTrigger::Manual;
     assert!(matches!(begin(before), Step::Nothing(_)));
 }
 
@@ -585,7 +585,7 @@ fn a_manual_compaction_of_nothing_says_so() {
 fn a_second_manual_compaction_at_once_leaves_the_first_ones_summary() {
     let by_hand = |log: &Log, previous: Option<Previous>| {
         let mut before = snapshot(log, 200_000);
-        (before.trigger, before.turn_state) = (CompactionTrigger::Manual, TurnState::AwaitingUser);
+        (before.request.trigger, before.turn_state) = (CompactionTrigger::Manual, TurnState::AwaitingUser);
         before.previous = previous;
         before
     };
@@ -680,8 +680,8 @@ fn the_cheaper_input_is_chosen_by_price() {
         ),
     ] {
         let mut before = snapshot(log, 32_768);
-        before.trigger = trigger;
-        let summariser = before.summariser.as_mut().unwrap();
+        before.request.trigger = trigger;
+        let summariser = before.request.summariser.as_mut().unwrap();
         (summariser.prices, summariser.cache_warm) = (prices, warm);
         let Step::Ask(ask) = begin(before) else { panic!("{rule}") };
         let request = ask.request();
@@ -702,12 +702,12 @@ fn a_system_prompt_of_8k_works_in_windows_of_16k_32k_and_64k() {
         let mut log = Log::default();
         log.user("task");
         let mut before = snapshot(&log, window);
-        before.floor = Floor { system: Tokens(8_000), ..Floor::default() };
-        while before.floor.total().0 + log.tokens() < before.budget.usable() {
+        before.request.floor = Floor { system: Tokens(8_000), ..Floor::default() };
+        while before.request.floor.total().0 + log.tokens() < before.request.budget.usable() {
             log.step("bash", &[1_500]);
         }
         before.messages.clone_from(&log.messages);
-        let usable = before.budget.usable();
+        let usable = before.request.budget.usable();
         let outcome = committed(run(before, Behaviour::Good).0);
         let share = outcome.report.tokens_after.0 as f64 / usable as f64;
         assert!(share <= if window == 16_384 { 0.83 } else { 0.60 }, "{window}: {share}");

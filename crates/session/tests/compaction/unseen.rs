@@ -27,7 +27,7 @@ fn parallel(ledger: &mut Ledger, first: usize, outputs: &[usize]) -> Vec<(CallId
 fn compact(ledger: &Ledger, floor: Floor, budget: Budget, trigger: CompactionTrigger) -> Step {
     let used = ledger.view.estimated_tokens() + floor.total();
     let mut snapshot = ledger.snapshot(floor, used, budget, trigger);
-    snapshot.summariser = None;
+    snapshot.request.summariser = None;
     begin(snapshot)
 }
 

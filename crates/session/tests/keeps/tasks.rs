@@ -6,13 +6,16 @@
 
 use becket_session::context::Policy;
 use becket_session::context::budget::{Budget, estimate_message};
-use becket_session::context::compaction::{Floor, Pins, Previous, Snapshot, Step, Summariser, begin};
+use becket_session::context::compaction::{
+    Floor, OnDisk, Outputs, Pins, Previous, Request, Snapshot, Step, Summariser, begin,
+};
 use becket_session::context::view::{Journal, Line};
 use becket_types::{
-    CallId, CompactionTrigger, EntryKind, JournalState, Message, MessageId, Part, Seq, Tokens, TurnState,
+    CallId, CompactionTrigger, EntryKind, JournalState, Message, MessageId, Millis, Part, Seq, Tokens,
+    TurnState,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 const WINDOW: u64 = 64_000;
@@ -157,25 +160,25 @@ impl Task {
         let summariser = Summariser { name: "test/model".into(), budget, prices: None, cache_warm: false };
         let snapshot = Snapshot {
             messages: self.messages.clone(),
-            stubs: HashSet::new(),
-            cuts: HashMap::new(),
+            outputs: Outputs::default(),
             last_seq: Seq(self.seq),
             turn_state: TurnState::MidTurn,
             previous: self.previous.clone(),
             pins: Pins { messages: HashSet::from([self.pin]), ..Pins::default() },
-            prunable: Vec::new(),
             journal: Arc::new(self.journal.clone()),
             state: BTreeMap::new(),
-            rules: None,
-            files: Vec::new(),
-            floor: Floor { system: Tokens(2_000), ..Floor::default() },
-            used: Tokens(0),
-            budget,
+            disk: OnDisk::default(),
             policy: Policy::default(),
-            trigger: CompactionTrigger::Auto,
-            focus: None,
-            summariser: Some(summariser),
-            continuation_id: MessageId::new(),
+            request: Request {
+                trigger: CompactionTrigger::Auto,
+                focus: None,
+                floor: Floor { system: Tokens(2_000), ..Floor::default() },
+                used: Tokens(0),
+                budget,
+                summariser: Some(summariser),
+                continuation_id: MessageId::new(),
+                now: Millis(0),
+            },
         };
         let mut step = begin(snapshot);
         while let Step::Ask(ask) = step {

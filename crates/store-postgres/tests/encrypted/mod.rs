@@ -52,7 +52,7 @@ fn a_server_proves_who_it_is_as_far_as_the_address_asks() {
     drop(session);
     let (_other, copy) = connect(&known("localhost", "verify-full")).unwrap();
     let there = becket_session::store::list(&copy.path().join("sessions"), None);
-    assert_eq!(there.iter().map(|s| (s.id, s.bytes > 500_000)).collect::<Vec<_>>(), [(id, true)]);
+    assert_eq!(there.iter().map(|s| (s.id, s.ledger.bytes > 500_000)).collect::<Vec<_>>(), [(id, true)]);
 
     connect(&known("127.0.0.1", "verify-ca")).unwrap();
     connect(&known("127.0.0.1", "require")).unwrap();

@@ -6,7 +6,7 @@ use becket_tui::highlight::Job;
 use becket_tui::input::{Effect, Input, Timer};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
-use becket_types::{Cost, Event, Millis, SessionId, TurnEnd, TurnResult, Usage};
+use becket_types::{Cost, Event, Millis, SessionId, TurnCompaction, TurnEnd, TurnResult, Usage};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use std::num::NonZeroU16;
@@ -203,8 +203,7 @@ pub(crate) fn turn_end(end: TurnEnd) -> Event {
         cost: Cost(0.0),
         models: Vec::new(),
         denials: Vec::new(),
-        compactions: 0,
-        compacted: None,
+        compaction: TurnCompaction::default(),
         unsaved: false,
     }))
 }

@@ -185,11 +185,11 @@ impl Agent {
         access: &Access,
         mut keys: Value,
     ) -> Option<HookCall> {
-        let hooks = self.settings.hooks.as_ref()?;
+        let hooks = self.settings.hooks.engine.as_ref()?;
         if !hooks.listens(event) {
             return None;
         }
-        let own = self.own_name(&call.name);
+        let own = self.tools.own_name(&call.name);
         let name = sdk_name(&own);
         keys["tool_name"] = json!(name);
         keys["tool_input"] = input_of(&own, &call.input, access, &self.settings.environment.cwd);
@@ -198,15 +198,10 @@ impl Agent {
         Some(HookCall { call_id: Some(call.id.clone()), ..made })
     }
 
-    /// Returns the tool's own name, if the model used another name for it.
-    fn own_name(&self, called: &str) -> String {
-        self.tools.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
-    }
-
     /// Runs `PermissionDenied` hooks, which can only observe.
     pub(super) fn call_denied(&mut self, call: &Call, access: &Access, reason: &str) {
-        if self.settings.hooks.is_some() {
-            let own = self.own_name(&call.name);
+        if self.settings.hooks.engine.is_some() {
+            let own = self.tools.own_name(&call.name);
             self.denied_hooks(
                 &sdk_name(&own),
                 input_of(&own, &call.input, access, &self.settings.environment.cwd),
@@ -218,7 +213,8 @@ impl Agent {
 
     /// Handles the answer of hooks about a waiting call.
     pub(in crate::driver) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
-        let Self { op: super::super::Op::Tools(batch), tools, .. } = self else { return };
+        let super::super::Op::Tools(batch) = &mut self.flow.op else { return };
+        let tools = &self.tools.registry;
         if let Some(slot) = batch.slots.get_mut(index) {
             slot.opinion.waiting = false;
             let permission = outcome.permission.clone();
@@ -245,7 +241,7 @@ impl Agent {
     pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
         self.record_runs(&outcome);
         let texts = outcome.context.into_iter().chain(outcome.block);
-        if let super::super::Op::Tools(batch) = &mut self.op {
+        if let super::super::Op::Tools(batch) = &mut self.flow.op {
             batch.told.extend(texts.map(|text| (event, text)));
         }
         if let Some(stop) = outcome.stop {
@@ -255,7 +251,7 @@ impl Agent {
 
     /// Returns the hooks for the end of a call that starts now.
     pub(super) fn after_hooks(&self, call: &Call, access: &Access) -> Option<AfterHooks> {
-        let hooks = self.settings.hooks.clone()?;
+        let hooks = self.settings.hooks.engine.clone()?;
         let made = |event| self.tool_hook_call(event, call, access, json!({}));
         let (done, failed) = (made(HookEvent::PostToolUse), made(HookEvent::PostToolUseFailure));
         (done.is_some() || failed.is_some()).then(|| AfterHooks {
@@ -268,14 +264,14 @@ impl Agent {
 
     /// Runs `PostToolBatch` hooks when all results of a step are present. Returns true if the batch waits for them.
     pub(super) fn batch_hooks(&mut self, batch: &mut super::Batch) -> bool {
-        if self.settings.hooks.is_none() || batch.cancel.is_cancelled() {
+        if self.settings.hooks.engine.is_none() || batch.cancel.is_cancelled() {
             return false;
         }
         let calls: Vec<Value> = batch
             .slots
             .iter()
             .map(|slot| {
-                let own = self.own_name(&slot.call.name);
+                let own = self.tools.own_name(&slot.call.name);
                 json!({
                     "tool_name": sdk_name(&own),
                     "tool_input": sdk_input(&own, &slot.call.input, &self.settings.environment.cwd),

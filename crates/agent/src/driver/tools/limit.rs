@@ -6,10 +6,10 @@
 //!
 //! The rules of a cut are in `session::context::cut`.
 
-use super::super::Agent;
+use super::super::{BudgetState, Core};
 use crate::host::lock;
 use becket_session::Durability;
-use becket_session::context::budget::part_of;
+use becket_session::context::budget::{Budget, part_of};
 use becket_session::context::due;
 use becket_types::{EntryKind, NoticeLevel, Tokens};
 
@@ -21,31 +21,27 @@ const SPARE: f64 = 0.03;
 /// One step may take at most this share even in an empty context, because the next step needs space too.
 const MOST: f64 = 0.60;
 
-impl Agent {
-    /// Cuts the results of the step that just ended, if they are too large together.
-    pub(in crate::driver) fn limit_step(&mut self) {
-        self.core.flush(Durability::Buffered);
-        let base = due::step_tokens(lock(&self.core.session).view());
-        let (budget, used) = (self.budget(), self.used());
-        let scale = self.budget.meter.estimator;
-        let size = scale.scale(base);
-        let usable = budget.usable();
-        let before = used.0.saturating_sub(size.0);
-        let threshold = budget.threshold(self.budget.policy.threshold).0;
-        let free = threshold.saturating_sub(before + part_of(usable, SPARE));
-        let room = free.clamp(part_of(usable, LEAST), part_of(usable, MOST));
-        if size.0 <= room {
-            return;
-        }
-        let room = Tokens((room as f64 * base.0 as f64 / size.0.max(1) as f64) as u64);
-        let entry = due::step_cut(lock(&self.core.session).view(), room);
-        let Some(EntryKind::Prune { cuts, .. }) = &entry else { return };
-        let text = format!(
-            "The results of this step were too large together ({size} tokens): {} of them are shown to the model in part, \
-             and `recall` brings the rest.",
-            cuts.len()
-        );
-        self.core.append(entry.into_iter().collect(), Durability::Buffered);
-        self.core.notice(NoticeLevel::Info, text);
+/// Cuts the results of the step that just ended, if they are too large together. `used`: the size of the context.
+pub(in crate::driver) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) {
+    let base = due::step_tokens(lock(&core.session).view());
+    let scale = state.meter.estimator;
+    let size = scale.scale(base);
+    let usable = budget.usable();
+    let before = used.0.saturating_sub(size.0);
+    let threshold = budget.threshold(state.policy.threshold).0;
+    let free = threshold.saturating_sub(before + part_of(usable, SPARE));
+    let room = free.clamp(part_of(usable, LEAST), part_of(usable, MOST));
+    if size.0 <= room {
+        return;
     }
+    let room = Tokens((room as f64 * base.0 as f64 / size.0.max(1) as f64) as u64);
+    let entry = due::step_cut(lock(&core.session).view(), room);
+    let Some(EntryKind::Prune { cuts, .. }) = &entry else { return };
+    let text = format!(
+        "The results of this step were too large together ({size} tokens): {} of them are shown to the model in part, and \
+         `recall` brings the rest.",
+        cuts.len()
+    );
+    core.append(entry.into_iter().collect(), Durability::Buffered);
+    core.notice(NoticeLevel::Info, text);
 }

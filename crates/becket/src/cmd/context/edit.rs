@@ -55,17 +55,17 @@ pub(super) fn run(
 
 fn change(args: &ContextArgs) -> ContextChange {
     let items = |list: &[String]| list.to_vec();
-    if args.undo {
+    if args.edit.undo {
         ContextChange::Undo
-    } else if args.redo {
+    } else if args.edit.redo {
         ContextChange::Redo
-    } else if !args.drop.is_empty() {
-        ContextChange::Drop { items: items(&args.drop) }
-    } else if !args.collapse.is_empty() {
-        ContextChange::Collapse { items: items(&args.collapse) }
-    } else if !args.pin.is_empty() {
-        ContextChange::Pin { items: items(&args.pin) }
+    } else if !args.edit.drop.is_empty() {
+        ContextChange::Drop { items: items(&args.edit.drop) }
+    } else if !args.edit.collapse.is_empty() {
+        ContextChange::Collapse { items: items(&args.edit.collapse) }
+    } else if !args.edit.pin.is_empty() {
+        ContextChange::Pin { items: items(&args.edit.pin) }
     } else {
-        ContextChange::Restore { items: items(&args.restore) }
+        ContextChange::Restore { items: items(&args.edit.restore) }
     }
 }

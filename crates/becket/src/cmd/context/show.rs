@@ -63,7 +63,7 @@ pub(super) fn request(
 ) -> Result<(), Failure> {
     let sent = all(entries);
     let wanted = request_of(&sent, number)?;
-    let earlier = before(&sent, wanted).filter(|_| args.spans || args.diff || args.json);
+    let earlier = before(&sent, wanted).filter(|_| args.sent.spans || args.sent.diff || args.json);
     let both: Vec<&Sent<'_>> = earlier.into_iter().chain([wanted]).collect();
     let mut numbered: Vec<(usize, Rebuilt)> =
         both.iter().map(|sent| sent.number).zip(maker.rebuild(&both)?).collect();
@@ -71,12 +71,12 @@ pub(super) fn request(
     let (before, made) = (numbered.pop(), &made[0].1);
     if args.json {
         write(out, &format!("{}\n", whole(wanted, made, before.as_ref())))?;
-    } else if args.spans || args.diff {
+    } else if args.sent.spans || args.sent.diff {
         head(wanted, made, out)?;
-        if args.spans {
+        if args.sent.spans {
             spans(wanted, made, before.as_ref(), out)?;
         }
-        if args.diff {
+        if args.sent.diff {
             diff(made, before.as_ref(), out)?;
         }
     } else {

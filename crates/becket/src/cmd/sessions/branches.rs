@@ -144,7 +144,7 @@ fn tree(
                 let from = s.forked_from.map(|(id, seq)| json!({ "session": id, "seq": seq }));
                 let branches: Vec<SessionId> =
                     children.get(&s.id).map(|list| list.iter().map(|c| c.id).collect()).unwrap_or_default();
-                json!({ "id": s.id, "title": s.label(), "updated": s.updated, "forked_from": from, "subagent_of": s.subagent_of(), "branches": branches })
+                json!({ "id": s.id, "title": s.label(), "updated": s.ledger.updated, "forked_from": from, "subagent_of": s.subagent_of(), "branches": branches })
             })
             .collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
@@ -180,7 +180,7 @@ fn branch(
         text,
         "{sign}{}  {}  {}{from}",
         session.id,
-        when(session.updated),
+        when(session.ledger.updated),
         one_line(session.label(), 60)
     );
     // A fork or subagent is always younger than its parent, so the recursion ends.

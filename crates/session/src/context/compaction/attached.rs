@@ -104,7 +104,7 @@ pub fn uses(snapshot: &Snapshot) -> Vec<FileUse> {
                 }
                 // A read whose output was cut did not show all of its lines.
                 Part::ToolResult { call_id, is_error: false, details, .. }
-                    if message.role == Role::Tool && !snapshot.cuts.contains_key(call_id) =>
+                    if message.role == Role::Tool && !snapshot.outputs.cuts.contains_key(call_id) =>
                 {
                     let input = inputs.get(call_id).copied().unwrap_or(&Value::Null);
                     let paths = changed.get(call_id.as_str());
@@ -144,7 +144,7 @@ pub(super) struct Attached {
 pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Attached {
     let snapshot = &measured.snapshot;
     let mut attached = Attached::default();
-    if layout.level > 0 || snapshot.files.is_empty() {
+    if layout.level > 0 || snapshot.disk.files.is_empty() {
         return attached;
     }
     let room = room(measured, after);
@@ -153,11 +153,11 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
         return attached;
     }
     // With several files, no file may take more than half of the space.
-    let each = if snapshot.files.len() > 1 { left.div_ceil(2) } else { left };
+    let each = if snapshot.disk.files.len() > 1 { left.div_ceil(2) } else { left };
     let uses = uses(snapshot);
     let visible = visible(measured, layout);
     let mut blocks = Vec::new();
-    for file in newest_first(&snapshot.files, &uses) {
+    for file in newest_first(&snapshot.disk.files, &uses) {
         let Some((block, record)) = render(file, &uses, &visible, each.min(left)) else { continue };
         let cost = estimate_text(&block).0 + 2;
         if cost > left {
@@ -175,7 +175,7 @@ pub(super) fn attach(measured: &Measured, layout: &Layout, after: Tokens) -> Att
 
 /// Returns the base tokens that files may take.
 fn room(measured: &Measured, after: Tokens) -> u64 {
-    let Snapshot { budget, policy, .. } = &measured.snapshot;
+    let (budget, policy) = (&measured.snapshot.request.budget, &measured.snapshot.policy);
     let usable = budget.usable();
     let share = part_of(usable, policy.reattach.clamp(0.0, 0.5));
     let accepted = measured.target().map_or(0, |target| part_of(target.0, BELOW));
@@ -188,7 +188,7 @@ fn room(measured: &Measured, after: Tokens) -> u64 {
 fn visible(measured: &Measured, layout: &Layout) -> HashSet<usize> {
     let snapshot = &measured.snapshot;
     let stubbed: HashSet<&CallId> =
-        snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+        snapshot.outputs.stubs.iter().chain(snapshot.outputs.prunable.iter().map(|p| &p.call_id)).collect();
     let shows = |message: &Message| message.result_of().is_none_or(|call| !stubbed.contains(call));
     let stays = layout.kept.iter().chain(&layout.tail).copied();
     stays.filter(|at| shows(&snapshot.messages[*at])).collect()

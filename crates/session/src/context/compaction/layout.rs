@@ -57,11 +57,11 @@ impl Measured {
             !matches!(m.origin, Origin::Synthetic(Synthetic::CompactionSummary | Synthetic::SessionState))
         });
         let chosen: HashMap<&CallId, &str> =
-            snapshot.prunable.iter().map(|p| (&p.call_id, p.excerpt.as_str())).collect();
+            snapshot.outputs.prunable.iter().map(|p| (&p.call_id, p.excerpt.as_str())).collect();
         let media: HashSet<(MessageId, u32)> =
             snapshot.previous.iter().flat_map(|p| p.media.iter().copied()).collect();
-        let stubbed = |call: &CallId| snapshot.stubs.contains(call).then_some("");
-        let cuts = &snapshot.cuts;
+        let stubbed = |call: &CallId| snapshot.outputs.stubs.contains(call).then_some("");
+        let cuts = &snapshot.outputs.cuts;
         let costs = snapshot.messages.iter().map(|m| cost(m, &stubbed, cuts, &media)).collect::<Vec<u64>>();
         let chosen_too = |call: &CallId| chosen.get(call).copied().or_else(|| stubbed(call));
         let pruned = if chosen.is_empty() {
@@ -73,13 +73,13 @@ impl Measured {
             let rules = nested_rules::cost(&p.rules);
             estimate_text(&p.summary).0 + estimate_text(&p.state).0 + rules + SUMMARY_FRAME
         });
-        let base = snapshot.floor.total().0 + previous + costs.iter().sum::<u64>();
-        let budget = &snapshot.budget;
-        let used = match snapshot.trigger {
+        let base = snapshot.request.floor.total().0 + previous + costs.iter().sum::<u64>();
+        let budget = &snapshot.request.budget;
+        let used = match snapshot.request.trigger {
             // The request was refused as too long, so its size was at least the limit, regardless of the
             // estimate.
-            CompactionTrigger::Overflow => snapshot.used.0.max(budget.window.min(budget.input_limit)),
-            CompactionTrigger::Auto | CompactionTrigger::Manual => snapshot.used.0,
+            CompactionTrigger::Overflow => snapshot.request.used.0.max(budget.window.min(budget.input_limit)),
+            CompactionTrigger::Auto | CompactionTrigger::Manual => snapshot.request.used.0,
         };
         let used = if used == 0 { base } else { used };
         let factor = (used as f64 / base.max(1) as f64).clamp(0.4, 3.0);
@@ -99,7 +99,7 @@ impl Measured {
 
     /// Returns the tokens that no compaction frees: system prompt, tools and all rules.
     pub(super) fn floor(&self) -> Tokens {
-        Tokens(self.real(self.snapshot.floor.total().0 + self.rules.cost))
+        Tokens(self.real(self.snapshot.request.floor.total().0 + self.rules.cost))
     }
 
     pub(super) fn freed_by_pruning(&self) -> Tokens {
@@ -109,12 +109,12 @@ impl Measured {
     /// Returns the maximum size of the state text at a level, in base tokens.
     pub(super) fn state_limit(&self, level: usize) -> Tokens {
         let share = [0.12, 0.06, 0.03, 0.03, 0.03][level.min(LEVELS - 1)];
-        self.base(part_of(self.snapshot.budget.usable(), share))
+        self.base(part_of(self.snapshot.request.budget.usable(), share))
     }
 
     /// Returns the largest accepted view; `None` if the floor alone is too large.
     pub(super) fn target(&self) -> Option<Tokens> {
-        target(self.before, self.floor(), self.snapshot.budget.usable())
+        target(self.before, self.floor(), self.snapshot.request.budget.usable())
     }
 
     /// Returns the current size of each category.
@@ -136,10 +136,10 @@ impl Measured {
 
     /// Returns the sizes of the floor, with this size for rules below the working directory.
     fn frame(&self, nested_rules: u64) -> Breakdown {
-        let floor = &self.snapshot.floor;
+        let floor = &self.snapshot.request.floor;
         Breakdown {
-            window: Tokens(self.snapshot.budget.window),
-            usable: Tokens(self.snapshot.budget.usable()),
+            window: Tokens(self.snapshot.request.budget.window),
+            usable: Tokens(self.snapshot.request.budget.usable()),
             system: Tokens(self.real(floor.system.0)),
             rules: Tokens(self.real(floor.rules.0 + nested_rules)),
             skills: Tokens(self.real(floor.skills.0)),
@@ -232,9 +232,14 @@ impl Measured {
     pub(super) fn shown_texts(&self, layout: &Layout) -> ShownTexts {
         let snapshot = &self.snapshot;
         let hidden: HashSet<&CallId> =
-            snapshot.prunable.iter().map(|p| &p.call_id).chain(&snapshot.stubs).collect();
+            snapshot.outputs.prunable.iter().map(|p| &p.call_id).chain(&snapshot.outputs.stubs).collect();
         let cut = |call: &CallId| {
-            layout.unseen.cuts.iter().find(|cut| cut.call_id == *call).or_else(|| snapshot.cuts.get(call))
+            layout
+                .unseen
+                .cuts
+                .iter()
+                .find(|cut| cut.call_id == *call)
+                .or_else(|| snapshot.outputs.cuts.get(call))
         };
         let mut shown = ShownTexts::default();
         for at in layout.kept.iter().chain(&layout.tail).chain(&layout.taken_out) {
@@ -315,8 +320,8 @@ impl Measured {
         let leaving: HashSet<usize> = layout.head.iter().copied().collect();
         let previous = self.snapshot.previous.as_ref().map(|previous| previous.summary.as_str());
         let quotes = Quotes::new(previous, &self.snapshot.messages, |index| leaving.contains(&index));
-        let share =
-            self.base(part_of(self.snapshot.budget.usable(), QUOTES_SHARE[layout.level.min(LEVELS - 1)]));
+        let share = self
+            .base(part_of(self.snapshot.request.budget.usable(), QUOTES_SHARE[layout.level.min(LEVELS - 1)]));
         let unseen: u64 = self.unseen_outputs(&layout.tail).map(|output| output.tokens).sum();
         let fixed = self.real(self.fixed(layout).saturating_sub(unseen));
         let space = self.target_at(layout.level).and_then(|target| target.0.checked_sub(fixed));
@@ -325,7 +330,7 @@ impl Measured {
     }
 
     fn tail(&self, level: usize) -> Tail {
-        let usable = self.snapshot.budget.usable();
+        let usable = self.snapshot.request.budget.usable();
         let tokens = self
             .snapshot
             .policy
@@ -409,7 +414,7 @@ impl Measured {
 
     /// Returns the base tokens of everything in the new view except the summary.
     pub(super) fn fixed(&self, layout: &Layout) -> u64 {
-        self.snapshot.floor.total().0 + self.rules.cost + layout.fixed() + SUMMARY_FRAME
+        self.snapshot.request.floor.total().0 + self.rules.cost + layout.fixed() + SUMMARY_FRAME
     }
 
     /// Returns the base tokens that unanswered outputs leave for the summary at a level.
@@ -420,7 +425,7 @@ impl Measured {
 
     /// Returns the maximum size of a summary in base tokens.
     pub(super) fn most(&self) -> Tokens {
-        self.base(part_of(self.snapshot.budget.usable(), 0.15).clamp(400, 6_000))
+        self.base(part_of(self.snapshot.request.budget.usable(), 0.15).clamp(400, 6_000))
     }
 
     /// Returns the size of each category after a compaction with this layout and summary.

@@ -44,7 +44,7 @@ impl NestedRules {
                 messages.push(at);
             }
         }
-        let mut items = snapshot.rules.clone().unwrap_or_else(|| shown(snapshot));
+        let mut items = snapshot.disk.rules.clone().unwrap_or_else(|| shown(snapshot));
         items.retain(|item| !becket_types::is_blank(&item.text) && !stay.contains(&item.text));
         let cost = cost(&items);
         Self { items, cost, messages }

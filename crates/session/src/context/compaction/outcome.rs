@@ -80,14 +80,14 @@ pub(super) fn build(
     let in_view: Vec<_> =
         layout.kept.iter().chain(&layout.tail).filter_map(|i| message(i).result_of()).collect();
     let mut pruned = previous.map(|p| p.pruned.clone()).unwrap_or_default();
-    pruned.extend(snapshot.prunable.iter().cloned());
+    pruned.extend(snapshot.outputs.prunable.iter().cloned());
     pruned.retain(|p| in_view.contains(&&p.call_id));
     let mut cuts: Vec<CutOutput> = previous.map(|p| p.cuts.clone()).unwrap_or_default();
     cuts.retain(|old| !layout.unseen.cuts.iter().any(|new| new.call_id == old.call_id));
     cuts.extend(layout.unseen.cuts.iter().cloned());
     cuts.retain(|c| in_view.contains(&&c.call_id));
     let report = Report {
-        trigger: snapshot.trigger,
+        trigger: snapshot.request.trigger,
         source: made.source,
         input: made.input.to_owned(),
         tokens_before: measured.before,
@@ -121,7 +121,7 @@ pub(super) fn build(
         attached,
         tokens_before: measured.before,
         tokens_after: after.total(),
-        trigger: snapshot.trigger,
+        trigger: snapshot.request.trigger,
         model: made.model,
         source: made.source,
         input: report.input.clone(),
@@ -155,14 +155,14 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
     let tail = Tokens(before.tail.0.saturating_sub(freed.0));
     Outcome {
         entries: vec![EntryKind::Prune {
-            calls: snapshot.prunable.clone(),
+            calls: snapshot.outputs.prunable.clone(),
             media: Vec::new(),
             cuts: Vec::new(),
             freed_tokens: freed,
             reason: PruneReason::Compaction,
         }],
         report: Report {
-            trigger: snapshot.trigger,
+            trigger: snapshot.request.trigger,
             source: CompactionSource::Fallback,
             input: String::new(),
             tokens_before: measured.before,
@@ -171,7 +171,7 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
             after: super::Breakdown { tail, ..before },
             counts: ReportCounts {
                 tail: snapshot.messages.len(),
-                pruned: snapshot.prunable.len(),
+                pruned: snapshot.outputs.prunable.len(),
                 ..ReportCounts::default()
             },
             blind: false,

@@ -128,12 +128,13 @@ pub fn begin(snapshot: Snapshot) -> Step {
 pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let measured = Measured::new(snapshot);
     let snapshot = &measured.snapshot;
-    let usable = snapshot.budget.usable();
+    let usable = snapshot.request.budget.usable();
     let freed = measured.freed_by_pruning();
     let pruned = Tokens(measured.before.0.saturating_sub(freed.0));
-    let automatic = snapshot.trigger != CompactionTrigger::Manual;
+    let automatic = snapshot.request.trigger != CompactionTrigger::Manual;
     let pays = freed.0 * 4 >= measured.before.0;
-    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && !snapshot.prunable.is_empty() {
+    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && !snapshot.outputs.prunable.is_empty()
+    {
         return Step::Commit(Box::new(prune_only(&measured, pruned)));
     }
     if measured.target().is_none() {
@@ -172,12 +173,12 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
 /// history to summarise.
 pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     let measured = Measured::new(snapshot);
-    let budget = &measured.snapshot.budget;
+    let budget = &measured.snapshot.request.budget;
     let due = budget.threshold(measured.snapshot.policy.threshold);
     let freed = measured.freed_by_pruning();
     let pruning_does =
         due.0.saturating_sub(freed.0) < part_of(budget.usable(), ACCEPT_SHARE) && freed.0 * 4 >= due.0;
-    if pruning_does || measured.target().is_none() || measured.snapshot.summariser.is_none() {
+    if pruning_does || measured.target().is_none() || measured.snapshot.request.summariser.is_none() {
         return None;
     }
     let mut layout = measured.layout(LEVELS - 1);
@@ -249,7 +250,7 @@ impl Ask {
         let template = Template::new(snapshot.policy.summary.template.as_deref());
         let earlier = snapshot.previous.as_ref().map(|p| p.summary.as_str()).unwrap_or_default();
         let earlier_sections = read_any(&template, earlier);
-        let cuts = snapshot.cuts.keys().chain(layout.unseen.cuts.iter().map(|cut| &cut.call_id));
+        let cuts = snapshot.outputs.cuts.keys().chain(layout.unseen.cuts.iter().map(|cut| &cut.call_id));
         let facts = Facts::new(
             &snapshot.journal,
             &snapshot.messages,
@@ -292,7 +293,7 @@ impl Ask {
     /// Requests the same summary from another model, because the first one cannot be reached.
     pub fn to_model(mut self, summariser: Summariser) -> Step {
         self.record.model_calls += 1;
-        self.measured.snapshot.summariser = Some(summariser);
+        self.measured.snapshot.request.summariser = Some(summariser);
         self.kind = InputKind::PrunedHead;
         (self.attempt.again, self.attempt.halved) = (false, false);
         self.start()
@@ -307,7 +308,8 @@ impl Ask {
     /// Returns the preparation for the ledger: the covered messages, and its state.
     pub fn preparation(&self) -> Option<Prepared> {
         let cover = self.preparing.clone()?;
-        let model = self.measured.snapshot.summariser.as_ref().map(|s| s.name.clone()).unwrap_or_default();
+        let model =
+            self.measured.snapshot.request.summariser.as_ref().map(|s| s.name.clone()).unwrap_or_default();
         let outcome = PreparedOutcome::Asked { model, input: self.kind.name().to_owned() };
         Some(Prepared { cover, took: Millis(0), outcome })
     }
@@ -317,7 +319,7 @@ impl Ask {
             let (level, earlier) = (self.layout.level, self.so_far.clone());
             return self.without_model(level, Some(&earlier), "there is nothing new to summarise");
         }
-        if self.measured.snapshot.summariser.is_none() {
+        if self.measured.snapshot.request.summariser.is_none() {
             return self.fall_back("no model for the summary");
         }
         if self.kind == InputKind::PrunedHead && !self.cut_pieces() {
@@ -334,7 +336,7 @@ impl Ask {
     /// Cuts the head into pieces that fit the summariser. Returns false if that is impossible.
     fn cut_pieces(&mut self) -> bool {
         let snapshot = &self.measured.snapshot;
-        let Some(summariser) = &snapshot.summariser else { return false };
+        let Some(summariser) = &snapshot.request.summariser else { return false };
         // A tenth is reserved for inaccuracy of the estimate. After the provider refused a piece as too long,
         // pieces are half as large.
         let share = if self.attempt.halved { 0.45 } else { 0.90 };
@@ -344,7 +346,7 @@ impl Ask {
         let audit = Tokens(self.measured.base(AUDIT_TOKENS).0.min(limit / 8));
         self.head.audit = Audit::text(user.as_deref(), &self.messages(&stays), audit);
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
-        let taken = overhead(&self.template, snapshot.focus.as_deref()).0
+        let taken = overhead(&self.template, snapshot.request.focus.as_deref()).0
             + estimate_text(&self.head.audit).0
             // The partial summary may still grow up to the summary's limit.
             + estimate_text(&self.so_far).0.max(self.room.0);
@@ -352,8 +354,12 @@ impl Ask {
         if piece < MIN_PIECE {
             return false;
         }
-        let stubs: HashSet<&CallId> =
-            snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+        let stubs: HashSet<&CallId> = snapshot
+            .outputs
+            .stubs
+            .iter()
+            .chain(snapshot.outputs.prunable.iter().map(|p| &p.call_id))
+            .collect();
         let head: Vec<usize> = self.layout.head.iter().copied().filter(|i| *i >= self.head.from).collect();
         let head = self.messages(&head);
         for scale in [1, 4, 16] {
@@ -369,10 +375,11 @@ impl Ask {
 
     /// Returns the request to send now.
     pub fn request(&self) -> SummaryRequest {
-        let focus = self.measured.snapshot.focus.as_deref();
+        let focus = self.measured.snapshot.request.focus.as_deref();
         let max_output = self
             .measured
             .snapshot
+            .request
             .summariser
             .as_ref()
             .map_or(MAX_OUTPUT, |s| s.budget.reserve().min(MAX_OUTPUT))
@@ -487,8 +494,13 @@ impl Ask {
     fn made(&self, source: CompactionSource) -> Made {
         let snapshot = &self.measured.snapshot;
         let by_model = source == CompactionSource::Model;
-        let model =
-            snapshot.summariser.as_ref().filter(|_| by_model).map(|s| s.name.clone()).unwrap_or_default();
+        let model = snapshot
+            .request
+            .summariser
+            .as_ref()
+            .filter(|_| by_model)
+            .map(|s| s.name.clone())
+            .unwrap_or_default();
         Made {
             source,
             model,

@@ -16,7 +16,7 @@ pub(super) const MAX_OUTPUT: u64 = 8_192;
 /// the current request, and a provider that did not just refuse that request.
 pub(super) fn kind(measured: &Measured) -> InputKind {
     let snapshot = &measured.snapshot;
-    let Some(summariser) = &snapshot.summariser else { return InputKind::PrunedHead };
+    let Some(summariser) = &snapshot.request.summariser else { return InputKind::PrunedHead };
     let (Some(prices), true) = (summariser.prices, summariser.cache_warm) else {
         return InputKind::PrunedHead;
     };
@@ -25,12 +25,12 @@ pub(super) fn kind(measured: &Measured) -> InputKind {
         measured.real(overhead(&Template::new(snapshot.policy.summary.template.as_deref()), None).0);
     let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT)
         <= budget.window.min(budget.input_limit);
-    if !fits || snapshot.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
+    if !fits || snapshot.request.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
         return InputKind::PrunedHead;
     }
     let cached = Usage { input: instruction, cache_read: measured.before.0, ..Usage::default() };
     let stubs: HashSet<&CallId> =
-        snapshot.stubs.iter().chain(snapshot.prunable.iter().map(|p| &p.call_id)).collect();
+        snapshot.outputs.stubs.iter().chain(snapshot.outputs.prunable.iter().map(|p| &p.call_id)).collect();
     let head = records(&snapshot.messages, &stubs, 1).iter().map(|r| estimate_text(r).0).sum::<u64>();
     let pruned = Usage { input: measured.real(head) + instruction, ..Usage::default() };
     if prices.cost(&cached) <= prices.cost(&pruned) { InputKind::CachedPrefix } else { InputKind::PrunedHead }

@@ -1,6 +1,6 @@
 //! Conversion of a view to a snapshot: the only connection between the view and the compaction.
 
-use super::{Floor, Pins, Previous, Snapshot, Summariser};
+use super::{Floor, OnDisk, Outputs, Pins, Previous, Snapshot, Summariser};
 use crate::context::{View, budget::Budget, due};
 use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
 use std::sync::Arc;
@@ -12,10 +12,11 @@ const STATE_KEYS: [&str; 7] = ["todo", "read_files", "skills", "mode", "cwd", "s
 #[derive(Clone, Debug)]
 pub struct Request {
     pub trigger: CompactionTrigger,
+    /// `/compact focus`.
     pub focus: Option<String>,
-    /// Base tokens of system prompt, rules, skills and tools.
+    /// Base tokens of system prompt, rules, skills and tools (`budget::estimate_*`).
     pub floor: Floor,
-    /// Current size of the context according to `Meter::used`.
+    /// Current size of the context according to `Meter::used`; 0 if unknown.
     pub used: Tokens,
     pub budget: Budget,
     /// The model that writes the summary; `None`: use the fallback at once.
@@ -60,25 +61,20 @@ impl Snapshot {
             STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();
         Self {
             messages,
-            stubs,
-            cuts: view.cuts().map(|cut| (cut.call_id.clone(), cut.clone())).collect(),
+            outputs: Outputs {
+                stubs,
+                cuts: view.cuts().map(|cut| (cut.call_id.clone(), cut.clone())).collect(),
+                prunable: due::prunable(view, request.now).calls,
+            },
             last_seq: view.last_seq(),
             turn_state: view.turn_state(),
             previous,
             pins,
-            prunable: due::prunable(view, request.now).calls,
             journal: Arc::clone(view.journal()),
             state,
-            rules: None,
-            files: Vec::new(),
-            floor: request.floor,
-            used: request.used,
-            budget: request.budget,
+            disk: OnDisk::default(),
             policy: view.policy().clone(),
-            trigger: request.trigger,
-            focus: request.focus,
-            summariser: request.summariser,
-            continuation_id: request.continuation_id,
+            request,
         }
     }
 }

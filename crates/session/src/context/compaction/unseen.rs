@@ -43,14 +43,14 @@ impl Measured {
 
     /// Like [`Self::target_at`], without requiring that anything is freed.
     fn most_at(&self, level: usize) -> Option<Tokens> {
-        let usable = self.snapshot.budget.usable();
+        let usable = self.snapshot.request.budget.usable();
         let most = target(Tokens(usable.saturating_mul(2)), self.floor(), usable)?;
         if level < FULLER {
             return Some(most);
         }
         // The result must be below the threshold, so that the next compaction is not due at once.
         Some(most.max(Tokens(part_of(
-            self.snapshot.budget.threshold(self.snapshot.policy.threshold).0,
+            self.snapshot.request.budget.threshold(self.snapshot.policy.threshold).0,
             LAST_SHARE,
         ))))
     }
@@ -67,13 +67,13 @@ impl Measured {
             .flat_map(|m| &m.parts)
             .filter(|part| match part {
                 Part::ToolResult { call_id, .. } => {
-                    !self.snapshot.stubs.contains(call_id) && !pins.calls.contains(call_id)
+                    !self.snapshot.outputs.stubs.contains(call_id) && !pins.calls.contains(call_id)
                 }
                 _ => false,
             })
             .filter_map(|part| {
                 let Part::ToolResult { call_id, .. } = part else { return None };
-                Output::of(part, self.snapshot.cuts.get(call_id))
+                Output::of(part, self.snapshot.outputs.cuts.get(call_id))
             })
     }
 
@@ -102,10 +102,10 @@ impl Measured {
         if cuts.is_empty() {
             return;
         }
-        let free = self.base(target.0).0.saturating_sub(self.snapshot.floor.total().0);
+        let free = self.base(target.0).0.saturating_sub(self.snapshot.request.floor.total().0);
         let is_shown = |output: &&Output<'_>| {
             let new = cuts.iter().find(|cut| cut.call_id == *output.call_id);
-            let cut = new.or_else(|| self.snapshot.cuts.get(output.call_id));
+            let cut = new.or_else(|| self.snapshot.outputs.cuts.get(output.call_id));
             !output.text.is_empty() && cut.is_none_or(|cut| cut.head + cut.tail > 0)
         };
         let blind = !self.has_new_words() && !outputs.iter().any(|o| is_shown(&o));
@@ -145,11 +145,11 @@ impl Measured {
             layout.tail.iter().filter(|i| **i >= first).flat_map(|i| &self.snapshot.messages[*i].parts);
         let cost = |part: &Part| {
             let Part::ToolResult { call_id, .. } = part else { return 0 };
-            if self.snapshot.stubs.contains(call_id) {
+            if self.snapshot.outputs.stubs.contains(call_id) {
                 return 0;
             }
             let new = cuts.iter().find(|cut| cut.call_id == *call_id);
-            cut::tokens(part, new.or_else(|| self.snapshot.cuts.get(call_id)))
+            cut::tokens(part, new.or_else(|| self.snapshot.outputs.cuts.get(call_id)))
         };
         parts.map(cost).sum()
     }
@@ -164,8 +164,8 @@ impl Measured {
     /// Returns the message that follows the compaction. At the last level, the media that it repeats become
     /// text.
     pub(super) fn next_message(&self, level: usize) -> Option<Message> {
-        let Snapshot { continuation_id, messages, turn_state, .. } = &self.snapshot;
-        let mut next = continuation(*continuation_id, messages, *turn_state)?;
+        let Snapshot { request, messages, turn_state, .. } = &self.snapshot;
+        let mut next = continuation(request.continuation_id, messages, *turn_state)?;
         if level + 1 == LEVELS && next.has_media() {
             let said = last_user(messages).map(|at| format!("m{}", messages[at].seq));
             for part in &mut next.parts {

@@ -1,0 +1,167 @@
+//! The tools of the session, everything that judges or records their calls, and tools that appear while the session runs.
+//!
+//! Another set of definitions is a boundary: the beginning of requests is then no longer the one that the provider has
+//! cached. The ledger records it, and the context engine begins a new generation.
+//!
+//! Does not run calls.
+
+use super::Core;
+use super::background::Subagents;
+use super::files::{Files, Touch};
+use super::ids::CallIds;
+use super::reattach;
+use crate::answer::Call;
+use crate::host::{SessionHost, lock};
+use crate::repetition::RepetitionGuard;
+use becket_guard::{Guard, Verdict};
+use becket_session::context::compaction::{FileNow, Snapshot};
+use becket_tool::{Registry, ToolEnv, ToolSource};
+use becket_types::{Access, EntryKind, Event, NoticeLevel, ToolSpec};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The tools, everything that judges or records their calls, and the calls that run on their own.
+pub(super) struct Toolset {
+    pub(super) registry: Registry,
+    /// Tools without those of the source; `None` without a source.
+    sourced: Option<Sourced>,
+    pub(super) specs: Arc<[ToolSpec]>,
+    pub(super) guard: Guard,
+    pub(super) host: Arc<SessionHost>,
+    pub(super) files: Option<Arc<Files>>,
+    pub(super) ids: CallIds,
+    pub(super) repetition: RepetitionGuard,
+    pub(super) subagents: Subagents,
+}
+
+/// The tools of an agent without those of its source, and the last applied state of the source.
+struct Sourced {
+    own: Registry,
+    generation: u64,
+}
+
+impl Toolset {
+    /// `changes`: a source can add tools.
+    pub(super) fn new(
+        registry: Registry,
+        guard: Guard,
+        host: Arc<SessionHost>,
+        files: Option<Arc<Files>>,
+        ids: CallIds,
+        changes: bool,
+    ) -> Self {
+        Self {
+            specs: registry.specs().into(),
+            sourced: changes.then(|| Sourced { own: registry.clone(), generation: 0 }),
+            registry,
+            guard,
+            host,
+            files,
+            ids,
+            repetition: RepetitionGuard::default(),
+            subagents: Subagents::default(),
+        }
+    }
+
+    /// Updates the tools of the source, if they changed since the last step. Returns true if requests have other definitions
+    /// now.
+    pub(super) fn take_in(&mut self, source: Option<&Arc<dyn ToolSource>>) -> bool {
+        let (Some(source), Some(sourced)) = (source, &mut self.sourced) else { return false };
+        let generation = source.generation();
+        if std::mem::replace(&mut sourced.generation, generation) == generation {
+            return false;
+        }
+        let mut tools = sourced.own.clone();
+        for offer in source.tools() {
+            // A tool with an invalid name, or with the name of one of becket's tools, is left out, so that it cannot
+            // replace one.
+            let _ = if offer.offered { tools.add(offer.tool) } else { tools.add_quiet(offer.tool) };
+        }
+        let removed = self.guard.removed_tools(&tools.all_names());
+        tools.retain(|name| !removed.iter().any(|r| r == name));
+        let specs = tools.specs();
+        self.registry = tools;
+        if *self.specs == *specs {
+            return false;
+        }
+        self.specs = specs.into();
+        true
+    }
+
+    /// Records the definitions of the requests in the ledger.
+    pub(super) fn record(&self, core: &mut Core) {
+        let (specs, hash) = self.registry.definitions();
+        let specs = lock(&core.session).put_blob(&specs).ok();
+        core.push(EntryKind::Tools { names: self.registry.names(), hash, specs });
+    }
+
+    /// Returns the call to which an indirect call refers. It is judged, recorded and run under its own name.
+    pub(super) fn meant(&self, mut call: Call) -> Call {
+        let stands_for = self.registry.get(&call.name).and_then(|tool| tool.stands_for(&call.input));
+        if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {
+            (call.name, call.input) = (name, input);
+        }
+        call
+    }
+
+    /// Returns the tool's own name, if the model used another name for it.
+    pub(super) fn own_name(&self, called: &str) -> String {
+        self.registry.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
+    }
+
+    /// Allows calls that match the rule until the session ends. A person has decided this.
+    pub(super) fn grant(&mut self, rule: &str, core: &Core) {
+        match self.guard.allow_for_session(rule) {
+            Ok(()) => self.tell_grants(core),
+            Err(error) => {
+                core.say(NoticeLevel::Warning, format!("This can be allowed once only: {error}"));
+            }
+        }
+    }
+
+    /// Denies calls that match the rule until the session ends. A program has decided this.
+    pub(super) fn forbid(&mut self, rule: &str, core: &Core) {
+        if let Err(error) = self.guard.deny_for_session(rule) {
+            core.say(NoticeLevel::Warning, format!("This cannot be denied by a rule: {error}"));
+        }
+    }
+
+    /// Withdraws a rule that a person has allowed. Running calls are not stopped.
+    pub(super) fn revoke(&mut self, rule: &str, core: &Core) {
+        let text = if self.guard.revoke(rule) {
+            format!("No longer allowed without asking: {rule}")
+        } else {
+            format!("There is no such permission: {rule}")
+        };
+        self.subagents.revoke(rule);
+        core.say(NoticeLevel::Info, text);
+        self.tell_grants(core);
+    }
+
+    fn tell_grants(&self, core: &Core) {
+        let rules = self.guard.session_rules().iter().map(ToString::to_string).collect();
+        core.emit(Event::Grants { rules });
+    }
+
+    /// True if each path may be read without asking.
+    pub(super) fn may_read_all(&self, access: &Access) -> bool {
+        access.paths.iter().all(|path| {
+            let input = json!({ "path": path.to_string_lossy() });
+            matches!(self.guard.check("read", &Access::read(path.clone()), &input), Verdict::Allow { .. })
+        })
+    }
+
+    /// The files that a call may change, known before it runs.
+    pub(super) fn touches(&self, access: &Access, env: &ToolEnv, home: Option<&Path>) -> Touch {
+        if self.files.is_none() {
+            return Touch::Nothing;
+        }
+        Touch::of(access, env, self.guard.only_reads(access), home)
+    }
+
+    /// Returns the files that the model was shown, in their present state; those that were used last come first.
+    pub(super) fn files_to_attach(&self, snapshot: &Snapshot, cwd: &Path, mask: bool) -> Vec<FileNow> {
+        reattach::files_now(snapshot, cwd, &self.host, &self.guard, mask)
+    }
+}

@@ -1,0 +1,137 @@
+//! The parts of [`super::RunSettings`], each with what one owner needs. Data only.
+
+use crate::agents::GivenAgents;
+use crate::args::InputFormat;
+use becket_print::{Format, Schema};
+use becket_types::SessionId;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The folders in which the run works, and the trust in what they contain.
+#[derive(Clone, Debug)]
+pub(crate) struct Project {
+    pub cwd: PathBuf,
+    /// The working directory and every further directory, canonical.
+    pub roots: Vec<PathBuf>,
+    /// The project is trusted, or contains nothing that needs trust.
+    pub trusted: bool,
+    /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.
+    pub trust_content: bool,
+}
+
+/// The task as it comes from the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub prompt: Option<String>,
+    /// Text for the composer at the start of an interactive session. It is not sent until the user presses Enter.
+    pub draft: Option<String>,
+    /// Advice if there is no prompt.
+    pub no_prompt: &'static str,
+    /// Images that are sent with the prompt.
+    pub images: Vec<becket_types::Part>,
+}
+
+/// Output of a headless run.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputSettings {
+    pub format: Format,
+    pub verbose: bool,
+    pub partial: bool,
+    pub replay: bool,
+    pub subagent_text: bool,
+    /// The form of the answer.
+    pub schema: Option<Arc<Schema>>,
+    /// A file that also gets the answer.
+    pub last_message: Option<PathBuf>,
+}
+
+/// Texts of the user for the system prompt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SystemPrompts {
+    pub replace: Option<String>,
+    pub append: Option<String>,
+}
+
+/// The session of the run, and how the run keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionPlan {
+    pub choice: SessionChoice,
+    /// Take the session over even if another process has it open.
+    pub take_over: bool,
+    pub persist: bool,
+    pub title: Option<String>,
+}
+
+/// The program that drives the run, if one does.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// An SDK or another program drives the run.
+    pub driven: bool,
+    /// Permission questions are sent to that program.
+    pub asks_host: bool,
+    /// Format of its messages on standard input.
+    pub input: InputFormat,
+    /// MCP servers in the process of that program.
+    pub host_servers: Option<becket_mcp::HostServers>,
+}
+
+/// Servers, agents and skills that the run names, in addition to those of files.
+#[derive(Debug)]
+pub(crate) struct Additions {
+    pub mcp: crate::args::McpArgs,
+    /// Agents that the run names. They override those of files.
+    pub agents: GivenAgents,
+    /// Only these skills are offered.
+    pub only_skills: Option<Vec<String>>,
+}
+
+/// The form of an interactive session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Screen {
+    Full,
+    /// In the terminal's own scrollback.
+    Inline,
+    /// In plain lines for screen readers.
+    Lines,
+}
+
+/// Files that describe a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunFiles {
+    /// For a recording of all requests and answers.
+    pub record: Option<PathBuf>,
+    /// With what the run depends on. It must be the same as when the file was written.
+    pub locked: Option<PathBuf>,
+    /// The run repeats a message of a stored session.
+    pub replay: Option<Replay>,
+}
+
+/// A run that repeats a message of a stored session. Its prompt is complete: standard input is not read.
+#[derive(Clone, Debug)]
+pub(crate) struct Replay {
+    /// Results of calls; `None`: the tools run.
+    pub recorded: Option<Arc<crate::recorded::Recorded>>,
+}
+
+/// A subcommand that opens a session as an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForCommand {
+    /// No model is called, so no key is needed.
+    pub asks_no_model: bool,
+    /// The model that writes summaries instead of the session's model.
+    pub summary_model: Option<String>,
+}
+
+/// The session that the run continues or creates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionChoice {
+    New { id: Option<SessionId> },
+    Continue { fork: Option<Fork> },
+    Resume { query: String, fork: Option<Fork> },
+}
+
+/// The run continues in a copy, which gets this id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fork {
+    pub id: Option<SessionId>,
+}

@@ -1,0 +1,80 @@
+//! The writers of a run: lines for programs, and notes for people.
+//!
+//! Invariants: every line is flushed at once and is short enough for clients (`fit`). Text in notes is cleaned of escape
+//! sequences. Does not decide what is written.
+
+use super::{Format, fit};
+use crate::terminal;
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Destination of the lines about events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// Standard output, one by one.
+    Written,
+    /// The array that ends the run (`--output-format json --verbose`).
+    Collected,
+    /// The format has no such lines.
+    Absent,
+}
+
+/// Standard output and the notes, which usually are standard error.
+pub(super) struct Output {
+    pub(super) out: Box<dyn Write + Send>,
+    pub(super) notes: Box<dyn Write + Send>,
+    stream: Stream,
+    collected: Vec<Value>,
+}
+
+impl Output {
+    pub(super) fn new(
+        format: Format,
+        verbose: bool,
+        out: Box<dyn Write + Send>,
+        notes: Box<dyn Write + Send>,
+    ) -> Self {
+        let stream = match format {
+            Format::StreamJson => Stream::Written,
+            Format::Json if verbose => Stream::Collected,
+            Format::Json | Format::Text | Format::Codex => Stream::Absent,
+        };
+        Self { out, notes, stream, collected: Vec::new() }
+    }
+
+    /// Writes a line at once, in every format.
+    pub(super) fn line(&mut self, line: Value) -> io::Result<()> {
+        self.out.write_all(&fit::bytes(line)?)?;
+        self.out.flush()
+    }
+
+    /// Writes or collects the line of an event, as the format requires.
+    pub(super) fn emit(&mut self, line: Value) -> io::Result<()> {
+        match self.stream {
+            Stream::Written => self.line(line),
+            Stream::Collected => {
+                self.collected.push(line);
+                Ok(())
+            }
+            Stream::Absent => Ok(()),
+        }
+    }
+
+    /// Writes the last line of a run that prints only that one, after the collected ones if there are any.
+    pub(super) fn last(&mut self, line: Value) -> io::Result<()> {
+        if self.stream == Stream::Collected {
+            self.collected.push(line);
+            let all = std::mem::take(&mut self.collected);
+            writeln!(self.out, "{}", Value::Array(all))?;
+        } else {
+            writeln!(self.out, "{line}")?;
+        }
+        self.out.flush()
+    }
+
+    /// Writes a note of one line.
+    pub(super) fn note(&mut self, who: &str, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{who} {}", terminal::clean(text))?;
+        self.notes.flush()
+    }
+}
