@@ -20,7 +20,7 @@ use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
-use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput};
+use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
 use figures::Figures;
 use front::{
     Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
@@ -82,38 +82,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
-    let options = PrintOptions {
-        format: settings.output.format,
-        verbose: settings.output.verbose,
-        partial: settings.output.partial,
-        replay: settings.output.replay,
-        subagent_text: settings.output.subagent_text,
-        schema: settings.output.schema.take(),
-        driven: settings.client.input == InputFormat::StreamJson || settings.output.format == Format::Codex,
-        terminal: io::stdout().is_terminal(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        session: session.to_string(),
-        states: environment.var("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
-        facts: facts.session,
-    };
+    let options = print_options(&mut settings, environment, session, facts.session);
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks));
     let callbacks = callbacks.filter(|groups| !groups.is_empty());
     let begun_by_host = initialize.is_some();
-    if let Some(request) = initialize {
-        written(match &request.refused {
-            None => {
-                let mut answer = greeting.clone();
-                if request.mcp_servers {
-                    answer["mcp_servers_applied"] = json!(true);
-                }
-                if !request.unused.is_empty() {
-                    answer["unused_fields"] = json!(request.unused);
-                }
-                printer.control_response(&request.request_id, &answer)
-            }
-            Some(why) => printer.refusal(&request.request_id, why),
-        })?;
+    if let Some(request) = &initialize {
+        written(answer_initialize(&mut printer, request, &greeting))?;
     }
     for text in notes {
         let level = NoticeLevel::Warning;
@@ -160,30 +135,74 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         slash,
         answer: LastAnswer { wanted: settings.output.last_message.is_some(), text: None },
     };
-    if continues {
-        front.command(Command::Continue).await;
-        if !front.printer.may_ask() {
-            front.end_input().await;
-        }
-    }
-    if let Some(text) = prompt {
-        let images = std::mem::take(&mut settings.task.images);
-        match opening_command(&front, mcp.as_deref(), text, images, instruction).await {
-            Ok(command) => front.command(command).await,
-            Err(failure) => {
-                // A session is removed only when nothing holds it. Nothing has happened in this one.
-                drop((front, agent));
-                leave(begun.as_deref());
-                return Err(failure);
-            }
-        }
-        // Without a schema the first turn is the last one, and the agent can be informed at once.
-        if !front.printer.may_ask() {
-            front.end_input().await;
-        }
+    let images = std::mem::take(&mut settings.task.images);
+    let prompt = prompt.map(|text| (text, images, instruction));
+    if let Err(failure) = open_turn(&mut front, mcp.as_deref(), prompt, continues).await {
+        // A session is removed only when nothing holds it. Nothing has happened in this one.
+        drop((front, agent));
+        leave(begun.as_deref());
+        return Err(failure);
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
     Box::pin(until_the_end(front, rest, settings.client.input == InputFormat::StreamJson)).await
+}
+
+fn print_options(
+    settings: &mut RunSettings,
+    environment: &Environment,
+    session: SessionId,
+    facts: SessionFacts,
+) -> PrintOptions {
+    let output = &mut settings.output;
+    PrintOptions {
+        format: output.format,
+        verbose: output.verbose,
+        partial: output.partial,
+        replay: output.replay,
+        subagent_text: output.subagent_text,
+        schema: output.schema.take(),
+        driven: settings.client.input == InputFormat::StreamJson || output.format == Format::Codex,
+        terminal: io::stdout().is_terminal(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        session: session.to_string(),
+        states: environment.var("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
+        facts,
+    }
+}
+
+/// Answers the first request of a program that drives the run.
+fn answer_initialize(printer: &mut Printer, request: &Initialize, greeting: &Value) -> io::Result<()> {
+    if let Some(why) = &request.refused {
+        return printer.refusal(&request.request_id, why);
+    }
+    let mut answer = greeting.clone();
+    if request.mcp_servers {
+        answer["mcp_servers_applied"] = json!(true);
+    }
+    if !request.unused.is_empty() {
+        answer["unused_fields"] = json!(request.unused);
+    }
+    printer.control_response(&request.request_id, &answer)
+}
+
+/// Sends what the run begins with: its prompt, with images and an instruction, or the wish to continue.
+async fn open_turn(
+    front: &mut Front,
+    mcp: Option<&becket_mcp::Hub>,
+    prompt: Option<(String, Vec<Part>, Option<String>)>,
+    continues: bool,
+) -> Result<(), Failure> {
+    let command = match prompt {
+        Some((text, images, instruction)) => opening_command(front, mcp, text, images, instruction).await?,
+        None if continues => Command::Continue,
+        None => return Ok(()),
+    };
+    front.command(command).await;
+    // Without a schema the first turn is the last one, and the agent can be informed at once.
+    if !front.printer.may_ask() {
+        front.end_input().await;
+    }
+    Ok(())
 }
 
 /// Returns the command for the run's prompt: references to servers and slash commands are expanded.

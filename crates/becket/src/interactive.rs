@@ -8,10 +8,11 @@
 //!   question about a session that another process has open ([`open_elsewhere`]);
 //! - the change from one session to another ([`switch`]);
 //! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
-//!   ([`accounts`]), other programs ([`programs`]), signals ([`signals`]) and input lines of plain sessions
-//!   ([`line_input`]).
+//!   ([`accounts`]), the agent's thread ([`agent_thread`]), other programs ([`programs`]), signals ([`signals`]) and
+//!   input lines of plain sessions ([`line_input`]).
 
 mod accounts;
+mod agent_thread;
 pub(crate) mod custom_commands;
 pub(crate) mod figures;
 mod files;
@@ -39,6 +40,7 @@ use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::settings::{RunSettings, Screen, SessionChoice};
 use accounts::Accounts;
+use agent_thread::{agent_left, start, stop};
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
@@ -150,22 +152,18 @@ async fn session(
         wrong.push(why);
         becket_tui::notify::Notifications::Off
     });
-    for text in notes.into_iter().chain(wrong) {
-        let _ = sender.send(Event::Notice { level: NoticeLevel::Warning, text });
+    let forked = match &settings.session.choice {
+        SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. } => {
+            Some(format!("Forked. This copy is session {session}."))
+        }
+        _ => None,
+    };
+    let warnings = notes.into_iter().chain(wrong).map(|text| (NoticeLevel::Warning, text));
+    let others = forked.map(|text| (NoticeLevel::Info, text));
+    for (level, text) in warnings.chain(others).chain(failed.map(|text| (NoticeLevel::Error, text))) {
+        let _ = sender.send(Event::Notice { level, text });
     }
-    if let SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. } =
-        &settings.session.choice
-    {
-        let text = format!("Forked. This copy is session {session}.");
-        let _ = sender.send(Event::Notice { level: NoticeLevel::Info, text });
-    }
-    if let Some(text) = failed {
-        let _ = sender.send(Event::Notice { level: NoticeLevel::Error, text });
-    }
-    let agent = std::thread::Builder::new()
-        .name("agent".to_owned())
-        .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
-        .map_err(|e| Failure::error(format!("cannot start: {e}")))?;
+    let agent = start(agent)?;
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.task.prompt.clone() {
@@ -226,14 +224,7 @@ async fn session(
         None => becket_tui::run(out, options).await,
     };
     let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
-    // Running work is interrupted. Everything that happened is in the ledger already.
-    let _ = commands.send(Command::Interrupt).await;
-    let _ = commands.send(Command::EndInput).await;
-    drop(commands);
-    let left = tokio::task::spawn_blocking(move || agent.join()).await;
-    if let Some(mcp) = mcp {
-        mcp.stop().await;
-    }
+    let left = stop(commands, agent, mcp).await;
     if ended != Ended::Terminated {
         for line in shell.end_jobs().await {
             let _ = writeln!(io::stderr(), "becket: {line}");
@@ -243,13 +234,8 @@ async fn session(
         leave(begun.as_deref());
     }
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    agent_left(left.unwrap_or(Ok(Ok(()))))?;
+    agent_left(left)?;
     Ok(Next::after(ended, session))
-}
-
-/// Reports why the agent's thread ended, unless it ended by itself. The user must not take a fault for a normal end.
-fn agent_left(left: std::thread::Result<Result<(), Failure>>) -> Result<(), Failure> {
-    left.unwrap_or_else(|panic| Err(crate::failure::broken(&*panic)))
 }
 
 async fn pass_on(

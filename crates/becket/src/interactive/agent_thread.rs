@@ -1,0 +1,40 @@
+//! The thread on which the agent of an interactive session runs: its start and its end. A fault of the agent is never taken
+//! for a normal end.
+
+use crate::failure::Failure;
+use becket_agent::Agent;
+use becket_types::Command;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The thread of the agent.
+pub(super) type AgentThread = std::thread::JoinHandle<Result<(), Failure>>;
+
+pub(super) fn start(agent: Agent) -> Result<AgentThread, Failure> {
+    std::thread::Builder::new()
+        .name("agent".to_owned())
+        .spawn(move || crate::runtime().map(|runtime| drop(runtime.block_on(agent.run()))))
+        .map_err(|e| Failure::error(format!("cannot start: {e}")))
+}
+
+/// Interrupts running work, waits for the end of the agent, and stops the servers. Everything that happened is in the ledger
+/// already.
+pub(super) async fn stop(
+    commands: mpsc::Sender<Command>,
+    agent: AgentThread,
+    mcp: Option<Arc<becket_mcp::Hub>>,
+) -> std::thread::Result<Result<(), Failure>> {
+    let _ = commands.send(Command::Interrupt).await;
+    let _ = commands.send(Command::EndInput).await;
+    drop(commands);
+    let left = tokio::task::spawn_blocking(move || agent.join()).await;
+    if let Some(mcp) = mcp {
+        mcp.stop().await;
+    }
+    left.unwrap_or(Ok(Ok(())))
+}
+
+/// Reports why the agent's thread ended, unless it ended by itself. The user must not take a fault for a normal end.
+pub(super) fn agent_left(left: std::thread::Result<Result<(), Failure>>) -> Result<(), Failure> {
+    left.unwrap_or_else(|panic| Err(crate::failure::broken(&*panic)))
+}
