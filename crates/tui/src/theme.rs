@@ -18,18 +18,29 @@ pub struct Theme {
     pub user: Style,
     pub code: Style,
     pub link: Style,
-    pub ok: Style,
-    pub warning: Style,
-    pub error: Style,
-    pub added: Style,
-    pub removed: Style,
-    /// Words that changed within a changed line.
-    pub added_word: Style,
-    pub removed_word: Style,
+    pub outcome: OutcomeStyles,
+    pub diff: DiffStyles,
     pub border: Style,
     pub selected: Style,
     /// Colours of code; `None` for a theme without colours.
     pub syntax: Option<Syntax>,
+}
+
+/// Styles of results, each of which also has a mark or a word of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutcomeStyles {
+    pub ok: Style,
+    pub warning: Style,
+    pub error: Style,
+}
+
+/// Styles of changed lines, and of the words that changed within them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiffStyles {
+    pub added: Style,
+    pub removed: Style,
+    pub added_word: Style,
+    pub removed_word: Style,
 }
 
 /// Palette for code, chosen by the background.
@@ -182,11 +193,11 @@ impl Theme {
                 "user" => &mut theme.user,
                 "code" => &mut theme.code,
                 "link" => &mut theme.link,
-                "ok" => &mut theme.ok,
-                "warning" => &mut theme.warning,
-                "error" => &mut theme.error,
-                "added" => &mut theme.added,
-                "removed" => &mut theme.removed,
+                "ok" => &mut theme.outcome.ok,
+                "warning" => &mut theme.outcome.warning,
+                "error" => &mut theme.outcome.error,
+                "added" => &mut theme.diff.added,
+                "removed" => &mut theme.diff.removed,
                 "border" => &mut theme.border,
                 "selected" => &mut theme.selected,
                 _ => return Err(format!("there is nothing called {key:?} to colour")),
@@ -207,13 +218,17 @@ impl Theme {
             user: fg(Color::Rgb(210, 168, 255)),
             code: fg(Color::Rgb(255, 203, 139)),
             link: fg(Color::Rgb(121, 184, 255)).add_modifier(Modifier::UNDERLINED),
-            ok: fg(Color::Rgb(126, 211, 133)),
-            warning: fg(Color::Rgb(227, 179, 65)),
-            error: fg(Color::Rgb(255, 123, 114)),
-            added: fg(Color::Rgb(126, 211, 133)),
-            removed: fg(Color::Rgb(255, 123, 114)),
-            added_word: fg(Color::Rgb(220, 255, 228)).bg(Color::Rgb(22, 92, 48)),
-            removed_word: fg(Color::Rgb(255, 225, 222)).bg(Color::Rgb(120, 32, 32)),
+            outcome: OutcomeStyles {
+                ok: fg(Color::Rgb(126, 211, 133)),
+                warning: fg(Color::Rgb(227, 179, 65)),
+                error: fg(Color::Rgb(255, 123, 114)),
+            },
+            diff: DiffStyles {
+                added: fg(Color::Rgb(126, 211, 133)),
+                removed: fg(Color::Rgb(255, 123, 114)),
+                added_word: fg(Color::Rgb(220, 255, 228)).bg(Color::Rgb(22, 92, 48)),
+                removed_word: fg(Color::Rgb(255, 225, 222)).bg(Color::Rgb(120, 32, 32)),
+            },
             border: fg(Color::Rgb(82, 90, 100)),
             selected: Style::new().bg(Color::Rgb(38, 56, 80)),
             syntax: Some(Syntax::Dark),
@@ -230,13 +245,17 @@ impl Theme {
             user: fg(Color::Rgb(110, 57, 180)),
             code: fg(Color::Rgb(149, 56, 0)),
             link: fg(Color::Rgb(9, 80, 180)).add_modifier(Modifier::UNDERLINED),
-            ok: fg(Color::Rgb(17, 99, 41)),
-            warning: fg(Color::Rgb(125, 78, 0)),
-            error: fg(Color::Rgb(180, 20, 35)),
-            added: fg(Color::Rgb(17, 99, 41)),
-            removed: fg(Color::Rgb(180, 20, 35)),
-            added_word: fg(Color::Rgb(10, 60, 25)).bg(Color::Rgb(172, 242, 189)),
-            removed_word: fg(Color::Rgb(90, 10, 20)).bg(Color::Rgb(255, 200, 200)),
+            outcome: OutcomeStyles {
+                ok: fg(Color::Rgb(17, 99, 41)),
+                warning: fg(Color::Rgb(125, 78, 0)),
+                error: fg(Color::Rgb(180, 20, 35)),
+            },
+            diff: DiffStyles {
+                added: fg(Color::Rgb(17, 99, 41)),
+                removed: fg(Color::Rgb(180, 20, 35)),
+                added_word: fg(Color::Rgb(10, 60, 25)).bg(Color::Rgb(172, 242, 189)),
+                removed_word: fg(Color::Rgb(90, 10, 20)).bg(Color::Rgb(255, 200, 200)),
+            },
             border: fg(Color::Rgb(175, 184, 193)),
             selected: Style::new().bg(Color::Rgb(218, 232, 252)),
             syntax: Some(Syntax::Light),
@@ -253,13 +272,17 @@ impl Theme {
             user: fg(Color::Magenta),
             code: fg(Color::Yellow),
             link: fg(Color::Cyan).add_modifier(Modifier::UNDERLINED),
-            ok: fg(Color::Green),
-            warning: fg(Color::Yellow),
-            error: fg(Color::Red),
-            added: fg(Color::Green),
-            removed: fg(Color::Red),
-            added_word: fg(Color::Green).add_modifier(Modifier::REVERSED),
-            removed_word: fg(Color::Red).add_modifier(Modifier::REVERSED),
+            outcome: OutcomeStyles {
+                ok: fg(Color::Green),
+                warning: fg(Color::Yellow),
+                error: fg(Color::Red),
+            },
+            diff: DiffStyles {
+                added: fg(Color::Green),
+                removed: fg(Color::Red),
+                added_word: fg(Color::Green).add_modifier(Modifier::REVERSED),
+                removed_word: fg(Color::Red).add_modifier(Modifier::REVERSED),
+            },
             border: fg(Color::DarkGray),
             selected: Style::new().add_modifier(Modifier::REVERSED),
             syntax: Some(Syntax::Ansi),
@@ -277,13 +300,17 @@ impl Theme {
             user: bold(Color::LightMagenta),
             code: fg(Color::LightYellow),
             link: fg(Color::LightCyan).add_modifier(Modifier::UNDERLINED),
-            ok: bold(Color::LightGreen),
-            warning: bold(Color::LightYellow),
-            error: bold(Color::LightRed),
-            added: fg(Color::LightGreen),
-            removed: fg(Color::LightRed),
-            added_word: bold(Color::LightGreen).add_modifier(Modifier::REVERSED),
-            removed_word: bold(Color::LightRed).add_modifier(Modifier::REVERSED),
+            outcome: OutcomeStyles {
+                ok: bold(Color::LightGreen),
+                warning: bold(Color::LightYellow),
+                error: bold(Color::LightRed),
+            },
+            diff: DiffStyles {
+                added: fg(Color::LightGreen),
+                removed: fg(Color::LightRed),
+                added_word: bold(Color::LightGreen).add_modifier(Modifier::REVERSED),
+                removed_word: bold(Color::LightRed).add_modifier(Modifier::REVERSED),
+            },
             border: fg(Color::White),
             selected: Style::new().add_modifier(Modifier::REVERSED),
             syntax: None,
@@ -296,13 +323,13 @@ impl Theme {
         let orange = Color::Rgb(230, 159, 0);
         Self {
             name: "colour-blind",
-            ok: fg(blue),
-            warning: fg(Color::Rgb(240, 228, 66)),
-            error: fg(orange),
-            added: fg(blue),
-            removed: fg(orange),
-            added_word: fg(Color::Black).bg(blue),
-            removed_word: fg(Color::Black).bg(orange),
+            outcome: OutcomeStyles { ok: fg(blue), warning: fg(Color::Rgb(240, 228, 66)), error: fg(orange) },
+            diff: DiffStyles {
+                added: fg(blue),
+                removed: fg(orange),
+                added_word: fg(Color::Black).bg(blue),
+                removed_word: fg(Color::Black).bg(orange),
+            },
             ..Self::dark()
         }
     }
@@ -319,13 +346,13 @@ impl Theme {
             user: bold,
             code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
-            ok: none,
-            warning: bold,
-            error: bold,
-            added: none,
-            removed: none,
-            added_word: none.add_modifier(Modifier::REVERSED),
-            removed_word: none.add_modifier(Modifier::REVERSED),
+            outcome: OutcomeStyles { ok: none, warning: bold, error: bold },
+            diff: DiffStyles {
+                added: none,
+                removed: none,
+                added_word: none.add_modifier(Modifier::REVERSED),
+                removed_word: none.add_modifier(Modifier::REVERSED),
+            },
             border: none,
             selected: none.add_modifier(Modifier::REVERSED),
             syntax: None,
@@ -348,9 +375,14 @@ mod tests {
     #[test]
     fn plain_has_no_colour() {
         let theme = Theme::plain();
-        for style in
-            [theme.accent, theme.error, theme.added, theme.removed_word, theme.selected, theme.border]
-        {
+        for style in [
+            theme.accent,
+            theme.outcome.error,
+            theme.diff.added,
+            theme.diff.removed_word,
+            theme.selected,
+            theme.border,
+        ] {
             assert_eq!((style.fg, style.bg), (None, None));
         }
     }

@@ -102,20 +102,36 @@ pub struct Welcome {
     menu: Menu,
     /// Current activity (a search for servers), shown below the list.
     note: String,
+    input: InputLine,
+    top: usize,
+    arming: Arming,
+    /// Description of what Esc does.
+    leaves: &'static str,
+}
+
+/// The line that an entry asks for, and the functions that judge it.
+///
+/// Invariant: `writing` is set from the choice of such an entry until Enter or Esc.
+struct InputLine {
     judge: Judge,
     /// Judges the address of a server.
     judge_address: Judge,
     /// Id of the entry that asks for a line, and the text written so far.
     writing: Option<(String, String)>,
-    said: String,
-    top: usize,
+    /// What is wrong with the line that was entered; empty after the next key.
+    fault: String,
+}
+
+/// Keys that count: all after the page was on the screen long enough, and numbers only after an arrow.
+///
+/// Invariant: `focused` implies `armed`.
+#[derive(Default)]
+struct Arming {
     armed: bool,
     /// An arrow was pressed since the page was armed, so numbers count.
     focused: bool,
     /// Within a session: the timer that arms the page is running.
     waits: bool,
-    /// Description of what Esc does.
-    leaves: &'static str,
 }
 
 impl Welcome {
@@ -127,14 +143,14 @@ impl Welcome {
             entries,
             menu: Menu::default(),
             note: String::new(),
-            judge: |_| Ok(String::new()),
-            judge_address: |_| Ok(String::new()),
-            writing: None,
-            said: String::new(),
+            input: InputLine {
+                judge: |_| Ok(String::new()),
+                judge_address: |_| Ok(String::new()),
+                writing: None,
+                fault: String::new(),
+            },
             top: 0,
-            armed: false,
-            focused: false,
-            waits: false,
+            arming: Arming::default(),
             leaves: "leaves",
         };
         page.list();
@@ -156,13 +172,13 @@ impl Welcome {
     /// Handles a key within a session. A key that comes before the page was read restarts the time until it counts as
     /// read.
     pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer> {
-        self.waits &= self.armed;
+        self.arming.waits &= self.arming.armed;
         self.key(key)
     }
 
     /// Records that the page was drawn within a session. It is armed after some time without a key.
     pub fn painted(&mut self) -> Vec<Effect> {
-        if self.armed || std::mem::replace(&mut self.waits, true) {
+        if self.arming.armed || std::mem::replace(&mut self.arming.waits, true) {
             return Vec::new();
         }
         vec![Effect::Wake(ARMED.as_millis() as u64, Timer::Page)]
@@ -170,14 +186,16 @@ impl Welcome {
 
     /// Sets the function that judges addresses.
     #[must_use]
-    pub fn judged_address(self, judge_address: Judge) -> Self {
-        Self { judge_address, ..self }
+    pub fn judged_address(mut self, judge_address: Judge) -> Self {
+        self.input.judge_address = judge_address;
+        self
     }
 
     /// Sets the function that judges secrets.
     #[must_use]
-    pub fn judged(self, judge: Judge) -> Self {
-        Self { judge, ..self }
+    pub fn judged(mut self, judge: Judge) -> Self {
+        self.input.judge = judge;
+        self
     }
 
     fn list(&mut self) {
@@ -194,7 +212,7 @@ impl Welcome {
         note.clone_into(&mut self.note);
         let chosen = self.menu.at();
         let at = self.entries.len().saturating_sub(before);
-        let holds = self.focused || self.writing.is_some();
+        let holds = self.arming.focused || self.input.writing.is_some();
         let moved = if chosen >= at && holds { chosen + entries.len() } else { chosen };
         self.entries.splice(at..at, entries);
         self.list();
@@ -203,7 +221,7 @@ impl Welcome {
 
     /// Arms the page after it has been on the screen for long enough.
     pub fn arm(&mut self) {
-        self.armed = true;
+        self.arming.armed = true;
     }
 
     /// Handles a key. Returns the answer when the page is finished.
@@ -212,15 +230,15 @@ impl Welcome {
         if ctrl && key.code == KeyCode::Char('c') {
             return Some(Answer::None);
         }
-        if !self.armed {
+        if !self.arming.armed {
             return None;
         }
-        self.said.clear();
-        if self.writing.is_some() {
+        self.input.fault.clear();
+        if self.input.writing.is_some() {
             return self.write(key, ctrl);
         }
         if self.menu.key(key) {
-            self.focused = true;
+            self.arming.focused = true;
             return None;
         }
         match key.code {
@@ -236,7 +254,8 @@ impl Welcome {
                 None
             }
             KeyCode::Char(c) if !ctrl => {
-                let at = c.to_digit(10).and_then(|n| (n as usize).checked_sub(1)).filter(|_| self.focused);
+                let at =
+                    c.to_digit(10).and_then(|n| (n as usize).checked_sub(1)).filter(|_| self.arming.focused);
                 let Some(entry) = at.and_then(|at| self.entries.get(at)).cloned() else {
                     self.put_off();
                     return None;
@@ -249,13 +268,13 @@ impl Welcome {
 
     /// Disarms the page, because the user is typing.
     fn put_off(&mut self) {
-        (self.armed, self.focused) = (false, false);
+        (self.arming.armed, self.arming.focused) = (false, false);
         self.menu.choose(0);
     }
 
     fn choose(&mut self, entry: &Entry) -> Option<Answer> {
         if entry.secret || entry.address {
-            self.writing = Some((entry.id.clone(), String::new()));
+            self.input.writing = Some((entry.id.clone(), String::new()));
             // A number chooses another entry than the one with the cursor.
             if let Some(at) = self.entries.iter().position(|known| known.id == entry.id) {
                 self.menu.choose(at);
@@ -267,20 +286,20 @@ impl Welcome {
 
     /// True if the line is an address, which may be shown.
     fn writes_address(&self) -> bool {
-        let id = self.writing.as_ref().map(|(id, _)| id);
+        let id = self.input.writing.as_ref().map(|(id, _)| id);
         self.entries.iter().any(|entry| entry.address && Some(&entry.id) == id)
     }
 
     fn write(&mut self, key: KeyEvent, ctrl: bool) -> Option<Answer> {
         let is_address = self.writes_address();
-        let judge = if is_address { self.judge_address } else { self.judge };
-        let (id, line) = self.writing.as_mut()?;
+        let judge = if is_address { self.input.judge_address } else { self.input.judge };
+        let (id, line) = self.input.writing.as_mut()?;
         match key.code {
-            KeyCode::Esc => self.writing = None,
+            KeyCode::Esc => self.input.writing = None,
             KeyCode::Enter => match judge(line) {
                 Ok(_) => return Some(Answer::Written(id.clone(), std::mem::take(line))),
                 Err(why) => {
-                    self.said = why;
+                    self.input.fault = why;
                     if !is_address {
                         // The line is never shown, so it cannot be corrected and is cleared.
                         line.clear();
@@ -312,12 +331,12 @@ impl Welcome {
 
     /// Pastes into the input line, and nowhere else.
     pub fn paste(&mut self, pasted: &str) {
-        let Some((_, line)) = &mut self.writing else { return };
+        let Some((_, line)) = &mut self.input.writing else { return };
         let pasted: String = pasted.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
         if line.len() + pasted.len() <= SECRET_BYTES {
             line.push_str(&pasted);
         } else {
-            "that is too long".clone_into(&mut self.said);
+            "that is too long".clone_into(&mut self.input.fault);
         }
     }
 
@@ -366,7 +385,7 @@ impl Welcome {
                 break;
             }
             frame.buffer_mut().set_line(area.x, y, line, area.width);
-            if i == 0 && self.writing.is_some() {
+            if i == 0 && self.input.writing.is_some() {
                 caret = Some(Position::new(area.x + (line.width().min(width - 1)) as u16, y));
             }
         }
@@ -401,20 +420,22 @@ impl Welcome {
             text::wrap(&[span], width, &Span::raw(""), &Span::raw(""))
         };
         let mut lines = Vec::new();
-        if let Some((_, line)) = &self.writing {
+        if let Some((_, line)) = &self.input.writing {
             let is_address = self.writes_address();
             let (input, judge, keys) = if is_address {
                 let keys = "Enter asks the server for its models · Esc goes back";
-                (text::visible(&format!("the address: {line}")).into_owned(), self.judge_address, keys)
+                (text::visible(&format!("the address: {line}")).into_owned(), self.input.judge_address, keys)
             } else {
                 let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
                 let keys = "Enter takes it · Esc goes back · it is never shown";
-                (format!("the key: {bullets}"), self.judge, keys)
+                (format!("the key: {bullets}"), self.input.judge, keys)
             };
             lines.push(Line::styled(fit(&input), theme.accent));
             match judge(line) {
-                _ if !self.said.is_empty() => lines.extend(wrapped(&self.said, theme.warning)),
-                Ok(what) if !line.is_empty() => lines.extend(wrapped(&what, theme.ok)),
+                _ if !self.input.fault.is_empty() => {
+                    lines.extend(wrapped(&self.input.fault, theme.outcome.warning))
+                }
+                Ok(what) if !line.is_empty() => lines.extend(wrapped(&what, theme.outcome.ok)),
                 _ => {}
             }
             lines.push(Line::styled(fit(keys), theme.dim));
@@ -457,7 +478,7 @@ pub async fn run<W: Write>(
         while let Some(Decoded::Event(event)) = waiting.pop_front() {
             let pressed = matches!(&event, TerminalEvent::Key(key) if key.kind != KeyEventKind::Release);
             let answer = page.event(event);
-            if pressed && !page.armed {
+            if pressed && !page.arming.armed {
                 armed_at = None;
             }
             if let Some(answer) = answer {
@@ -480,7 +501,7 @@ pub async fn run<W: Write>(
                 Some(News { entries, before, note }) => page.more(entries, before, &note),
                 None => listening = false,
             },
-            () = tokio::time::sleep_until(due.into()), if !page.armed => page.arm(),
+            () = tokio::time::sleep_until(due.into()), if !page.arming.armed => page.arm(),
         }
     };
     screen.leave()?;

@@ -64,7 +64,7 @@ impl ChangedCode {
             file.marks[first..].iter().take_while(|mark| mark.0 == index).map(|mark| (mark.1, mark.2));
         let mut spans = self.coloured(line, at, style, theme);
         at.line += 1;
-        let word = if line.starts_with('+') { theme.added_word } else { theme.removed_word };
+        let word = if line.starts_with('+') { theme.diff.added_word } else { theme.diff.removed_word };
         let text = line.get(1..).unwrap_or_default();
         for (from, to) in changed_words(marks, text) {
             // The sign is one byte.
@@ -152,8 +152,9 @@ mod tests {
         let mut spans = Vec::new();
         for hunk in &file.hunks {
             at.line += 1;
-            spans
-                .extend(hunk.lines().skip(1).map(|line| code.spans(file, line, &mut at, theme.added, theme)));
+            spans.extend(
+                hunk.lines().skip(1).map(|line| code.spans(file, line, &mut at, theme.diff.added, theme)),
+            );
         }
         spans
     }
@@ -190,7 +191,7 @@ mod tests {
             rows[row].iter().find(|span| span.content == word).map(|span| span.style)
         };
         // A changed word keeps its own colour over the background that marks it.
-        let marked = theme.added_word.patch(theme.text.patch(theme.class(Class::String)));
+        let marked = theme.diff.added_word.patch(theme.text.patch(theme.class(Class::String)));
         assert_eq!(colour(3, "\"2\""), Some(marked));
         for (row, word, class) in
             [(0, "def", Class::Keyword), (1, "return", Class::Keyword), (2, "# why", Class::Comment)]

@@ -69,7 +69,7 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
 
 impl<'a> Question<'a> {
     pub(super) fn new(width: u16, theme: &'a Theme, workspace: &'a str, airy: bool) -> Self {
-        let rule = Line::styled("─".repeat(usize::from(width)), theme.warning);
+        let rule = Line::styled("─".repeat(usize::from(width)), theme.outcome.warning);
         Self { width: usize::from(width), theme, workspace, airy, lines: vec![rule] }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Question<'a> {
     fn title(&mut self, title: String, more: String) {
         let bold = self.theme.accent.add_modifier(Modifier::BOLD);
         let spans = [Span::styled(title, bold), Span::styled(more, self.theme.dim)];
-        let lead = Span::styled("? ", self.theme.warning);
+        let lead = Span::styled("? ", self.theme.outcome.warning);
         self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
     }
 
@@ -233,8 +233,8 @@ impl<'a> Question<'a> {
                 for (n, line) in lines {
                     let (style, tint) = match line.as_bytes().first() {
                         _ if dropped => (theme.dim, None),
-                        Some(b'+') => (theme.added, theme.tint(true)),
-                        Some(b'-') => (theme.removed, theme.tint(false)),
+                        Some(b'+') => (theme.diff.added, theme.tint(true)),
+                        Some(b'-') => (theme.diff.removed, theme.tint(false)),
                         _ => (theme.text, None),
                     };
                     let from = self.lines.len();

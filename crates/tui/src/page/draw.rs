@@ -132,10 +132,10 @@ impl Page<'_> {
         for field in fields {
             let (sign, sign_style) = match field.state {
                 State::None => ("  ", self.theme.dim),
-                State::Good => ("✓ ", self.theme.ok),
-                State::Bad => ("✗ ", self.theme.error),
+                State::Good => ("✓ ", self.theme.outcome.ok),
+                State::Bad => ("✗ ", self.theme.outcome.error),
             };
-            let style = if field.state == State::Bad { self.theme.error } else { self.theme.text };
+            let style = if field.state == State::Bad { self.theme.outcome.error } else { self.theme.text };
             let mut first = vec![Span::raw(" ".repeat(lead))];
             if marked {
                 first.push(Span::styled(sign, sign_style));

@@ -59,7 +59,7 @@ impl Part {
             Self::Rules => theme.user,
             Self::Tools => theme.code,
             Self::Messages => theme.accent,
-            Self::Outputs => theme.ok,
+            Self::Outputs => theme.outcome.ok,
         }
     }
 }
@@ -144,7 +144,7 @@ pub fn stacked(
     }
     row.resize(cells, ('·', theme.border));
     if let Some(mark) = mark {
-        row[cell(mark).min(cells - 1)] = ('┃', theme.warning);
+        row[cell(mark).min(cells - 1)] = ('┃', theme.outcome.warning);
     }
     let mut out: Vec<Span<'static>> = Vec::new();
     for (c, style) in row {

@@ -442,7 +442,7 @@ impl Status {
         // If the line is too long, the activity is shortened and never the key.
         let room = width.saturating_sub(text::width(&end));
         let line = format!("{}{end}", text::fit_words(&doing, room));
-        let style = if turn.doing == WAITING { theme.warning } else { theme.dim };
+        let style = if turn.doing == WAITING { theme.outcome.warning } else { theme.dim };
         Some(Line::styled(text::fit(&line, width).into_owned(), style))
     }
 
@@ -471,7 +471,9 @@ impl Status {
                 && let (Some(last), Some(shown)) = (self.script.get(lines.len() - 1), lines.last_mut())
             {
                 *shown = script::line(last, width.saturating_sub(text::width(&mode)));
-                shown.spans.push(Span::styled(mode, if self.is_loud() { theme.warning } else { theme.dim }));
+                shown
+                    .spans
+                    .push(Span::styled(mode, if self.is_loud() { theme.outcome.warning } else { theme.dim }));
             }
             return lines;
         }
@@ -495,12 +497,12 @@ impl Status {
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
         put(8, self.model.clone(), theme.dim);
         let mode = if width < NAMED { self.mode.clone() } else { format!("{} mode", self.mode) };
-        put(7, mode, if self.is_loud() { theme.warning } else { theme.dim });
+        put(7, mode, if self.is_loud() { theme.outcome.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
         if self.whole || !filled {
             put(4, self.place(), theme.dim);
         }
-        let tight = if self.meter.is_tight() { theme.warning } else { theme.dim };
+        let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if filled {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
             let word = if width < NAMED { "" } else { "context " };

@@ -271,15 +271,15 @@ impl Painter<'_> {
         match kind {
             Kind::Added => Look {
                 sign: "+",
-                mark: theme.added.patch(theme.tint(true).unwrap_or_default()),
-                text: tinted(true, theme.added),
-                word: theme.added_word,
+                mark: theme.diff.added.patch(theme.tint(true).unwrap_or_default()),
+                text: tinted(true, theme.diff.added),
+                word: theme.diff.added_word,
             },
             Kind::Removed => Look {
                 sign: "-",
-                mark: theme.removed.patch(theme.tint(false).unwrap_or_default()),
-                text: tinted(false, theme.removed),
-                word: theme.removed_word,
+                mark: theme.diff.removed.patch(theme.tint(false).unwrap_or_default()),
+                text: tinted(false, theme.diff.removed),
+                word: theme.diff.removed_word,
             },
             Kind::Same => Look { sign: " ", mark: plain, text: plain, word: plain },
             Kind::Remark => Look { sign: " ", mark: theme.dim, text: theme.dim, word: theme.dim },
@@ -358,7 +358,8 @@ mod tests {
     fn words_that_differ_are_marked() {
         let theme = Theme::dark();
         let lines = lines(DIFF, &json!([[2, 9, 10]]), &Sides::new(DIFF, ""), 60, &theme, 50, false);
-        let marked: Vec<_> = lines[1].line.spans.iter().filter(|s| s.style == theme.removed_word).collect();
+        let marked: Vec<_> =
+            lines[1].line.spans.iter().filter(|s| s.style == theme.diff.removed_word).collect();
         assert_eq!(marked.len(), 1);
         assert_eq!(marked[0].content, "1");
     }
@@ -370,7 +371,7 @@ mod tests {
         let marks = json!([[2, 5, 17], [3, 1, 5], [3, 11, 14]]);
         let lines = lines(diff, &marks, &Sides::new(diff, ""), 60, &theme, 50, false);
         let marked = |at: usize| -> Vec<String> {
-            let spans = lines[at].line.spans.iter().filter(|span| span.style == theme.added_word);
+            let spans = lines[at].line.spans.iter().filter(|span| span.style == theme.diff.added_word);
             spans.map(|span| span.content.to_string()).collect()
         };
         assert_eq!((marked(1), marked(2)), (vec![], vec![", b".to_owned()]));
@@ -392,7 +393,7 @@ mod tests {
         }
         // The changed word keeps its background under its colour.
         let marked = lines[2].styled(&theme);
-        assert!(marked.spans.iter().any(|s| s.content == "2" && s.style.bg == theme.added_word.bg));
+        assert!(marked.spans.iter().any(|s| s.content == "2" && s.style.bg == theme.diff.added_word.bg));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::compaction::{Compaction, Known};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
-use super::tool::{State, ToolCall};
+use super::tool::State;
 use crate::text::thousands;
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ impl Blocks {
                 c.input = input.clone();
                 c.state = State::Running;
             }),
-            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| live(c, chunk)),
+            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
             Event::Subagent { call_id, what } => return self.nested(call_id, what),
             Event::ToolFinished { message, duration, changes } => {
                 self.changed_files.extend(changes.iter().map(|change| change.path.clone()));
@@ -445,19 +445,4 @@ fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option
         (None, n) => parts.push(format!("changed {n} files")),
     }
     (!parts.is_empty()).then(|| parts.join(" · "))
-}
-
-/// Most bytes of a call's live output that are kept.
-const LIVE: usize = 64 * 1024;
-
-fn live(call: &mut ToolCall, chunk: &str) {
-    call.output.push_str(chunk);
-    if call.output.len() > 2 * LIVE {
-        let from = call.output.len() - becket_types::cut_start(&call.output, LIVE).len();
-        // Cuts at the start of a line, so that each dropped line is counted once.
-        let line = call.output[from..].find('\n').map_or(from, |end| from + end + 1);
-        let from = if line < call.output.len() { line } else { from };
-        call.lines_dropped += call.output[..from].lines().filter(|line| !line.trim().is_empty()).count();
-        call.output.drain(..from);
-    }
 }

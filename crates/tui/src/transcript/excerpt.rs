@@ -30,14 +30,14 @@ pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
         State::Failed { .. } | State::Interrupted if is_command => {
             tail(call, FAILED, theme.text, width, theme)
         }
-        State::Failed { .. } => reason(&call.output, width, theme),
+        State::Failed { .. } => reason(&call.output.text, width, theme),
         _ => Vec::new(),
     }
 }
 
 /// Returns the bar before each line of a call's output, as wide as the mark of the call above it.
 pub(super) fn bar(call: &ToolCall, theme: &Theme) -> Span<'static> {
-    let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.border };
+    let style = if matches!(call.state, State::Failed { .. }) { theme.outcome.error } else { theme.border };
     Span::styled("│ ", style)
 }
 
@@ -53,7 +53,7 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
         return Vec::new();
     }
     let is_blank = |line: &&str| line.trim().is_empty();
-    let all = call.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
+    let all = call.output.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
     // A count of one or two lines would hide little and take a row itself.
     let most = if all <= most + 2 { all } else { most };
     let mut last: Vec<&str> = output.lines().rev().filter(|line| !is_blank(line)).take(most).collect();
@@ -88,7 +88,7 @@ fn barred(spans: Vec<Span<'static>>, call: &ToolCall, width: usize, theme: &Them
 
 /// Returns the output without the note about the exit code at its end, which the call's line already shows.
 fn without_exit_code(call: &ToolCall) -> &str {
-    let output = call.output.trim_end();
+    let output = call.output.text.trim_end();
     let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
     let says_code = call.details.get("exit_code").and_then(serde_json::Value::as_i64).is_some()
         && last.starts_with("[exit code ")
@@ -102,11 +102,11 @@ fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
     if lines.is_empty() {
         return Vec::new();
     }
-    let mut rows = paragraph(&lines.join("\n"), width, "│ ", "│ ", theme.error, theme.error);
+    let mut rows = paragraph(&lines.join("\n"), width, "│ ", "│ ", theme.outcome.error, theme.outcome.error);
     let cut = rows.len() > REASON + 1;
     rows.truncate(REASON + 1);
     if cut && let Some(last) = rows.last_mut() {
-        *last = Line::styled("│ …", theme.error).into();
+        *last = Line::styled("│ …", theme.outcome.error).into();
     }
     rows
 }
@@ -122,7 +122,7 @@ impl Tests {
     /// Returns `None` if the command's output is not that of a known test runner.
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let mut all: Option<Self> = None;
-        for line in call.output.lines() {
+        for line in call.output.text.lines() {
             if let Some(found) = counts(line) {
                 let sum = all.get_or_insert_default();
                 sum.passed += found.passed;

@@ -19,10 +19,7 @@ pub struct ToolCall {
     /// The input as far as it has streamed in.
     pub partial: String,
     pub state: State,
-    /// The live output, then the result as the model read it.
-    pub output: String,
-    /// Lines that were dropped from the start of a live output.
-    pub lines_dropped: usize,
+    pub output: Output,
     pub details: Value,
     pub open: bool,
     pub view: Arc<CallView>,
@@ -31,6 +28,40 @@ pub struct ToolCall {
     /// The work of the subagent that this call started.
     pub nested: Nested,
     sides: OnceCell<diff::Sides>,
+}
+
+/// Output of a call: live while the call runs, then the result as the model read it.
+///
+/// Invariant: `lines_dropped` is 0 once the call has ended, because a result is never cut here.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub text: String,
+    /// Lines that were dropped from the start of a live output.
+    pub lines_dropped: usize,
+}
+
+impl Output {
+    /// Most bytes of a live output that are kept.
+    const LIVE: usize = 64 * 1024;
+
+    /// Sets the result of the ended call.
+    fn set(&mut self, result: &str) {
+        result.clone_into(&mut self.text);
+        self.lines_dropped = 0;
+    }
+
+    /// Appends live output. Drops its oldest lines when it has become too long.
+    pub fn push(&mut self, chunk: &str) {
+        self.text.push_str(chunk);
+        if self.text.len() > 2 * Self::LIVE {
+            let from = self.text.len() - becket_types::cut_start(&self.text, Self::LIVE).len();
+            // Cuts at the start of a line, so that each dropped line is counted once.
+            let line = self.text[from..].find('\n').map_or(from, |end| from + end + 1);
+            let from = if line < self.text.len() { line } else { from };
+            self.lines_dropped += self.text[..from].lines().filter(|line| !line.trim().is_empty()).count();
+            self.text.drain(..from);
+        }
+    }
 }
 
 /// State of a call. Durations are in milliseconds.
@@ -61,8 +92,7 @@ impl ToolCall {
             input: Value::Null,
             partial: String::new(),
             state: State::Streaming,
-            output: String::new(),
-            lines_dropped: 0,
+            output: Output::default(),
             details: Value::Null,
             open: false,
             view,
@@ -79,8 +109,7 @@ impl ToolCall {
 
     /// Sets the result of the ended call.
     pub fn set_result(&mut self, output: &str, details: &Value) {
-        output.clone_into(&mut self.output);
-        self.lines_dropped = 0;
+        self.output.set(output);
         self.details.clone_from(details);
         self.nested.ended(details);
         self.partial.clear();
@@ -89,7 +118,7 @@ impl ToolCall {
 
     /// Returns the call's input and output as text.
     pub fn source(&self) -> String {
-        let came_of_it = changes(self).unwrap_or(&self.output);
+        let came_of_it = changes(self).unwrap_or(&self.output.text);
         format!("{} {}\n{came_of_it}", self.name, self.subject())
     }
 
@@ -103,7 +132,11 @@ impl ToolCall {
 
     /// Returns the approximate size in bytes.
     pub(super) fn weight(&self) -> usize {
-        size_of::<Self>() + self.output.len() + self.partial.len() + held(&self.input) + held(&self.details)
+        size_of::<Self>()
+            + self.output.text.len()
+            + self.partial.len()
+            + held(&self.input)
+            + held(&self.details)
     }
 
     /// Returns the subject of the call in one line: its path, command or pattern.

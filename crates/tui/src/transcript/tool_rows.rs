@@ -22,11 +22,11 @@ const NOT_PERMITTED: &str = "not permitted";
 pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let (mark, style): (&str, Style) = match &call.state {
         State::Streaming => ("○", theme.dim),
-        State::Asking => ("?", theme.warning),
+        State::Asking => ("?", theme.outcome.warning),
         State::Running => ("◐", theme.accent),
-        State::Done { .. } => ("●", theme.ok),
-        State::Failed { .. } | State::Denied { .. } => ("✗", theme.error),
-        State::Interrupted => ("◌", theme.warning),
+        State::Done { .. } => ("●", theme.outcome.ok),
+        State::Failed { .. } | State::Denied { .. } => ("✗", theme.outcome.error),
+        State::Interrupted => ("◌", theme.outcome.warning),
     };
     // The exit code of a failed call is as prominent as its mark.
     let failed = matches!(call.state, State::Failed { .. });
@@ -38,7 +38,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
             Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
         ];
         let exit = if failed { tail.find(" · ").unwrap_or(tail.len()) } else { 0 };
-        for (part, style) in [(&tail[..exit], theme.error), (&tail[exit..], theme.dim)] {
+        for (part, style) in [(&tail[..exit], theme.outcome.error), (&tail[exit..], theme.dim)] {
             if !part.is_empty() {
                 let space = if spans.len() == 3 { "  " } else { "" };
                 spans.push(Span::styled(format!("{space}{part}"), style));
@@ -114,11 +114,11 @@ fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     if let Some(items) = todo(call) {
         return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
     }
-    let style = if matches!(call.state, State::Failed { .. }) { theme.error } else { theme.dim };
+    let style = if matches!(call.state, State::Failed { .. }) { theme.outcome.error } else { theme.dim };
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
     let first = excerpt::bar(call, theme);
     let mut rows = Vec::new();
-    let mut lines = call.output.lines();
+    let mut lines = call.output.text.lines();
     for line in lines.by_ref().take(OPEN_LINES) {
         rows.extend(Row::wrapped(&hit(call, ansi.line(line), theme), width, &first, &first));
     }

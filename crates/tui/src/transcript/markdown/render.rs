@@ -28,16 +28,13 @@ pub(super) fn append(
         codes,
         inline: Vec::new(),
         styles: vec![theme.text],
-        prefix: Vec::new(),
-        marker: None,
-        lists: Vec::new(),
+        indent: Indent::default(),
         code: None,
         table: None,
         link: None,
-        gap: false,
-        between: None,
+        gap: Gap::default(),
     };
-    renderer.gap = !joined && !renderer.out.is_empty();
+    renderer.gap.due = !joined && !renderer.out.is_empty();
     for event in Parser::new_ext(source, options) {
         renderer.event(event);
     }
@@ -51,18 +48,62 @@ struct Renderer<'a> {
     codes: &'a mut Codes,
     inline: Vec<Span<'static>>,
     styles: Vec<Style>,
+    indent: Indent,
+    /// The language of an open code block, and its text so far.
+    code: Option<(String, String)>,
+    table: Option<Table>,
+    link: Option<(String, usize)>,
+    gap: Gap,
+}
+
+/// Start of each line: the quotes and list items that are open.
+///
+/// Invariant: a marker is pending only while `prefix` ends in the item that it belongs to.
+#[derive(Default)]
+struct Indent {
     /// Prefix of every line: quote bars and the indentation of list items.
     prefix: Vec<Span<'static>>,
     /// The bullet of an item whose first line has not been written.
     marker: Option<Span<'static>>,
     /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
-    /// The language of an open code block, and its text so far.
-    code: Option<(String, String)>,
-    table: Option<Table>,
-    link: Option<(String, usize)>,
+}
+
+impl Indent {
+    /// Returns the width in columns.
+    fn columns(&self) -> usize {
+        self.prefix.iter().map(|s| text::width(&s.content)).sum()
+    }
+
+    /// Opens an item of the innermost list.
+    fn open_item(&mut self, style: Style) {
+        let marker = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number += 1;
+                format!("{}. ", *number - 1)
+            }
+            _ => "- ".to_owned(),
+        };
+        self.prefix.push(Span::raw(" ".repeat(marker.len())));
+        self.marker = Some(Span::styled(marker, style));
+    }
+
+    /// Returns the start of the next line, with the pending marker, and the number of quote bars in it.
+    fn next_line(&mut self) -> (Vec<Span<'static>>, usize) {
+        let mut line = self.prefix.clone();
+        let bars = line.iter().take_while(|s| s.content.starts_with('│')).count();
+        if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
+            *last = marker;
+        }
+        (line, bars)
+    }
+}
+
+/// Empty line between two blocks. It is written with the first line of the second block, if that has one.
+#[derive(Default)]
+struct Gap {
     /// An empty line is due before the next block.
-    gap: bool,
+    due: bool,
     /// That empty line, with the bars of the quotes that contain both blocks.
     between: Option<Line<'static>>,
 }
@@ -79,9 +120,9 @@ impl Renderer<'_> {
             Event::HardBreak => self.flush(),
             Event::Rule => {
                 self.block();
-                let columns = self.width.saturating_sub(self.indent());
+                let columns = self.width.saturating_sub(self.indent.columns());
                 self.line(vec![Span::styled("─".repeat(columns), self.theme.border)]);
-                self.gap = true;
+                self.gap.due = true;
             }
             Event::TaskListMarker(done) => {
                 let mark = if done { "[x] " } else { "[ ] " };
@@ -105,7 +146,7 @@ impl Renderer<'_> {
             }
             Tag::BlockQuote(_) => {
                 self.block();
-                self.prefix.push(Span::styled("│ ", self.theme.border));
+                self.indent.prefix.push(Span::styled("│ ", self.theme.border));
                 self.styles.push(self.style().add_modifier(Modifier::ITALIC));
             }
             Tag::CodeBlock(kind) => {
@@ -117,25 +158,17 @@ impl Renderer<'_> {
                 self.code = Some((language.to_lowercase(), String::new()));
             }
             Tag::List(first) => {
-                if self.lists.is_empty() {
+                if self.indent.lists.is_empty() {
                     self.block();
                 } else {
                     self.flush();
-                    (self.gap, self.between) = (false, None);
+                    self.gap = Gap::default();
                 }
-                self.lists.push(first);
+                self.indent.lists.push(first);
             }
             Tag::Item => {
                 self.flush();
-                let marker = match self.lists.last_mut() {
-                    Some(Some(number)) => {
-                        *number += 1;
-                        format!("{}. ", *number - 1)
-                    }
-                    _ => "- ".to_owned(),
-                };
-                self.prefix.push(Span::raw(" ".repeat(marker.len())));
-                self.marker = Some(Span::styled(marker, self.theme.dim));
+                self.indent.open_item(self.theme.dim);
             }
             Tag::Emphasis => self.push_style(Modifier::ITALIC),
             Tag::Strong => self.push_style(Modifier::BOLD),
@@ -156,31 +189,31 @@ impl Renderer<'_> {
         match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => {
                 self.flush();
-                self.gap = true;
+                self.gap.due = true;
             }
             TagEnd::Heading(_) => {
                 self.flush();
                 self.styles.pop();
-                self.gap = true;
+                self.gap.due = true;
             }
             TagEnd::BlockQuote(_) => {
                 self.flush();
                 self.styles.pop();
-                self.prefix.pop();
-                self.gap = true;
+                self.indent.prefix.pop();
+                self.gap.due = true;
             }
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::List(_) => {
                 self.flush();
-                self.lists.pop();
-                self.gap = self.lists.is_empty();
+                self.indent.lists.pop();
+                self.gap.due = self.indent.lists.is_empty();
             }
             TagEnd::Item => {
                 self.flush();
-                if self.marker.is_some() {
+                if self.indent.marker.is_some() {
                     self.line(Vec::new());
                 }
-                self.prefix.pop();
+                self.indent.prefix.pop();
             }
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
                 self.styles.pop();
@@ -199,12 +232,12 @@ impl Renderer<'_> {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let columns = self.width.saturating_sub(self.indent());
+                    let columns = self.width.saturating_sub(self.indent.columns());
                     for line in table.lines(columns, self.theme) {
                         self.line(line);
                     }
                 }
-                self.gap = true;
+                self.gap.due = true;
             }
             _ => {}
         }
@@ -220,7 +253,7 @@ impl Renderer<'_> {
             let end = if code.ends_with('\n') { "\n" } else { "" };
             self.codes.get(&language, shown.join("\n") + end)
         });
-        let columns = self.width.saturating_sub(self.indent() + 2);
+        let columns = self.width.saturating_sub(self.indent.columns() + 2);
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
             // Tables and lists in `text` blocks consist of words, so they are not cut like code.
@@ -240,7 +273,7 @@ impl Renderer<'_> {
                 from += piece.len();
             }
         }
-        self.gap = true;
+        self.gap.due = true;
     }
 
     /// Returns the style of a line of a `diff` block and the style of its background.
@@ -252,7 +285,7 @@ impl Renderer<'_> {
             Some(b' ') | None => return (theme.text, Style::new()),
             _ => return (theme.dim, Style::new()),
         };
-        let style = if added { theme.added } else { theme.removed };
+        let style = if added { theme.diff.added } else { theme.diff.removed };
         let tint = theme.tint(added).unwrap_or_default();
         (style.patch(tint), tint)
     }
@@ -311,19 +344,10 @@ impl Renderer<'_> {
     fn block(&mut self) {
         self.flush();
         // The first block after the gap decides its bars: a quote begins after its empty line.
-        if self.gap && self.between.is_none() {
-            let bars = self.prefix.iter().filter(|s| s.content.starts_with('│'));
-            self.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
+        if self.gap.due && self.gap.between.is_none() {
+            let bars = self.indent.prefix.iter().filter(|s| s.content.starts_with('│'));
+            self.gap.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
         }
-    }
-
-    fn blank(&mut self) {
-        self.out.push(self.between.take().unwrap_or_default().into());
-        self.gap = false;
-    }
-
-    fn indent(&self) -> usize {
-        self.prefix.iter().map(|s| text::width(&s.content)).sum()
     }
 
     fn flush(&mut self) {
@@ -331,10 +355,10 @@ impl Renderer<'_> {
             return;
         }
         let inline = std::mem::take(&mut self.inline);
-        let columns = self.width.saturating_sub(self.indent());
+        let columns = self.width.saturating_sub(self.indent.columns());
         let none = Span::raw("");
         for (line, joint) in text::wrap_joined(&inline, columns, &none, &none) {
-            let indent = self.indent();
+            let indent = self.indent.columns();
             let row = self.line(line.spans);
             if joint != Joint::Hard {
                 row.gutter = indent;
@@ -344,16 +368,12 @@ impl Renderer<'_> {
     }
 
     fn line(&mut self, spans: Vec<Span<'static>>) -> &mut Row {
-        if self.gap && !self.out.is_empty() {
-            self.blank();
+        if self.gap.due && !self.out.is_empty() {
+            self.out.push(self.gap.between.take().unwrap_or_default().into());
         }
-        let mut line = self.prefix.clone();
-        let bars = line.iter().take_while(|s| s.content.starts_with('│')).count();
-        if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
-            *last = marker;
-        }
+        self.gap.due = false;
+        let (mut line, bars) = self.indent.next_line();
         line.extend(spans);
-        self.gap = false;
         let index = self.out.len();
         self.out.push(Row { line: Line::from(line), gutter: 2 * bars, ..Row::default() });
         &mut self.out[index]
