@@ -201,6 +201,11 @@ impl Completion {
         }
     }
 
+    /// Returns the commands of the user and the project; none before the host has answered.
+    pub fn known_customs(&self) -> &[Custom] {
+        self.customs.as_deref().unwrap_or_default()
+    }
+
     /// Handles a key while the menu is open.
     pub fn key(&mut self, key: KeyEvent) -> Choice {
         if !self.is_open() {

@@ -93,12 +93,12 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
     let mut runner = Runner {
         app: App::with(options.preferences),
         screen,
-        keys: listener.is_none().then(EventStream::new),
-        listener,
-        asks,
-        sixels: None,
-        cell: None,
-        decoder: Decoder::default(),
+        input: TerminalInput {
+            keys: listener.is_none().then(EventStream::new),
+            listener,
+            decoder: Decoder::default(),
+        },
+        support: Support { asks, sixels: None, cell: None },
         scheduler: Scheduler::default(),
         timers: BTreeMap::new(),
         replies: FuturesUnordered::new(),
@@ -119,8 +119,7 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
     runner.perform(Effect::Ask(Request::History)).await?;
     runner.perform(Effect::Ask(Request::LastDraft)).await?;
     let ended = runner.serve(options.outside).await;
-    runner.keys = None;
-    runner.listener = None;
+    runner.input.close();
     let left = runner.screen.leave();
     runner.images_lost();
     let lines = runner.app.print();
@@ -132,17 +131,8 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
 struct Runner<W: Write> {
     app: App,
     screen: Screen<W>,
-    /// `None` while another program reads the terminal.
-    keys: Option<EventStream>,
-    /// Reads the terminal's answers at the start, before keys are read.
-    listener: Option<Listener>,
-    /// The queries that the terminal was sent.
-    asks: Asks,
-    /// The sixel protocol, if images are drawn by it.
-    sixels: Option<Protocol>,
-    /// Size of a cell in pixels, as the system reports it.
-    cell: Option<(u16, u16)>,
-    decoder: Decoder,
+    input: TerminalInput,
+    support: Support,
     scheduler: Scheduler,
     timers: BTreeMap<Timer, Instant>,
     replies: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
@@ -151,6 +141,39 @@ struct Runner<W: Write> {
     host: Box<dyn Host>,
     notifications: Notifications,
     ended: Option<Ended>,
+}
+
+/// Readers of the terminal.
+///
+/// Invariant: at most one of them reads, and none while another program has the terminal.
+struct TerminalInput {
+    /// `None` while another program reads the terminal.
+    keys: Option<EventStream>,
+    /// Reads the terminal's answers at the start, before keys are read.
+    listener: Option<Listener>,
+    decoder: Decoder,
+}
+
+impl TerminalInput {
+    /// Stops reading, so that another program can.
+    fn close(&mut self) {
+        self.keys = None;
+        self.listener = None;
+    }
+
+    /// Reads keys from now on.
+    fn open(&mut self) {
+        self.keys = Some(EventStream::new());
+    }
+}
+
+/// Queries that the terminal was sent, and what is known of its images.
+struct Support {
+    asks: Asks,
+    /// The sixel protocol, if images are drawn by it.
+    sixels: Option<Protocol>,
+    /// Size of a cell in pixels, as the system reports it.
+    cell: Option<(u16, u16)>,
 }
 
 impl<W: Write> Runner<W> {
@@ -167,21 +190,21 @@ impl<W: Write> Runner<W> {
             let timer = self.timers.iter().min_by_key(|(_, at)| **at).map(|(t, at)| (*t, *at));
             tokio::select! {
                 biased;
-                key = next_key(self.keys.as_mut()) => match key {
+                key = next_key(self.input.keys.as_mut()) => match key {
                     Some(event) => {
-                        let decoded = self.decoder.take(event?, Instant::now());
+                        let decoded = self.input.decoder.take(event?, Instant::now());
                         self.decoded(decoded).await?;
                     }
                     None => return Ok(Ended::Terminated),
                 },
-                listened = heard(self.listener.as_mut()) => self.listened(listened).await?,
+                listened = heard(self.input.listener.as_mut()) => self.listened(listened).await?,
                 Some(input) = outside.recv() => match input {
                     Input::Terminate => return Ok(Ended::Terminated),
                     Input::Continued => self.resume()?,
                     input => self.take(input).await?,
                 },
-                () = until(self.decoder.due()) => {
-                    let decoded = self.decoder.expire(Instant::now());
+                () = until(self.input.decoder.due()) => {
+                    let decoded = self.input.decoder.expire(Instant::now());
                     self.decoded(decoded).await?;
                 }
                 () = until(self.scheduler.due()) => {}
@@ -257,13 +280,13 @@ impl<W: Write> Runner<W> {
             Listened::End(events, told) => (events, Some(told)),
         };
         for event in events {
-            let decoded = self.decoder.take(event, Instant::now());
+            let decoded = self.input.decoder.take(event, Instant::now());
             self.decoded(decoded).await?;
         }
         let Some(told) = told else { return Ok(()) };
-        self.listener = None;
+        self.input.listener = None;
         // An event that came with the answer may have run an editor, which opened the stream again already.
-        self.keys.get_or_insert_with(EventStream::new);
+        self.input.keys.get_or_insert_with(EventStream::new);
         // The size of the window may have changed meanwhile.
         self.scheduler.soon(Instant::now());
         if told.answered {
@@ -276,12 +299,12 @@ impl<W: Write> Runner<W> {
             self.screen.use_keyboard()?;
             self.take(Input::Keyboard).await?;
         }
-        if self.asks == Asks::Keyboard {
+        if self.support.asks == Asks::Keyboard {
             return Ok(());
         }
-        self.cell = terminal::cell();
-        self.sixels = told.sixels(self.cell);
-        match self.sixels {
+        self.support.cell = terminal::cell();
+        self.support.sixels = told.sixels(self.support.cell);
+        match self.support.sixels {
             Some(protocol) => self.take(Input::Draws(protocol)).await,
             None => Ok(()),
         }
@@ -290,13 +313,15 @@ impl<W: Write> Runner<W> {
     /// Requests images again if the font and so the size of a cell has changed.
     async fn cells_changed(&mut self) -> io::Result<()> {
         let now = terminal::cell();
-        if now == self.cell {
+        if now == self.support.cell {
             return Ok(());
         }
-        self.cell = now;
-        let (Some(Protocol::Sixel { colours, .. }), Some(cell)) = (self.sixels, now) else { return Ok(()) };
+        self.support.cell = now;
+        let (Some(Protocol::Sixel { colours, .. }), Some(cell)) = (self.support.sixels, now) else {
+            return Ok(());
+        };
         let protocol = Protocol::Sixel { cell, colours };
-        self.sixels = Some(protocol);
+        self.support.sixels = Some(protocol);
         self.screen.surface().drop_images();
         self.take(Input::Draws(protocol)).await
     }
@@ -325,9 +350,9 @@ impl<W: Write> Runner<W> {
     /// Redraws the inline region after a resize, and then draws nothing until the size is settled.
     async fn resized(&mut self) -> io::Result<()> {
         // crossterm has a single reader, so the event stream must end before the cursor is queried.
-        if self.keys.take().is_some() {
+        if self.input.keys.take().is_some() {
             self.screen.locate(true)?;
-            self.keys = Some(EventStream::new());
+            self.input.open();
         }
         self.draw().await?;
         self.scheduler.hold(Instant::now() + SETTLED);
@@ -386,14 +411,13 @@ impl<W: Write> Runner<W> {
 
     /// Passes the terminal to the editor until that exits.
     async fn edit(&mut self, request: Request) -> io::Result<()> {
-        self.keys = None;
-        self.listener = None;
+        self.input.close();
         self.screen.leave()?;
         self.images_lost();
         let reply = self.host.ask(request).await;
         self.screen.resume()?;
         self.screen.locate(false)?;
-        self.keys = Some(EventStream::new());
+        self.input.open();
         self.scheduler.at_once(Instant::now());
         if let Some(reply) = reply {
             self.replies.push(Box::pin(std::future::ready(Some(reply))));
@@ -403,13 +427,13 @@ impl<W: Write> Runner<W> {
 
     /// Sets the terminal's modes again and redraws all, because another program may have used the terminal.
     fn resume(&mut self) -> io::Result<()> {
-        if self.keys.is_some() {
+        if self.input.keys.is_some() {
             self.screen.leave()?;
             self.images_lost();
-            self.keys = None;
+            self.input.keys = None;
             self.screen.resume()?;
             self.screen.locate(false)?;
-            self.keys = Some(EventStream::new());
+            self.input.open();
             self.scheduler.at_once(Instant::now());
         }
         Ok(())
@@ -424,8 +448,7 @@ impl<W: Write> Runner<W> {
     }
 
     fn suspend(&mut self) -> io::Result<()> {
-        self.keys = None;
-        self.listener = None;
+        self.input.close();
         self.screen.leave()?;
         self.images_lost();
         let lines = self.app.print_finished();
@@ -433,7 +456,7 @@ impl<W: Write> Runner<W> {
         self.host.stop();
         self.screen.resume()?;
         self.screen.locate(false)?;
-        self.keys = Some(EventStream::new());
+        self.input.open();
         self.scheduler.at_once(Instant::now());
         Ok(())
     }

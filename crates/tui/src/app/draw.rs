@@ -3,6 +3,7 @@
 //! Depends on the state of the panes alone. Owns no state.
 
 use super::App;
+use super::messages::wanted_past;
 use crate::input::{Effect, Request};
 use crate::text;
 use crate::theme::Theme;
@@ -22,33 +23,33 @@ const LIST_ROWS: usize = 12;
 impl App {
     /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
-        if let Some(page) = &mut self.key_page {
-            page.draw(frame, &self.theme);
+        if let Some(page) = &mut self.pages.key_page {
+            page.draw(frame, &self.look.theme);
             return Some(page.painted());
         }
-        let writing = self.writing();
-        if let Some(overlay) = &mut self.overlay {
+        let writing = self.editor.writing();
+        if let Some(overlay) = &mut self.pages.overlay {
             // A page that asks a question leaves room for the composer.
             let rows = if overlay.asks() {
                 let most = (area.height / COMPOSER_SHARE).max(1);
-                self.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1))
+                self.editor.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1))
             } else {
                 0
             };
             let page = Rect { height: area.height - rows, ..area };
             if rows > 0 {
                 let bottom = Rect { y: page.bottom(), height: rows, ..area };
-                self.composer.draw(frame, bottom, &self.theme, "or say what to do instead");
+                self.editor.composer.draw(frame, bottom, &self.look.theme, "or say what to do instead");
             }
-            overlay.draw(frame, page, writing, &self.theme);
+            overlay.draw(frame, page, writing, &self.look.theme);
             return Some(overlay.painted(writing));
         }
-        if let Some(inspector) = &mut self.inspector {
-            inspector.draw(frame, area, &self.theme);
+        if let Some(inspector) = &mut self.pages.inspector {
+            inspector.draw(frame, area, &self.look.theme);
             return Some(inspector.painted());
         }
-        let picker = self.picker.as_mut()?;
-        picker.draw(frame, area, &self.theme);
+        let picker = self.pages.picker.as_mut()?;
+        picker.draw(frame, area, &self.look.theme);
         Some(Vec::new())
     }
 
@@ -56,54 +57,55 @@ impl App {
     fn above(&self, columns: u16, rows: u16, asking: bool) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if self.status.is_working() && !asking {
-            lines = self.todo.lines(columns, rows, &self.theme);
+            lines = self.todo.lines(columns, rows, &self.look.theme);
         }
-        lines.extend(self.waiting.lines(columns, &self.theme));
+        lines.extend(self.editor.waiting.lines(columns, &self.look.theme));
         // A question says itself that becket waits.
         if !asking {
-            lines.extend(self.status.activity(columns, &self.theme, self.stop_key()));
+            lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key()));
         }
-        lines.extend(self.status.note(columns, &self.theme));
+        lines.extend(self.status.note(columns, &self.look.theme));
         lines
     }
 
     /// Returns the key that interrupts now, `None` while a list or a search uses every key.
     fn stop_key(&self) -> Option<&'static str> {
-        let taken =
-            self.palette.is_some() || self.reading.is_open(&self.transcript) || self.composer.is_searching();
-        let escape_is_taken = self.completion.is_open() || self.composer.takes_escape();
+        let taken = self.pages.palette.is_some()
+            || self.reading.is_open(&self.transcript)
+            || self.editor.composer.is_searching();
+        let escape_is_taken = self.editor.completion.is_open() || self.editor.composer.takes_escape();
         (!taken).then_some(if escape_is_taken { "Ctrl-C" } else { "Esc" })
     }
 
     /// Returns the composer's height on a screen of `rows`.
     fn composer_rows(&self, columns: u16, rows: u16, asking: bool) -> u16 {
         let share = if asking { 2 * COMPOSER_SHARE } else { COMPOSER_SHARE };
-        self.composer.height(columns).clamp(1, (rows / share).max(1))
+        self.editor.composer.height(columns).clamp(1, (rows / share).max(1))
     }
 
     /// Returns the height of the edges around the composer. A question has an edge of its own. In the terminal's
     /// scrollback there is none, because a window that becomes narrower would break the edges into several rows.
     fn edge_rows(&self, rows: u16, asking: bool) -> u16 {
-        if asking || self.screen.is_some() || rows < EDGED { 0 } else { 2 }
+        if asking || self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
     /// Draws an edge above and below, the upper one with the title of the session and, if the end of the transcript is not in
     /// view, a note that says so. Returns the area between them.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
-        let edge = |columns: usize| Span::styled("─".repeat(columns), self.theme.border);
+        let edge = |columns: usize| Span::styled("─".repeat(columns), self.look.theme.border);
         let note = if self.transcript.follows() { "" } else { MORE_BELOW };
         let taken = if note.is_empty() { 0 } else { text::width(note) + 2 };
         let mut upper = match self.status.session_title(columns.saturating_sub(4 + taken)) {
             Some(title) => {
                 let title = format!(" {title} ");
                 let rest = columns.saturating_sub(2 + taken + text::width(&title));
-                vec![edge(2), Span::styled(title, self.theme.dim), edge(rest)]
+                vec![edge(2), Span::styled(title, self.look.theme.dim), edge(rest)]
             }
             None => vec![edge(columns.saturating_sub(taken))],
         };
         if !note.is_empty() {
-            upper.extend([Span::styled(note, self.theme.selected), edge(2)]);
+            upper.extend([Span::styled(note, self.look.theme.selected), edge(2)]);
         }
         let upper = Line::from(upper);
         put(frame, Rect { height: 1, ..area }, &[upper]);
@@ -114,11 +116,11 @@ impl App {
 
     /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer.
     fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
-        if let Some(rows) = self.screen {
+        if let Some(rows) = self.window.screen {
             return self.asked(area.width, rows, above, composer);
         }
         let fixed = composer + self.status.height();
-        let height = |airy| self.approvals.height(area.width, &self.theme, airy);
+        let height = |airy| self.approvals.height(area.width, &self.look.theme, airy);
         // A question that fits is shown whole, since an answer that allows counts only after the end was seen. A row of
         // the transcript stays.
         let fits = |rows: &u16| usize::from(*rows) + above + usize::from(fixed) < usize::from(area.height);
@@ -135,17 +137,17 @@ impl App {
     /// Draws the whole screen. Returns effects that follow from something having been shown.
     pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
         let area = frame.area();
-        self.resized(area.width);
+        self.window.resized(area.width, &mut self.transcript);
         let asking = self.approvals.is_open();
         if !asking && let Some(effects) = self.draw_page(frame, area) {
             return effects;
         }
-        let above = self.above(area.width, self.screen.unwrap_or(area.height), asking);
+        let above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
         // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
-        let kept = if self.screen.is_some() { 1 } else { 2 };
+        let kept = if self.window.screen.is_some() { 1 } else { 2 };
         let status_rows = self.status.height().min(area.height.saturating_sub(kept));
         let room = area.height.saturating_sub(kept + status_rows);
-        let composer_rows = self.composer_rows(area.width, self.screen.unwrap_or(area.height), asking);
+        let composer_rows = self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking);
         let edges = self.edge_rows(area.height, asking);
         let question_rows = if asking { self.question_rows(area, above.len(), composer_rows) } else { 0 };
         let [transcript, working, question, bottom, status] = Layout::vertical([
@@ -159,16 +161,16 @@ impl App {
         let bottom = if edges > 0 { self.edged(frame, bottom) } else { bottom };
         // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
         // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
-        let most = if self.screen.is_some() { self.live } else { u16::MAX };
+        let most = if self.window.screen.is_some() { self.window.live } else { u16::MAX };
         let height = transcript.height.min(most);
         let y = transcript.bottom().saturating_sub(height);
-        self.transcript.draw(frame, Rect { y, height, ..transcript }, &self.theme);
-        if self.transcript.is_empty() && self.screen.is_none() {
-            put(frame, transcript, &self.status.header(transcript, &self.theme));
+        self.transcript.draw(frame, Rect { y, height, ..transcript }, &self.look.theme);
+        if self.transcript.is_empty() && self.window.screen.is_none() {
+            put(frame, transcript, &self.status.header(transcript, &self.look.theme));
         }
         // An edge has the note in it.
         if !self.transcript.follows() && transcript.height > 2 && edges == 0 {
-            more_below(frame, transcript, &self.theme);
+            more_below(frame, transcript, &self.look.theme);
         }
         let mut jobs = self.transcript.jobs();
         if asking {
@@ -182,52 +184,55 @@ impl App {
             (false, true) => "Enter sends it now, Tab after this turn",
             (false, false) => "Describe a task, or type / for commands",
         };
-        self.composer.draw(frame, bottom, &self.theme, hint);
+        self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
         if asking {
-            let writing = self.writing();
-            self.approvals.draw(frame, question, writing, &self.theme);
+            let writing = self.editor.writing();
+            self.approvals.draw(frame, question, writing, &self.look.theme);
             // A list drawn over the question hides it, so the question cannot have been read.
-            if !self.completion.is_open() {
+            if !self.editor.completion.is_open() {
                 effects = self.approvals.painted(writing);
             }
         }
         let above = Rect { height: transcript.height + working.height + question.height, ..transcript };
-        match self.palette.as_mut().filter(|_| !asking) {
-            Some(palette) => palette.draw(frame, above, &self.theme),
-            None => self.completion.draw(frame, above, &self.theme),
+        match self.pages.palette.as_mut().filter(|_| !asking) {
+            Some(palette) => palette.draw(frame, above, &self.look.theme),
+            None => self.editor.completion.draw(frame, above, &self.look.theme),
         }
-        let reading = self.reading.line(&self.transcript, status.width, &self.theme).filter(|_| !asking);
+        let reading = self.reading.line(&self.transcript, status.width, &self.look.theme).filter(|_| !asking);
         if let Some((line, cursor)) = reading {
             put(frame, status, &[line]);
             if let Some(column) = cursor {
                 frame.set_cursor_position((status.x + column, status.y));
             }
         } else {
-            put(frame, status, &self.status.lines(status.width, &self.theme, self.composer.vim()));
+            put(
+                frame,
+                status,
+                &self.status.lines(status.width, &self.look.theme, self.editor.composer.vim()),
+            );
         }
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
-        effects.extend(self.wanted_images());
+        effects.extend(self.window.wanted_images(&mut self.transcript));
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
         let folds = self.transcript.wanted_folds().into_iter();
         effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
-        effects.extend(self.wanted_past());
-        if !self.title_shown.is_empty() && self.title() != self.title_shown {
-            effects.push(self.retitle());
-        }
+        effects.extend(wanted_past(&mut self.transcript));
+        let title = self.title();
+        effects.extend(self.window.keep_title(title));
         effects
     }
 
     /// Returns the lines of the transcript that the terminal's scrollback does not hold yet, and marks them as printed.
     pub fn print(&mut self) -> Vec<Line<'static>> {
-        self.transcript.print(self.columns, &self.theme, true)
+        self.transcript.print(self.window.columns, &self.look.theme, true)
     }
 
     /// Like [`Self::print`], for the lines that can no longer change.
     pub fn print_finished(&mut self) -> Vec<Line<'static>> {
-        self.transcript.print(self.columns, &self.theme, false)
+        self.transcript.print(self.window.columns, &self.look.theme, false)
     }
 
     /// Sizes the inline screen, which draws only what was not printed. Returns the rows it needs on a terminal of
@@ -237,25 +242,20 @@ impl App {
     /// its scrollback for good. So the height leaves room for all rows at half the width.
     pub fn inline(&mut self, columns: u16, rows: u16) -> u16 {
         self.transcript.set_inline();
-        self.columns = columns;
-        self.screen = Some(rows);
+        self.window.columns = columns;
+        self.window.screen = Some(rows);
         let asking = self.approvals.is_open();
-        if !asking
-            && (self.overlay.is_some()
-                || self.key_page.is_some()
-                || self.inspector.is_some()
-                || self.picker.is_some())
-        {
+        if !asking && self.pages.is_full() {
             return rows;
         }
         let above = self.above(columns, rows, asking).len();
-        let lists = (!asking && self.palette.is_some()) || self.completion.is_open();
+        let lists = (!asking && self.pages.palette.is_some()) || self.editor.completion.is_open();
         let composer = self.composer_rows(columns, rows, asking);
         let question = if asking { self.asked(columns, rows, above, composer) } else { 0 };
         let around = above + usize::from(question + composer) + usize::from(self.status.height());
         let room = usize::from(rows).saturating_sub(2 * around).max(1);
-        let live = self.transcript.live_rows(columns, &self.theme, half(columns), room);
-        self.live = live as u16;
+        let live = self.transcript.live_rows(columns, &self.look.theme, half(columns), room);
+        self.window.live = live as u16;
         (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
     }
 
@@ -263,7 +263,7 @@ impl App {
     fn asked(&self, columns: u16, rows: u16, above: usize, composer: u16) -> u16 {
         let around = 2 * (above + usize::from(self.status.height() + composer));
         let room = usize::from(rows).saturating_sub(around);
-        self.approvals.rows_in(columns, &self.theme, half(columns), room).min((rows * 2 / 3).max(1))
+        self.approvals.rows_in(columns, &self.look.theme, half(columns), room).min((rows * 2 / 3).max(1))
     }
 }
 

@@ -5,139 +5,72 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `keys` | routing of keys to panes |
-//! | `act` | submitted texts |
+//! | `keys` | routing of keys to panes; submitted texts |
 //! | `draw` | layout of the panes, full screen and inline |
-//! | `replies` | answers of the host |
-//! | `compaction` | previews of a compaction; messages to bring back |
-//! | `key` | another key for a provider |
-//! | `past` | earlier parts of a continued session |
+//! | `editor` | the user's text, and messages that were not delivered yet |
+//! | `pages` | pages and lists over the transcript: compactions, keys of providers |
+//! | `messages` | the user's messages; earlier parts of a continued session |
 //! | `permissions` | rules that the user allowed and can withdraw |
+//! | `window`, `look` | the terminal's window and its images; the theme |
 //! | `undo` | undo, redo and rewind |
 
-mod act;
-mod compaction;
 mod draw;
-mod images;
-mod key;
+mod editor;
 mod keys;
-mod past;
+mod look;
+mod messages;
+mod pages;
 mod permissions;
-mod replies;
+mod preferences;
 pub(crate) mod undo;
+mod window;
 
-use crate::approval::{Approvals, Writing};
-use crate::completion::Completion;
-use crate::composer::Composer;
-use crate::draft::Draft;
-use crate::graphics::{Graphics, Protocol};
-use crate::input::{Custom, Effect, Input, Request, Timer};
-use crate::inspector::Inspector;
+pub use preferences::Preferences;
+
+use crate::approval::Approvals;
+use crate::composer::Prompt;
+use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
 use crate::keymap::{Do, Keymap};
+use crate::menu::Item;
 use crate::overlay::Overlay;
-use crate::palette::Palette;
-use crate::picker::Picker;
+use crate::picker::{Kind, Row};
 use crate::reading::{self, Reading};
 use crate::status::Status;
 use crate::theme::Theme;
 use crate::todo::TodoPanel;
 use crate::transcript::Transcript;
-use crate::waiting::Waiting;
-use crate::welcome::Welcome;
-use becket_types::{CallId, Event, MessageId, Seq, Used};
-use compaction::Preview;
+use crate::transcript::block::Weight;
+use crate::transcript::compaction::Known;
+use becket_types::{CallId, Command, DeliveryMode, Event, Seq, UndoOutcome, Used};
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
-use std::path::PathBuf;
+use editor::Editor;
+use look::Look;
+use messages::Messages;
+use pages::Pages;
+use permissions::Permissions;
+use window::Window;
 
-/// Preferences of the user for the interface.
-#[derive(Clone, Debug)]
-pub struct Preferences {
-    pub theme: Theme,
-    /// Themes that the user wrote.
-    pub themes: Vec<Theme>,
-    pub keymap: Keymap,
-    pub vim: bool,
-    /// The user configured a program for the status line.
-    pub status_line: bool,
-    /// The theme follows the terminal's background colour, once that is known.
-    pub follow: bool,
-    /// Protocol by which the terminal draws images, or still has to be asked.
-    pub images: Option<Graphics>,
-    /// The files that rules are written into: for every project, and for this project.
-    pub rule_files: Option<(String, String)>,
-    /// The user's home folder, which is shown as `~`.
-    pub home: Option<PathBuf>,
-}
-
-impl Preferences {
-    /// Returns default preferences with this theme.
-    pub fn plain(theme: Theme) -> Self {
-        Self {
-            theme,
-            themes: Vec::new(),
-            keymap: Keymap::default(),
-            vim: false,
-            status_line: false,
-            follow: false,
-            images: None,
-            rule_files: None,
-            home: None,
-        }
-    }
-}
-
-/// State of the interface: the panes and what connects them.
+/// State of the interface: the panes and what connects them. Each pane owns its own state; the app routes inputs to them
+/// and passes on what one of them needs from another.
 pub struct App {
-    theme: Theme,
-    themes: Vec<Theme>,
-    /// The theme follows the terminal's background colour.
-    follow: bool,
-    keymap: Keymap,
-    columns: u16,
-    /// `None`: the terminal draws no images, or has not answered yet.
-    protocol: Option<Protocol>,
-    /// Rows of the terminal in inline mode; `None` on a full screen.
-    screen: Option<u16>,
-    /// Rows of the transcript that an inline frame shows.
-    live: u16,
-    /// The terminal distinguishes Shift-Enter from Enter.
-    reports_shift: bool,
+    look: Look,
+    window: Window,
+    keyboard: Keyboard,
     transcript: Transcript,
     reading: Reading,
-    composer: Composer,
-    waiting: Waiting,
+    editor: Editor,
     todo: TodoPanel,
     approvals: Approvals,
     status: Status,
-    completion: Completion,
-    palette: Option<Palette>,
-    picker: Option<Picker>,
-    inspector: Option<Inspector>,
-    overlay: Option<Overlay>,
-    /// The page on which the user enters a provider's key.
-    key_page: Option<Welcome>,
-    /// The compaction that is shown before it is applied.
-    preview: Option<Preview>,
-    draft: Draft,
-    customs: Vec<Custom>,
-    /// Earlier messages are on disk, so the transcript may evict them and read them again.
-    on_disk: bool,
-    /// The user's messages that are known so far, in order. Rewind offers them.
-    said: Vec<(Seq, MessageId, String)>,
-    /// Shell commands the user ran, with output, that the model has not seen. They are sent with the next message.
-    ran: Vec<String>,
-    /// Rules that hold until the session ends.
-    grants: Vec<String>,
-    /// The user agreed to the mode that skips permission questions.
-    bypass_agreed: bool,
-    /// The user renamed the session, and the confirmation is pending.
-    renaming: bool,
-    /// The window title that was sent last.
-    title_shown: String,
-    /// The first press of a key that acts on its second press.
+    pages: Pages,
+    messages: Messages,
+    permissions: Permissions,
+}
+
+/// The global key bindings, and the first press of a key that acts on its second press.
+struct Keyboard {
+    keymap: Keymap,
     chord: Option<Twice>,
-    /// Another window has the keyboard.
-    unfocused: bool,
 }
 
 /// Keys that act when they are pressed twice.
@@ -165,50 +98,28 @@ impl App {
             transcript.set_open_key(chord);
         }
         let more = keymap.chord(Do::Status).map(|chord| crate::keymap::pretty(&chord));
-        let mut composer = Composer::default();
-        composer.set_vim(vim);
+        let mut editor = Editor::default();
+        editor.composer.set_vim(vim);
         Self {
-            theme,
-            themes,
-            follow,
-            keymap,
-            columns: 80,
-            protocol: images.and_then(|images| images.protocol),
-            screen: None,
-            live: 0,
-            reports_shift: false,
+            look: Look::new(theme, themes, follow),
+            window: Window::new(images.and_then(|images| images.protocol)),
+            keyboard: Keyboard { keymap, chord: None },
             transcript,
             reading: Reading::default(),
-            composer,
-            waiting: Waiting::default(),
+            editor,
             todo: TodoPanel::default(),
             approvals: Approvals::default().with_files(rule_files),
             status: Status::default().scripted(status_line).with_key(more).with_home(home),
-            completion: Completion::default(),
-            palette: None,
-            picker: None,
-            inspector: None,
-            overlay: None,
-            key_page: None,
-            preview: None,
-            draft: Draft::default(),
-            customs: Vec::new(),
-            on_disk: false,
-            said: Vec::new(),
-            ran: Vec::new(),
-            grants: Vec::new(),
-            bypass_agreed: false,
-            renaming: false,
-            title_shown: String::new(),
-            chord: None,
-            unfocused: false,
+            pages: Pages::default(),
+            messages: Messages::default(),
+            permissions: Permissions::default(),
         }
     }
 
     /// Starts with the session's usage so far. `on_disk`: the whole session is on disk and can be read again.
     pub fn begin_with(&mut self, used: Used, on_disk: bool) {
         self.status.begin_with(used);
-        self.on_disk = on_disk;
+        self.messages.on_disk = on_disk;
     }
 
     /// Returns the approximate size of the transcript's content in bytes.
@@ -218,7 +129,23 @@ impl App {
 
     /// Returns the queries that the terminal must answer at the start.
     pub fn begin(&self) -> Vec<Effect> {
-        if self.follow { vec![Effect::AskBackground] } else { Vec::new() }
+        self.look.begin()
+    }
+
+    /// Shows the end of the earlier messages.
+    pub fn show_end(&mut self, end: &Stretch) {
+        self.transcript.show_end(end);
+        self.messages.remember_all(end);
+    }
+
+    /// Requests an image again that the terminal should draw and no longer holds.
+    pub fn missing_image(&self, number: u32) -> Option<Effect> {
+        self.window.missing_image(number, &self.transcript)
+    }
+
+    /// Forgets which images the terminal holds, after the terminal discarded them.
+    pub fn forget_images(&mut self) {
+        self.transcript.forget_images();
     }
 
     /// Applies one input and returns its effects. The screen may have changed afterwards.
@@ -229,25 +156,23 @@ impl App {
             Input::Paste(text) => self.paste(&text),
             Input::Mouse(mouse) => self.mouse(mouse),
             Input::Resize { columns, .. } => {
-                self.resized(columns);
+                self.window.resized(columns, &mut self.transcript);
                 Vec::new()
             }
             Input::Draws(protocol) => {
-                self.draws(protocol);
+                self.window.draws(protocol);
                 Vec::new()
             }
             Input::Keyboard => {
-                self.reports_shift = true;
+                self.window.reports_shift = true;
                 Vec::new()
             }
             Input::Focus(focused) => {
-                self.unfocused = !focused;
+                self.window.unfocused = !focused;
                 Vec::new()
             }
             Input::Background(r, g, b) => {
-                if self.follow {
-                    self.theme = self.theme.on((r, g, b));
-                }
+                self.look.background((r, g, b));
                 Vec::new()
             }
             Input::Agent(event) => self.event(&event),
@@ -257,54 +182,38 @@ impl App {
             Input::Terminate => vec![Effect::Quit],
             Input::Continued => Vec::new(),
         };
-        let writing = self.writing();
+        let writing = self.editor.writing();
         self.approvals.wrote(writing);
-        if let Some(overlay) = &mut self.overlay {
-            overlay.wrote(writing);
-        }
-        // Another text replaced the one being completed (a draft, or text from an editor).
-        if !self.completion.is_for(self.composer.raw(), self.composer.cursor()) {
-            self.completion.close();
-        }
+        self.pages.wrote(writing);
+        self.editor.settle();
         // No desktop notification while the window has focus: the screen shows it.
-        effects.retain(|effect| self.unfocused || !matches!(effect, Effect::Notify(_)));
+        effects.retain(|effect| self.window.unfocused || !matches!(effect, Effect::Notify(_)));
         effects
-    }
-
-    /// Returns the facts about the composer that questions depend on.
-    fn writing(&self) -> Writing {
-        let drafting = !self.composer.is_empty() || self.composer.is_searching();
-        Writing { drafting, takes_escape: self.composer.takes_escape() }
     }
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
         // A paste never answers a question. It stays in the composer.
-        self.disturb();
-        if let Some(page) = self.key_page.as_mut().filter(|_| !self.approvals.is_open()) {
-            page.paste(text);
-            return Vec::new();
-        }
-        if !self.approvals.is_open() && self.overlay.is_none() && self.inspector.is_none() {
-            if let Some(picker) = &mut self.picker {
-                picker.paste(text);
-                return self.previewed();
+        self.approvals.disturb();
+        self.pages.overlay.iter_mut().for_each(Overlay::disturb);
+        if !self.approvals.is_open() {
+            if let Some(page) = &mut self.pages.key_page {
+                page.paste(text);
+                return Vec::new();
             }
-            if let Some(palette) = &mut self.palette {
-                return palette.paste(text);
+            if self.pages.overlay.is_none() && self.pages.inspector.is_none() {
+                if let Some(picker) = &mut self.pages.picker {
+                    picker.paste(text);
+                    return self.previewed();
+                }
+                if let Some(palette) = &mut self.pages.palette {
+                    return palette.paste(text);
+                }
             }
         }
         if names_image(text) {
             return vec![Effect::Ask(Request::Attach { text: text.to_owned() })];
         }
-        self.composer.paste(text);
-        self.completion.close();
-        self.draft.changed()
-    }
-
-    /// Records typing that answers no question, so the time in which a question must be read starts again.
-    fn disturb(&mut self) {
-        self.approvals.disturb();
-        self.overlay.iter_mut().for_each(Overlay::disturb);
+        self.editor.paste(text)
     }
 
     fn event(&mut self, event: &Event) -> Vec<Effect> {
@@ -319,36 +228,39 @@ impl App {
             | Event::ToolFinished { .. } => effects.extend(self.approvals_of(None, event)),
             Event::UserMessage { client_id, .. } => {
                 if let Some(id) = client_id {
-                    self.waiting.delivered(id);
+                    self.editor.waiting.delivered(id);
                 }
-                self.remember_said(event);
+                self.messages.remember(event);
             }
-            Event::CompactionPlanned(plan) => effects.extend(self.show_compaction((**plan).clone())),
-            Event::UndoPlanned(plan) => self.planned(plan),
+            Event::CompactionPlanned(plan) => effects.push(self.pages.show_compaction((**plan).clone())),
+            Event::UndoPlanned(plan) => match undo::question(plan, self.status.folder_of_session()) {
+                Ok(page) => self.pages.overlay = Some(page),
+                Err(why) => self.note(Weight::Quiet, why),
+            },
             Event::UndoDone(outcome) => {
-                self.overlay = None;
+                self.pages.overlay = None;
                 effects.extend(self.undone(outcome));
             }
-            Event::ContextPlanned(plan) => match &mut self.inspector {
+            Event::ContextPlanned(plan) => match &mut self.pages.inspector {
                 Some(inspector) => inspector.planned((**plan).clone()),
-                None => self.confirm_change(plan),
+                None => self.pages.overlay = Some(undo::context_question(plan)),
             },
             Event::ContextChanged { text } => {
-                if let Some(inspector) = &mut self.inspector {
+                if let Some(inspector) = &mut self.pages.inspector {
                     effects.extend(inspector.changed(text));
                 }
             }
             Event::Notice { text, .. } => {
-                if let Some(inspector) = &mut self.inspector {
+                if let Some(inspector) = &mut self.pages.inspector {
                     inspector.say(text);
                 }
             }
-            Event::ModelChosen { .. } => self.completion.forget_models(),
-            Event::Grants { rules } => self.grants.clone_from(rules),
+            Event::ModelChosen { .. } => self.editor.completion.forget_models(),
+            Event::Grants { rules } => self.permissions.grants.clone_from(rules),
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
                 self.approvals.end_turn();
-                if self.on_disk {
+                if self.messages.on_disk {
                     self.transcript.let_go();
                 }
                 effects.push(Effect::Notify("the turn is over".to_owned()));
@@ -357,13 +269,7 @@ impl App {
                 self.approvals.set_workspace(cwd.display().to_string());
                 effects.push(self.retitle());
             }
-            Event::Renamed { title } => {
-                effects.push(self.retitle());
-                // A session also gets a title from its first message, which the user did not request.
-                if std::mem::take(&mut self.renaming) {
-                    effects.extend(self.status.toast(format!("This session is now called {title}.")));
-                }
-            }
+            Event::Renamed { .. } => effects.push(self.retitle()),
             _ => {}
         }
         effects
@@ -397,34 +303,42 @@ impl App {
     }
 
     fn retitle(&mut self) -> Effect {
-        self.title_shown = self.title();
-        Effect::Title(self.title_shown.clone())
+        let title = self.title();
+        self.window.retitle(title)
     }
 
     /// Handles a queued message that the agent returned. Its text goes in front of the text in the composer.
     fn withdrawn(&mut self, id: &str) -> Vec<Effect> {
-        let Some(text) = self.waiting.withdrawn(id) else { return Vec::new() };
-        let gap = if self.composer.is_empty() { "" } else { "\n" };
-        self.composer.replace(0..0, &format!("{text}{gap}"));
+        let Some(effects) = self.editor.withdrawn(id) else { return Vec::new() };
         self.approvals.text_from_before();
-        self.draft.changed()
+        effects
+    }
+
+    /// Reports the result of an undo. The message that the conversation was rewound to goes back into the composer, to be
+    /// edited and sent again.
+    fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
+        let back = outcome.conversation.as_ref().and_then(|back| self.messages.take_back(&back.to));
+        let effects = back.map_or_else(Vec::new, |text| self.editor.offer(&text));
+        let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
+        self.note(weight, undo::outcome_text(outcome, self.status.folder_of_session()));
+        effects
+    }
+
+    /// Adds a line by the interface itself to the transcript.
+    fn note(&mut self, weight: Weight, text: String) {
+        self.transcript.note(weight, text);
     }
 
     fn due(&mut self, timer: Timer) -> Vec<Effect> {
         match timer {
             Timer::Clock => return self.status.tick(),
             Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
-            Timer::Chord => self.chord = None,
-            Timer::Arm => self.approvals.arm(self.writing()),
-            Timer::Page => {
-                let writing = self.writing();
-                self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
-                self.inspector.iter_mut().for_each(Inspector::arm);
-                self.key_page.iter_mut().for_each(Welcome::arm);
-            }
+            Timer::Chord => self.keyboard.chord = None,
+            Timer::Arm => self.approvals.arm(self.editor.writing()),
+            Timer::Page => self.pages.arm(self.editor.writing()),
             Timer::Toast => self.status.end_toast(),
-            Timer::Draft => return self.draft.due(self.composer.text()),
-            Timer::StatusLine => return self.status.script_due(self.composer.vim()),
+            Timer::Draft => return self.editor.draft_due(),
+            Timer::StatusLine => return self.status.script_due(self.editor.composer.vim()),
         }
         Vec::new()
     }
@@ -435,20 +349,11 @@ impl App {
             MouseEventKind::ScrollDown => 3,
             _ => 0,
         };
-        match (&mut self.overlay, &mut self.picker) {
-            _ if self.approvals.is_open() => self.approvals.scroll(lines),
-            _ if self.key_page.is_some() => {
-                self.key_page.iter_mut().for_each(|page| page.scroll(lines));
-            }
-            (None, _) if self.inspector.is_some() => {
-                self.inspector.iter_mut().for_each(|inspector| inspector.go(lines));
-            }
-            (Some(overlay), _) => overlay.scroll(lines, &self.theme),
-            (None, Some(picker)) => picker.scroll(lines),
-            (None, None) => {
-                let outcome = self.reading.mouse(mouse, &mut self.transcript, &self.theme);
-                return self.read(outcome);
-            }
+        if self.approvals.is_open() {
+            self.approvals.scroll(lines);
+        } else if !self.pages.scroll(lines, &self.look.theme) {
+            let outcome = self.reading.mouse(mouse, &mut self.transcript, &self.look.theme);
+            return self.read(outcome);
         }
         Vec::new()
     }
@@ -469,31 +374,205 @@ impl App {
         }
     }
 
-    /// Requests the preview that the picker needs.
+    /// Requests the preview that the list needs.
     fn previewed(&mut self) -> Vec<Effect> {
-        let Some(picker) = &mut self.picker else { return Vec::new() };
-        let mut effects: Vec<Effect> =
-            picker.asks().map(|words| Effect::Ask(Request::Saying { words })).into_iter().collect();
-        let Some(wanted) = picker.wants().map(str::to_owned) else { return effects };
-        match picker.kind() {
-            crate::picker::Kind::Session => {
-                effects.push(Effect::Ask(Request::Preview { session: wanted }));
-                effects
+        self.pages.previewed(&self.transcript, &self.messages)
+    }
+
+    fn reply(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Edited(text) => return self.edited(text),
+            Reply::History(prompts) => self.editor.composer.set_history(prompts),
+            Reply::Draft(text) => self.editor.restore(&text),
+            Reply::Image(Ok((media_type, bytes))) => self.editor.composer.paste_image(media_type, bytes),
+            Reply::Image(Err(why)) => return self.status.toast(why),
+            Reply::Attached { text, image } => return self.editor.attach(&text, image),
+            Reply::Page { name, result: Ok(page) } if name == "permissions" => {
+                self.pages.overlay = Some(self.permissions.page(page));
             }
-            crate::picker::Kind::Folded => {
-                let Ok(seq) = wanted.parse().map(Seq) else { return effects };
-                match self.transcript.said_in(seq) {
-                    Some(said) => picker.set_preview(wanted, said),
-                    None => effects.push(Effect::Ask(Request::Message { seq })),
-                }
-                effects
+            Reply::Page { result: Ok(page), .. } => self.pages.overlay = Some(Overlay::new(page)),
+            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+                self.instead(Weight::Error, why);
             }
-            crate::picker::Kind::Message => {
-                let said = self.said.iter().find(|(_, id, _)| id.to_string() == wanted);
-                picker.set_preview(wanted, said.map(|(_, _, text)| text.clone()).unwrap_or_default());
-                Vec::new()
+            Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
+            Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
+            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
+            Reply::Prompt(text) => {
+                self.pages.overlay = None;
+                return self.send(Prompt { text, ..Prompt::default() }, DeliveryMode::Steer);
             }
+            Reply::Branch(branch) => self.status.set_branch(branch),
+            Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
+            Reply::StatusLine(lines) => self.status.set_script(lines),
+            Reply::Keys(Ok(providers)) => self.pages.offer_keys(&providers),
+            Reply::Keys(Err(why)) => self.note(Weight::Error, why),
+            Reply::KeyKept { provider, result } => return self.key_kept(&provider, result),
+            listed @ (Reply::Files { .. }
+            | Reply::Models(_)
+            | Reply::CustomCommands(_)
+            | Reply::Sessions(_)
+            | Reply::Preview { .. }
+            | Reply::Saying { .. }) => return self.listed(listed),
+            shown @ (Reply::Highlighted
+            | Reply::Past { .. }
+            | Reply::Said(_)
+            | Reply::Folded { .. }
+            | Reply::Message { .. }
+            | Reply::Picture { .. }
+            | Reply::Loss { .. }
+            | Reply::Inspected { .. }) => return self.shown(shown),
         }
+        Vec::new()
+    }
+
+    /// Shows a line from the host instead of the page that requested it.
+    fn instead(&mut self, weight: Weight, text: String) {
+        self.pages.overlay = None;
+        self.note(weight, text);
+    }
+
+    /// Handles answers that fill a list of choices.
+    fn listed(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Files { query, paths, cut } => {
+                self.editor.completion.files(&query, &paths);
+                if let Some(listed) = cut {
+                    let text =
+                        format!("more than {listed} files are here; only the first {listed} are offered");
+                    return self.status.toast(text);
+                }
+            }
+            Reply::Models(models) => {
+                let models = self.status.model_first(models);
+                if let Some(palette) = &mut self.pages.palette {
+                    palette.models(models.clone());
+                }
+                self.editor.completion.models(models);
+            }
+            Reply::CustomCommands(customs) => {
+                if let Some(palette) = &mut self.pages.palette {
+                    palette.customs(customs.clone());
+                }
+                self.editor.completion.customs(customs);
+            }
+            Reply::Sessions(sessions) => return self.sessions(sessions),
+            Reply::Preview { session, text } => {
+                if let Some(picker) = &mut self.pages.picker {
+                    picker.set_preview(session, text);
+                }
+            }
+            Reply::Saying { words, sessions } => {
+                if let Some(picker) = &mut self.pages.picker {
+                    picker.said(&words, &sessions);
+                }
+                return self.previewed();
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Handles answers that the transcript and the inspector show.
+    fn shown(&mut self, reply: Reply) -> Vec<Effect> {
+        match reply {
+            Reply::Past { from, to, result } => {
+                let (transcript, theme) = (&mut self.transcript, &self.look.theme);
+                return self.messages.arrived((from, to), result, transcript, theme);
+            }
+            Reply::Folded { entry, folded } => return self.removed(entry, folded),
+            Reply::Message { seq, text } => {
+                if let Some(picker) = &mut self.pages.picker {
+                    picker.set_preview(seq.to_string(), text);
+                }
+            }
+            Reply::Said(said) => {
+                self.messages.complete(said);
+                let rows = self.messages.rows();
+                if let Some(picker) = self.pages.picker_of(Kind::Message) {
+                    picker.set_rows(rows);
+                }
+                return self.previewed();
+            }
+            Reply::Picture { number, scaled } => {
+                return self.window.picture(number, scaled, &mut self.transcript);
+            }
+            Reply::Loss { entry, result } => {
+                let known = result.map_or_else(Known::Not, |loss| Known::Loss(Box::new(loss)));
+                self.transcript.loss_is(entry, known);
+            }
+            Reply::Inspected { asked, result } => {
+                if let Some(inspector) = &mut self.pages.inspector {
+                    return inspector.answered(asked, result);
+                }
+            }
+            // The highlighting was stored in the code block already, and the pending frame shows it.
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Handles the messages that compactions removed from the context, for the list or for the block of `entry`.
+    fn removed(&mut self, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
+        let asks = self.pages.picker_of(Kind::Folded).is_some();
+        let effects = if asks { self.choose_removed(&folded) } else { Vec::new() };
+        if let Some(entry) = entry {
+            self.transcript.folded_is(entry, folded);
+        }
+        effects
+    }
+
+    /// Handles the text from the editor: a summary, or else text for the composer.
+    fn edited(&mut self, text: Result<String, String>) -> Vec<Effect> {
+        match self.pages.summary_edited(text) {
+            Ok(effects) => effects,
+            Err(Ok(text)) => {
+                self.editor.composer.set(text.trim_end_matches('\n'));
+                self.editor.draft.changed()
+            }
+            Err(Err(why)) => self.status.toast(why),
+        }
+    }
+
+    /// Reports the result, and opens the current model again if it uses the new key.
+    fn key_kept(&mut self, provider: &str, result: Result<String, String>) -> Vec<Effect> {
+        self.status.end_toast();
+        let said = match result {
+            Ok(said) => said,
+            Err(why) => {
+                self.note(Weight::Error, why);
+                return Vec::new();
+            }
+        };
+        self.note(Weight::Quiet, said);
+        self.editor.completion.forget_models();
+        let model = self.status.model();
+        if model.split_once('/').is_some_and(|(of, _)| of == provider) {
+            return vec![Effect::Send(Command::SetModel { model: model.to_owned() })];
+        }
+        Vec::new()
+    }
+
+    fn sessions(&mut self, sessions: Vec<(String, String)>) -> Vec<Effect> {
+        if let Some(palette) = &mut self.pages.palette {
+            palette.sessions(sessions.clone());
+        }
+        if let Some(picker) = self.pages.picker_of(Kind::Session) {
+            let row = |(id, about): &(String, String)| Row {
+                id: id.clone(),
+                item: Item { name: about.clone(), detail: id.clone() },
+            };
+            picker.set_rows(sessions.iter().map(row).collect());
+        }
+        self.editor.completion.sessions(sessions);
+        self.previewed()
+    }
+
+    /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
+    fn ran(&mut self, command: &str, output: &str, failed: bool) {
+        self.status.set_command(None);
+        let weight = if failed { Weight::Warning } else { Weight::Quiet };
+        self.note(weight, format!("$ {command}\n{output}"));
+        self.editor.ran(command, output);
     }
 }
 

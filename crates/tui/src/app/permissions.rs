@@ -3,9 +3,10 @@
 //!
 //! Owns the choices of the page. The agent and the host own the rules.
 
-use super::App;
+use super::pages;
 use crate::input::{Effect, Page, Place, Request};
 use crate::overlay::{Choice, Overlay};
+use crate::status::Status;
 use becket_types::{Command, PermissionMode};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -16,9 +17,18 @@ const OFFERED: usize = 8;
 const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
     outside of the project. Your deny rules still hold.";
 
-impl App {
-    /// Shows the page of `/permissions`, with an answer for each rule that can be withdrawn.
-    pub(super) fn show_permissions(&mut self, mut page: Page) {
+/// Rules that hold until the session ends, and the user's consent to ask about nothing.
+#[derive(Default)]
+pub(super) struct Permissions {
+    /// Rules that the user allowed for the rest of the session.
+    pub grants: Vec<String>,
+    /// The user agreed to the mode that skips permission questions.
+    bypass_agreed: bool,
+}
+
+impl Permissions {
+    /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn.
+    pub(super) fn page(&self, mut page: Page) -> Overlay {
         let mut choices = Vec::new();
         let kept = page.data.get("always").and_then(Value::as_array).cloned().unwrap_or_default();
         let names: Vec<&str> = kept.iter().filter_map(|rule| rule.get("rule")?.as_str()).collect();
@@ -52,33 +62,30 @@ impl App {
             choices.truncate(OFFERED);
         }
         page.markdown.push_str(&text);
-        self.overlay =
-            Some(if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) });
+        if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) }
     }
 
-    /// Changes the permission mode. The first change to the mode that skips questions asks for confirmation.
-    pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Effect> {
+    /// Returns the page that asks before the mode that skips questions is used for the first time. `current`: the mode of
+    /// the session.
+    pub(super) fn confirmation(&self, mode: PermissionMode, current: &str) -> Option<Overlay> {
         let bypass = mode == PermissionMode::BypassPermissions;
         let mode = mode.to_string();
-        if bypass && !self.bypass_agreed && self.status.mode() != mode {
-            let page = Page { title: mode.clone(), markdown: BYPASS.to_owned(), ..Page::default() };
-            let yes = Choice::new("Yes, ask about nothing", "yes", Effect::Send(Command::SetMode { mode }));
-            self.overlay = Some(Overlay::choosing(page, vec![yes]));
-            return Vec::new();
+        if !bypass || self.bypass_agreed || current == mode {
+            return None;
         }
-        let mut effects = self.status.set_mode(&mode);
-        effects.push(Effect::Send(Command::SetMode { mode }));
-        effects
+        let title = mode.clone();
+        let yes = Choice::new("Yes, ask about nothing", "yes", Effect::Send(Command::SetMode { mode }));
+        Some(pages::question(&title, BYPASS.to_owned(), vec![yes]))
     }
 
     /// Adds the effects that follow from an answer on such a page. Returns true if the page closes.
-    pub(super) fn permissions_answered(&mut self, effects: &mut Vec<Effect>) -> bool {
+    pub(super) fn answered(&mut self, effects: &mut Vec<Effect>, status: &mut Status) -> bool {
         let mut more = Vec::new();
         for effect in &*effects {
             match effect {
                 Effect::Send(Command::SetMode { mode }) => {
                     self.bypass_agreed = true;
-                    more.extend(self.status.set_mode(mode));
+                    more.extend(status.set_mode(mode));
                 }
                 // The running session got the rule from the same settings or the same answer, so it must revoke the
                 // rule too.

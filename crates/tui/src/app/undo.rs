@@ -1,9 +1,8 @@
 //! Undo, redo and rewind: a preview of the changes, applied once the user confirms.
 
-use super::App;
-use crate::input::{Effect, Page};
+use super::pages;
+use crate::input::Effect;
 use crate::overlay::{Choice, Overlay};
-use crate::transcript::block::Weight;
 use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,72 +10,48 @@ use std::path::Path;
 /// Most paths that a page lists.
 const MOST: usize = 200;
 
-impl App {
-    /// Handles the choice of a message to rewind to, and asks what to rewind.
-    pub(super) fn rewind(&mut self, id: &str) -> Vec<Effect> {
-        let Some((_, to, text)) = self.said.iter().find(|(_, said, _)| said.to_string() == id) else {
-            return Vec::new();
-        };
-        let (to, quoted) = (*to, format!("> {}", text.trim().replace('\n', "\n> ")));
-        let choice = |label: &str, short: &str, what| {
-            Choice::new(label, short, Effect::Send(Command::Rewind { to, what }))
-        };
-        let choices = vec![
-            choice("The conversation", "conversation", RewindWhat::Conversation),
-            choice("The files", "files", RewindWhat::Files),
-            choice("Both", "both", RewindWhat::Both),
-        ];
-        let markdown = format!(
-            "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
-             The next page shows what would change, and asks."
-        );
-        let page = Page { title: "rewind".to_owned(), markdown, ..Page::default() };
-        self.overlay = Some(Overlay::choosing(page, choices));
-        Vec::new()
-    }
+/// Returns the page that asks what to rewind to before this message of the user.
+pub(super) fn rewind(to: MessageId, text: &str) -> Overlay {
+    let quoted = format!("> {}", text.trim().replace('\n', "\n> "));
+    let choice = |label: &str, short: &str, what| {
+        Choice::new(label, short, Effect::Send(Command::Rewind { to, what }))
+    };
+    let choices = vec![
+        choice("The conversation", "conversation", RewindWhat::Conversation),
+        choice("The files", "files", RewindWhat::Files),
+        choice("Both", "both", RewindWhat::Both),
+    ];
+    let markdown = format!(
+        "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
+         The next page shows what would change, and asks."
+    );
+    pages::question("rewind", markdown, choices)
+}
 
-    pub(super) fn planned(&mut self, plan: &UndoPlan) {
-        if let Some(why) = idle(plan) {
-            self.note(Weight::Quiet, why);
-            return;
-        }
-        let carry_out = |force| Effect::Send(Command::CarryOut { plan: plan.plan, force });
-        let mut choices = vec![Choice::new("Yes", "yes", carry_out(false))];
-        if has_conflicts(plan) {
-            let label = "Yes, and overwrite what others changed";
-            choices.push(Choice::new(label, "yes, overwrite", carry_out(true)));
-        }
-        let markdown = page(plan, self.status.folder_of_session());
-        let page = Page { title: name(plan.kind).to_owned(), markdown, ..Page::default() };
-        self.overlay = Some(Overlay::choosing(page, choices));
+/// Returns the page that shows a plan and asks to carry it out. Paths in `folder` are relative to it.
+///
+/// # Errors
+///
+/// Returns the reason if the plan changes nothing.
+pub(super) fn question(plan: &UndoPlan, folder: &Path) -> Result<Overlay, String> {
+    if let Some(why) = idle(plan) {
+        return Err(why);
     }
+    let carry_out = |force| Effect::Send(Command::CarryOut { plan: plan.plan, force });
+    let mut choices = vec![Choice::new("Yes", "yes", carry_out(false))];
+    if has_conflicts(plan) {
+        let label = "Yes, and overwrite what others changed";
+        choices.push(Choice::new(label, "yes, overwrite", carry_out(true)));
+    }
+    Ok(pages::question(name(plan.kind), page(plan, folder), choices))
+}
 
-    /// Asks to confirm a context change that was requested outside the inspector, or whose inspector was closed
-    /// meanwhile.
-    pub(super) fn confirm_change(&mut self, plan: &ContextPlan) {
-        let carry_out = Effect::Send(Command::CarryOut { plan: plan.plan, force: false });
-        let markdown = format!("```text\n{}```", plan.to_string().replace("```", "'''"));
-        let page = Page { title: "context".to_owned(), markdown, ..Page::default() };
-        self.overlay = Some(Overlay::choosing(page, vec![Choice::new("Yes", "yes", carry_out)]));
-    }
-
-    pub(super) fn undone(&mut self, outcome: &UndoOutcome) -> Vec<Effect> {
-        let effects = outcome.conversation.as_ref().map_or_else(Vec::new, |back| self.take_up(&back.to));
-        let weight = if outcome.failed.is_empty() { Weight::Quiet } else { Weight::Warning };
-        self.note(weight, outcome_text(outcome, self.status.folder_of_session()));
-        effects
-    }
-
-    /// Puts the message that the conversation was rewound to back into the composer, to be edited and sent again.
-    fn take_up(&mut self, to: &MessageId) -> Vec<Effect> {
-        let Some(at) = self.said.iter().position(|(_, id, _)| id == to) else { return Vec::new() };
-        let text = std::mem::take(&mut self.said[at].2);
-        self.said.truncate(at);
-        if self.composer.is_empty() {
-            self.composer.set(&text);
-        }
-        self.draft.changed()
-    }
+/// Returns the page that asks to confirm a context change that was requested outside the inspector, or whose inspector
+/// was closed meanwhile.
+pub(super) fn context_question(plan: &ContextPlan) -> Overlay {
+    let carry_out = Effect::Send(Command::CarryOut { plan: plan.plan, force: false });
+    let markdown = format!("```text\n{}```", plan.to_string().replace("```", "'''"));
+    pages::question("context", markdown, vec![Choice::new("Yes", "yes", carry_out)])
 }
 
 /// Returns the reason if the plan changes nothing.

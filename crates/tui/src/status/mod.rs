@@ -2,29 +2,33 @@
 //!
 //! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
 //! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
-//! otherwise. `header` draws the start, `meter` the context, `script` the output of the user's status line program.
+//! otherwise. `session` owns the facts of the session, `spending` its use; `header` draws the start, `meter` the context,
+//! `script` the output of the user's status line program.
 
 mod header;
 pub mod meter;
 pub mod script;
+mod session;
+mod spending;
 
 use crate::input::{Effect, Request, Timer};
 use crate::menu::Item;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
-use becket_types::{Cost, Event, PreparationState, Usage, Used};
+use becket_types::{Cost, Event, PreparationState, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use script::Script;
 use serde_json::{Value, json};
+use session::SessionFacts;
+use spending::Spending;
 use std::path::{Path, PathBuf};
 
 /// The activity while a question is open.
 const WAITING: &str = "waiting for you";
 
-/// Fewest columns of a title. A shorter one would say nothing.
-const TITLE: usize = 12;
 /// Columns from which on the line says what its mode and its percentage are.
 const NAMED: usize = 64;
 /// Cells of the bar, if they fit.
@@ -37,20 +41,9 @@ const DEBOUNCE: u64 = 300;
 /// Facts of the status line and of the activity line.
 #[derive(Debug, Default)]
 pub struct Status {
-    model: String,
-    mode: String,
-    cwd: PathBuf,
-    home: Option<PathBuf>,
-    branch: Option<String>,
-    session: String,
-    title: Option<String>,
+    session: SessionFacts,
     meter: Meter,
-    usage: Usage,
-    cost: Cost,
-    /// Cost of the current turn, or of the last one.
-    turn_cost: Cost,
-    api_millis: u64,
-    millis: u64,
+    spending: Spending,
     turn: Option<Turn>,
     /// A message that disappears by itself.
     toast: Option<String>,
@@ -59,10 +52,7 @@ pub struct Status {
     /// Everything known is shown, not only the most important facts. `key` toggles this.
     whole: bool,
     key: Option<String>,
-    /// The user has a program for the status line; `script` is its last output.
-    scripted: bool,
-    script: Vec<String>,
-    waiting: bool,
+    script: Script,
     /// The number of commands that run in the background.
     jobs: usize,
     /// A summary is being prepared in the background, or is ready.
@@ -91,7 +81,7 @@ struct Retry {
 impl Status {
     /// Sets if the user has a program for the line.
     pub fn scripted(mut self, scripted: bool) -> Self {
-        self.scripted = scripted;
+        self.script.exists = scripted;
         self
     }
 
@@ -103,17 +93,8 @@ impl Status {
 
     /// Sets the home folder, which is shown as `~`.
     pub fn with_home(mut self, home: Option<PathBuf>) -> Self {
-        self.home = home;
+        self.session.home = home;
         self
-    }
-
-    /// Returns the folder of the session as the header shows it.
-    fn folder(&self) -> String {
-        match self.home.as_ref().and_then(|home| self.cwd.strip_prefix(home).ok()) {
-            Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-            Some(rest) => format!("~/{}", rest.display()),
-            None => self.cwd.display().to_string(),
-        }
     }
 
     /// Switches between all facts and the most important ones.
@@ -130,16 +111,22 @@ impl Status {
     pub fn event(&mut self, event: &Event) -> Vec<Effect> {
         match event {
             Event::SessionStarted { model, permission_mode, cwd, session, title, .. } => {
-                self.model.clone_from(model);
-                self.mode.clone_from(permission_mode);
-                self.cwd.clone_from(cwd);
-                self.session = session.to_string();
-                self.title.clone_from(title);
+                self.session.model.clone_from(model);
+                self.session.mode.clone_from(permission_mode);
+                self.session.cwd.clone_from(cwd);
+                self.session.id = session.to_string();
+                self.session.title.clone_from(title);
                 let mut effects = vec![Effect::Ask(Request::Branch)];
                 effects.extend(self.changed());
                 return effects;
             }
-            Event::Renamed { title } => self.title = Some(title.clone()),
+            Event::Renamed { title } => {
+                self.session.title = Some(title.clone());
+                // A session also gets a title from its first message, which the user did not request.
+                if std::mem::take(&mut self.session.renaming) {
+                    return self.toast(format!("This session is now called {title}."));
+                }
+            }
             Event::ModelChosen { model } => return self.set_model(model),
             Event::StepStarted { .. } => return self.doing("waiting for the model"),
             Event::TextDelta { .. } => return self.doing("answering"),
@@ -174,9 +161,8 @@ impl Status {
                 }
                 return effects;
             }
-            Event::AssistantMessage { cost, .. } => {
-                self.used(event);
-                self.turn_cost += *cost;
+            Event::AssistantMessage { .. } => {
+                self.spending.event(event);
                 return self.changed();
             }
             Event::Subagent { what, .. } => {
@@ -201,7 +187,7 @@ impl Status {
             }
             Event::TurnFinished(result) => {
                 self.turn = None;
-                self.millis += result.duration.0;
+                self.spending.millis += result.duration.0;
                 let mut effects = vec![Effect::Ask(Request::Branch)];
                 effects.extend(self.changed());
                 return effects;
@@ -214,41 +200,33 @@ impl Status {
 
     /// Adds the usage of the session before this process started.
     pub fn begin_with(&mut self, used: Used) {
-        self.usage += used.usage;
-        self.cost += used.cost;
-    }
-
-    /// Adds the usage that an event reports.
-    fn used(&mut self, event: &Event) {
-        if let Event::AssistantMessage { usage, cost, api_time, .. } = event {
-            self.usage += *usage;
-            self.cost += *cost;
-            self.api_millis += api_time.0;
-        }
+        self.spending.begin_with(used);
     }
 
     /// Schedules a run of the user's status line program. Further changes before that run are covered by it.
     fn changed(&mut self) -> Vec<Effect> {
-        if !self.scripted || std::mem::replace(&mut self.waiting, true) {
-            return Vec::new();
-        }
-        vec![Effect::Wake(DEBOUNCE, Timer::StatusLine)]
+        if self.script.needs_run() { vec![Effect::Wake(DEBOUNCE, Timer::StatusLine)] } else { Vec::new() }
     }
 
     /// Runs the user's status line program after the delay.
     pub fn script_due(&mut self, vim: Option<&str>) -> Vec<Effect> {
-        self.waiting = false;
+        self.script.waiting = false;
         vec![Effect::Ask(Request::StatusLine { told: self.told(vim) })]
+    }
+
+    /// Records that the user renamed the session, so the agent's confirmation is shown.
+    pub fn rename_sent(&mut self) {
+        self.session.renaming = true;
     }
 
     /// Sets the output of the user's status line program.
     pub fn set_script(&mut self, lines: Vec<String>) {
-        self.script = lines;
+        self.script.lines = lines;
     }
 
     /// Sets the git branch.
     pub fn set_branch(&mut self, branch: Option<String>) {
-        self.branch = branch;
+        self.session.branch = branch;
     }
 
     /// Sets the number of commands in the background. While there are any, they are counted again, because they end by
@@ -260,36 +238,27 @@ impl Status {
 
     /// Returns the permission mode.
     pub fn mode(&self) -> &str {
-        &self.mode
+        &self.session.mode
     }
 
     /// Returns the model as `provider/name`.
     pub fn model(&self) -> &str {
-        &self.model
+        &self.session.model
     }
 
     /// Returns the models to choose from, the current one first.
-    pub fn model_first(&self, mut models: Vec<(String, String)>) -> Vec<Item> {
-        let at = models.iter().position(|(name, _)| *name == self.model);
-        let detail = at.map(|at| models.remove(at).1).filter(|detail| !detail.is_empty());
-        let detail = detail.map_or_else(|| "in use".to_owned(), |detail| format!("in use · {detail}"));
-        let own = (!self.model.is_empty()).then(|| (self.model.clone(), detail));
-        own.into_iter().chain(models).map(|(name, detail)| Item { name, detail }).collect()
+    pub fn model_first(&self, models: Vec<(String, String)>) -> Vec<Item> {
+        self.session.model_first(models)
     }
 
     /// Returns the session and its folder, for the title of the terminal's window.
     pub fn title(&self) -> String {
-        let name = self.title.as_deref().unwrap_or("becket");
-        match self.cwd.file_name() {
-            Some(folder) => format!("{name} · {}", folder.to_string_lossy()),
-            None => name.to_owned(),
-        }
+        self.session.window_title()
     }
 
     /// Returns the title of the session, shortened to this many columns.
     pub fn session_title(&self, columns: usize) -> Option<String> {
-        let title = self.title.as_deref().map(str::trim).filter(|title| !title.is_empty())?;
-        (columns >= TITLE).then(|| text::fit(&text::visible(title), columns).into_owned())
+        self.session.title(columns)
     }
 
     /// Returns the model's context window and its usable part in tokens, as the agent last reported them; 0 before
@@ -300,44 +269,45 @@ impl Status {
 
     /// Returns the folder of the session; empty before the session is known.
     pub fn folder_of_session(&self) -> &Path {
-        &self.cwd
+        &self.session.cwd
     }
 
     /// Sets the permission mode that the user chose.
     pub fn set_mode(&mut self, mode: &str) -> Vec<Effect> {
-        mode.clone_into(&mut self.mode);
+        mode.clone_into(&mut self.session.mode);
         self.changed()
     }
 
     fn set_model(&mut self, model: &str) -> Vec<Effect> {
-        model.clone_into(&mut self.model);
+        model.clone_into(&mut self.session.model);
         self.changed()
     }
 
     /// Returns the JSON for a status line program, in the shape that such programs expect.
     fn told(&self, vim: Option<&str>) -> Value {
-        let name = self.model.rsplit('/').next().unwrap_or_default();
+        let (session, spending) = (&self.session, &self.spending);
+        let name = session.model.rsplit('/').next().unwrap_or_default();
         let percent = self.meter.percent().min(100);
         json!({
-            "session_id": self.session,
-            "session_name": self.title,
-            "model": {"id": self.model, "display_name": name},
-            "workspace": {"current_dir": self.cwd, "project_dir": self.cwd, "added_dirs": []},
+            "session_id": session.id,
+            "session_name": session.title,
+            "model": {"id": session.model, "display_name": name},
+            "workspace": {"current_dir": session.cwd, "project_dir": session.cwd, "added_dirs": []},
             "cost": {
-                "total_cost_usd": self.cost.0,
-                "total_duration_ms": self.millis,
-                "total_api_duration_ms": self.api_millis,
+                "total_cost_usd": spending.cost.0,
+                "total_duration_ms": spending.millis,
+                "total_api_duration_ms": spending.api_millis,
             },
             "context_window": {
-                "total_input_tokens": self.usage.context().0,
-                "total_output_tokens": self.usage.output,
+                "total_input_tokens": spending.usage.context().0,
+                "total_output_tokens": spending.usage.output,
                 "context_window_size": self.meter.window,
                 "used_percentage": percent,
                 "remaining_percentage": 100 - percent,
                 "current_usage": self.meter.used,
             },
-            "permission_mode": self.mode,
-            "git_branch": self.branch,
+            "permission_mode": session.mode,
+            "git_branch": session.branch,
             "vim": vim.map(|mode| json!({"mode": mode})),
         })
     }
@@ -353,7 +323,7 @@ impl Status {
                 Vec::new()
             }
             None => {
-                self.turn_cost = Cost::default();
+                self.spending.turn = Cost::default();
                 self.turn = Some(Turn { seconds: 0, doing: what.to_owned(), retry: None, compacting: false });
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
@@ -419,8 +389,11 @@ impl Status {
             s @ 1..60 => format!(" · {s} s"),
             s => format!(" · {} min {} s", s / 60, s % 60),
         };
-        let cost =
-            if self.turn_cost.0 > 0.0 { format!(" · ${:.2}", self.turn_cost.0) } else { String::new() };
+        let cost = if self.spending.turn.0 > 0.0 {
+            format!(" · ${:.2}", self.spending.turn.0)
+        } else {
+            String::new()
+        };
         let mut end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
         let mark = if turn.doing == WAITING { "?" } else { "◐" };
         let doing = format!("{mark} {}", text::visible(&turn.doing));
@@ -448,41 +421,37 @@ impl Status {
 
     /// Returns the header that is shown before the first message: version, model, mode, folder, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
-        if self.model.is_empty() {
+        if self.session.model.is_empty() {
             return Vec::new();
         }
-        header::lines(&self.model, &self.mode, self.folder(), area, theme)
+        header::lines(&self.session.model, &self.session.mode, self.session.folder(), area, theme)
     }
 
     /// Returns the height in rows that it needs.
     pub fn height(&self) -> u16 {
-        self.script.len().clamp(1, script::ROWS) as u16
+        self.script.lines.len().clamp(1, script::ROWS) as u16
     }
 
     /// Returns the status line; `vim`: the mode of the composer, if Vim keys are on.
     pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
         let width = usize::from(width);
-        if !self.script.is_empty() {
+        if !self.script.lines.is_empty() {
             let mut lines: Vec<_> =
-                self.script.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
+                self.script.lines.iter().take(script::ROWS).map(|line| script::line(line, width)).collect();
             // A mode that asks less or more than usual is never out of sight, whatever the program prints.
-            let mode = format!(" · {} mode", self.mode);
-            if self.mode != "default"
-                && let (Some(last), Some(shown)) = (self.script.get(lines.len() - 1), lines.last_mut())
+            let mode = format!(" · {} mode", self.session.mode);
+            if self.session.mode != "default"
+                && let (Some(last), Some(shown)) = (self.script.lines.get(lines.len() - 1), lines.last_mut())
             {
                 *shown = script::line(last, width.saturating_sub(text::width(&mode)));
-                shown
-                    .spans
-                    .push(Span::styled(mode, if self.is_loud() { theme.outcome.warning } else { theme.dim }));
+                shown.spans.push(Span::styled(
+                    mode,
+                    if self.session.is_loud() { theme.outcome.warning } else { theme.dim },
+                ));
             }
             return lines;
         }
         vec![self.own(width, theme, vim)]
-    }
-
-    /// True in modes in which calls run without a question.
-    fn is_loud(&self) -> bool {
-        matches!(self.mode.as_str(), "bypassPermissions" | "acceptEdits" | "auto")
     }
 
     /// Returns the built-in line: model, mode and fill of the context, or all facts. Parts that do not fit are left out
@@ -495,12 +464,13 @@ impl Status {
             }
         };
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
-        put(8, self.model.clone(), theme.dim);
-        let mode = if width < NAMED { self.mode.clone() } else { format!("{} mode", self.mode) };
-        put(7, mode, if self.is_loud() { theme.outcome.warning } else { theme.dim });
+        put(8, self.session.model.clone(), theme.dim);
+        let mode =
+            if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
+        put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
         if self.whole || !filled {
-            put(4, self.place(), theme.dim);
+            put(4, self.session.place(), theme.dim);
         }
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if filled {
@@ -516,9 +486,9 @@ impl Status {
         };
         put(2, summary.to_owned(), theme.dim);
         if self.whole {
-            put(1, self.session_title(40).unwrap_or_default(), theme.dim);
-            put(3, self.tokens(), theme.dim);
-            put(5, self.money(), theme.dim);
+            put(1, self.session.title(40).unwrap_or_default(), theme.dim);
+            put(3, self.spending.tokens(), theme.dim);
+            put(5, self.spending.money(), theme.dim);
             let bar = self.meter.bar(BAR, theme);
             if !bar.is_empty() {
                 parts.push((2, bar));
@@ -547,31 +517,6 @@ impl Status {
             spans.extend(part);
         }
         Line::from(spans)
-    }
-
-    fn place(&self) -> String {
-        let name = self
-            .cwd
-            .file_name()
-            .map_or_else(|| self.cwd.display().to_string(), |name| name.to_string_lossy().into_owned());
-        match &self.branch {
-            Some(branch) if !name.is_empty() => format!("{name} ({branch})"),
-            _ => name,
-        }
-    }
-
-    fn tokens(&self) -> String {
-        let read = self.usage.context().0;
-        if self.usage.is_empty() {
-            return String::new();
-        }
-        let cached = (self.usage.cache_read * 100).checked_div(read).filter(|p| *p > 0);
-        let cached = cached.map_or_else(String::new, |percent| format!(" ({percent} % cached)"));
-        format!("↑{}{cached} ↓{}", thousands(read), thousands(self.usage.output))
-    }
-
-    fn money(&self) -> String {
-        if self.cost.0 > 0.0 { format!("${:.2}", self.cost.0) } else { String::new() }
     }
 }
 

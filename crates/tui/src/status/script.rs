@@ -11,6 +11,25 @@ use ratatui::text::{Line, Span};
 /// Most rows that are shown.
 pub const ROWS: usize = 3;
 
+/// The user's status line program, and its last output.
+///
+/// Invariant: at most one run is waiting. Changes before that run are covered by it.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    /// The user has such a program.
+    pub exists: bool,
+    pub lines: Vec<String>,
+    /// A run is due after a delay.
+    pub waiting: bool,
+}
+
+impl Script {
+    /// Records a change. Returns true if a run has to be scheduled for it.
+    pub(super) fn needs_run(&mut self) -> bool {
+        self.exists && !std::mem::replace(&mut self.waiting, true)
+    }
+}
+
 /// Styles one line of output, cut to `width` columns.
 pub fn line(output: &str, width: usize) -> Line<'static> {
     let mut room = width;

@@ -3,15 +3,14 @@
 //! Owns the plan on show, and the flag that its summary is open in the editor. The agent computes and applies
 //! compactions.
 
-use super::App;
-use crate::input::{Effect, Page, Request};
+use super::{Pages, question};
+use crate::input::{Effect, Request};
 use crate::menu::Item;
 use crate::overlay::{Choice, Overlay};
 use crate::picker::{Kind, Picker, Row};
 use crate::text::thousands;
-use crate::transcript::Folded;
-use crate::transcript::compaction::{Known, left_out_lines, lines, plan_line};
-use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Loss, Seq};
+use crate::transcript::compaction::{left_out_lines, lines, plan_line};
+use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Seq};
 use std::fmt::Write as _;
 
 /// Most messages that the page lists.
@@ -24,20 +23,17 @@ pub(super) struct Preview {
     editing: bool,
 }
 
-impl App {
-    pub(super) fn show_compaction(&mut self, plan: CompactionPlan) -> Vec<Effect> {
+impl Pages {
+    /// Opens the page of a compaction that would be applied.
+    pub(in crate::app) fn show_compaction(&mut self, plan: CompactionPlan) -> Effect {
         self.overlay = Some(page(&plan));
         self.preview = Some(Preview { plan, editing: false });
-        vec![Effect::Notify("the compaction can be looked at".to_owned())]
+        Effect::Notify("the compaction can be looked at".to_owned())
     }
 
-    /// Handles the page's effects after a key; `None`: the page closes.
-    pub(super) fn compaction_answered(&mut self, effects: Option<Vec<Effect>>) -> Vec<Effect> {
-        let Some(effects) = effects else {
-            (self.overlay, self.preview) = (None, None);
-            return self.status.toast("nothing was compacted".to_owned());
-        };
-        for effect in &effects {
+    /// Handles the effects of a key on that page.
+    pub(in crate::app) fn compaction_answered(&mut self, effects: &[Effect]) {
+        for effect in effects {
             match effect {
                 Effect::Send(Command::CarryOut { .. }) => (self.overlay, self.preview) = (None, None),
                 Effect::Ask(Request::Edit { .. }) => {
@@ -46,12 +42,11 @@ impl App {
                 _ => {}
             }
         }
-        effects
     }
 
     /// Handles the text from the editor. `Err` returns the text unused: no summary of a shown compaction was being
     /// edited.
-    pub(super) fn summary_edited(
+    pub(in crate::app) fn summary_edited(
         &mut self,
         text: Result<String, String>,
     ) -> Result<Vec<Effect>, Result<String, String>> {
@@ -75,69 +70,28 @@ impl App {
         }
     }
 
-    /// Opens the list of messages that compactions removed. If a compaction's block has focus, only its messages are
-    /// listed.
-    pub(super) fn choose_folded(&mut self) -> Vec<Effect> {
-        if self.status.is_working() {
-            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
-        }
-        match self.transcript.folded() {
-            Folded::Here(folded) => self.choose_from(&folded),
-            Folded::Ask(entry) => {
-                self.transcript.end_focus();
-                self.picker = Some(Picker::new(Kind::Folded, "", None));
-                vec![Effect::Ask(Request::Folded { entry })]
-            }
-        }
-    }
-
-    /// Handles the answer to [`Self::choose_folded`]: the messages that compactions removed from the context.
-    pub(super) fn all_folded(&mut self, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
-        let asks = self.picker.as_ref().is_some_and(|picker| picker.kind() == Kind::Folded);
-        let effects = if asks { self.choose_from(&folded) } else { Vec::new() };
-        if let Some(entry) = entry {
-            self.transcript.folded_is(entry, folded);
-        }
-        effects
-    }
-
-    fn choose_from(&mut self, folded: &[(Seq, String)]) -> Vec<Effect> {
-        if folded.is_empty() {
+    /// Opens the list of messages that compactions removed from the context.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the user if there are none. The list is closed then.
+    pub(in crate::app) fn choose_removed(&mut self, removed: &[(Seq, String)]) -> Result<(), String> {
+        if removed.is_empty() {
             self.picker = None;
-            let none = "no compaction of this session removed a message";
-            return self.status.toast(none.to_owned());
+            return Err("no compaction of this session removed a message".to_owned());
         }
-        self.transcript.end_focus();
         let row = |(seq, line): &(Seq, String)| Row {
             id: seq.to_string(),
             item: Item { name: line.clone(), detail: String::new() },
         };
-        let rows = folded.iter().map(row).collect();
+        let rows = removed.iter().map(row).collect();
         self.picker = Some(Picker::new(Kind::Folded, "", Some(rows)));
-        self.previewed()
-    }
-
-    /// Handles the text from the editor: a summary, or else text for the composer.
-    pub(super) fn edited(&mut self, text: Result<String, String>) -> Vec<Effect> {
-        match self.summary_edited(text) {
-            Ok(effects) => effects,
-            Err(Ok(text)) => {
-                self.composer.set(text.trim_end_matches('\n'));
-                self.draft.changed()
-            }
-            Err(Err(why)) => self.status.toast(why),
-        }
-    }
-
-    /// Passes what a compaction lost to the block that asked for it.
-    pub(super) fn lost(&mut self, entry: Seq, result: Result<Loss, String>) {
-        let known = result.map_or_else(Known::Not, |loss| Known::Loss(Box::new(loss)));
-        self.transcript.loss_is(entry, known);
+        Ok(())
     }
 }
 
 /// Asks the agent to bring messages back. `ids`: message ids separated by commas.
-pub(super) fn bring_back(ids: &str) -> Vec<Effect> {
+pub(in crate::app) fn bring_back(ids: &str) -> Vec<Effect> {
     let items = ids.split(',').map(str::to_owned).collect();
     vec![Effect::Send(Command::ChangeContext(ContextChange::Restore { items }))]
 }
@@ -152,8 +106,7 @@ fn page(plan: &CompactionPlan) -> Overlay {
         let edit = Effect::Ask(Request::Edit { text: plan.summary.clone() });
         choices.push(Choice::new("Edit the summary first", "edit", edit));
     }
-    let page = Page { title: "compaction".to_owned(), markdown: markdown(plan), ..Page::default() };
-    Overlay::choosing(page, choices)
+    question("compaction", markdown(plan), choices)
 }
 
 fn markdown(plan: &CompactionPlan) -> String {

@@ -1,0 +1,109 @@
+//! The user's messages, and earlier messages of a continued session. The end is shown at once, the rest when the user
+//! scrolls back.
+//!
+//! The first frame must not wait for a session of any length to load, and memory must not hold all of it. When earlier
+//! messages arrive, the rows on the screen stay in place.
+
+use crate::input::{Effect, Request, Stretch};
+use crate::menu::Item;
+use crate::picker::Row;
+use crate::text;
+use crate::theme::Theme;
+use crate::transcript::{Transcript, Wanted};
+use becket_types::{Event, MessageId, Seq};
+
+/// The user's messages that are known so far. Rewind offers them.
+///
+/// Invariant: they are in order, and each is contained once.
+#[derive(Default)]
+pub(super) struct Messages {
+    said: Vec<(Seq, MessageId, String)>,
+    /// Earlier messages are on disk, so the transcript may evict them and read them again.
+    pub on_disk: bool,
+}
+
+impl Messages {
+    pub(super) fn is_empty(&self) -> bool {
+        self.said.is_empty()
+    }
+
+    /// Returns the message with this id and its text.
+    pub(super) fn find(&self, id: &str) -> Option<(MessageId, &str)> {
+        let (_, id, text) = self.said.iter().find(|(_, said, _)| said.to_string() == id)?;
+        Some((*id, text))
+    }
+
+    /// Returns the messages as rows of a list, newest first.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let row = |(_, id, text): &(_, MessageId, String)| {
+            let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
+            let name = text::fit(first.trim(), 200).into_owned();
+            Row { id: id.to_string(), item: Item { name, detail: String::new() } }
+        };
+        self.said.iter().rev().map(row).collect()
+    }
+
+    /// Removes the message that the conversation was rewound to, and all after it. Returns its text.
+    pub(super) fn take_back(&mut self, to: &MessageId) -> Option<String> {
+        let at = self.said.iter().position(|(_, id, _)| id == to)?;
+        let text = std::mem::take(&mut self.said[at].2);
+        self.said.truncate(at);
+        Some(text)
+    }
+
+    /// Records a message of the user, so that rewind can offer it.
+    pub(super) fn remember(&mut self, event: &Event) {
+        let Event::UserMessage { message, .. } = event else { return };
+        if message.visibility().user {
+            let said = (message.seq, message.id, message.text());
+            let at = self.said.partition_point(|(seq, ..)| *seq <= message.seq);
+            if self.said[..at].last().is_none_or(|(_, id, _)| *id != message.id) {
+                self.said.insert(at, said);
+            }
+        }
+    }
+
+    pub(super) fn remember_all(&mut self, stretch: &Stretch) {
+        for event in &stretch.events {
+            self.remember(event);
+        }
+    }
+
+    /// Handles the user's messages of the whole session. Those that came since it was read stay after them.
+    pub(super) fn complete(&mut self, said: Vec<(Seq, MessageId, String)>) {
+        let last = said.last().map_or(Seq(0), |(seq, ..)| *seq);
+        let later = self.said.drain(..).filter(|(seq, ..)| *seq > last).collect::<Vec<_>>();
+        self.said = said;
+        self.said.extend(later);
+    }
+
+    /// Handles a part of the session that the transcript asked for. Returns requests for what is in view now.
+    pub(super) fn arrived(
+        &mut self,
+        (from, to): (Seq, Seq),
+        result: Result<Option<Stretch>, String>,
+        transcript: &mut Transcript,
+        theme: &Theme,
+    ) -> Vec<Effect> {
+        let part = result.as_ref().ok().and_then(|part| part.as_ref()).map(|part| (part.from, part.to));
+        match result {
+            Ok(Some(part)) => {
+                transcript.fill(from, to, &part, theme);
+                self.remember_all(&part);
+            }
+            Ok(None) => transcript.gap_stays(from, to),
+            Err(why) => transcript.gap_failed(from, to, why),
+        }
+        transcript.found_past(from, to, part, theme);
+        if self.on_disk {
+            transcript.let_go();
+        }
+        wanted_past(transcript)
+    }
+}
+
+/// Requests the earlier messages that came into view.
+pub(super) fn wanted_past(transcript: &mut Transcript) -> Vec<Effect> {
+    let ask = |Wanted { from, to, want }| Effect::Ask(Request::Past { from, to, want });
+    transcript.wanted_gaps().into_iter().map(ask).collect()
+}

@@ -1,0 +1,132 @@
+//! Pages, lists and lines that have the keyboard instead of the composer.
+//!
+//! Routes a paste, the mouse wheel and the timer of pages to the one that is open. The app routes keys, because a choice
+//! has effects on other panes. `compaction` and `key` add the pages with a state of their own.
+
+pub(super) mod compaction;
+mod key;
+
+use super::messages::Messages;
+use crate::approval::Writing;
+use crate::input::{Effect, Page, Request};
+use crate::inspector::Inspector;
+use crate::overlay::{Choice, Overlay};
+use crate::palette::Palette;
+use crate::picker::{Kind, Picker};
+use crate::theme::Theme;
+use crate::transcript::Transcript;
+use crate::welcome::Welcome;
+use becket_types::Seq;
+use compaction::Preview;
+
+/// What is open over the transcript. The first of these fields that is set has the keyboard.
+///
+/// Invariant: while `preview` is set, `overlay` shows it or its summary is open in the editor.
+#[derive(Default)]
+pub(super) struct Pages {
+    /// The page on which the user enters a provider's key.
+    pub key_page: Option<Welcome>,
+    pub overlay: Option<Overlay>,
+    pub inspector: Option<Inspector>,
+    pub picker: Option<Picker>,
+    pub palette: Option<Palette>,
+    /// The compaction that is shown before it is applied.
+    preview: Option<Preview>,
+}
+
+impl Pages {
+    /// True if one of them has the keyboard.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_full() || self.palette.is_some()
+    }
+
+    /// True while the page of a compaction is open, or its summary in the editor.
+    pub(super) fn shows_compaction(&self) -> bool {
+        self.preview.is_some()
+    }
+
+    /// Closes the page, and the compaction that it shows.
+    pub(super) fn close_page(&mut self) {
+        (self.overlay, self.preview) = (None, None);
+    }
+
+    /// True if one of them covers the transcript.
+    pub(super) fn is_full(&self) -> bool {
+        self.overlay.is_some() || self.key_page.is_some() || self.inspector.is_some() || self.picker.is_some()
+    }
+
+    /// Opens a page with this text.
+    pub(super) fn open(&mut self, title: &str, markdown: String) {
+        self.overlay = Some(Overlay::new(Page { title: title.to_owned(), markdown, ..Page::default() }));
+    }
+
+    /// Opens a list of choices that the host fills.
+    pub(super) fn pick(&mut self, kind: Kind, query: &str) {
+        self.picker = Some(Picker::new(kind, query, None));
+    }
+
+    /// Returns the open list, if it is of this kind.
+    pub(super) fn picker_of(&mut self, kind: Kind) -> Option<&mut Picker> {
+        self.picker.as_mut().filter(|picker| picker.kind() == kind)
+    }
+
+    /// Records the state of the composer, which decides if a page may be answered.
+    pub(super) fn wrote(&mut self, writing: Writing) {
+        self.overlay.iter_mut().for_each(|overlay| overlay.wrote(writing));
+    }
+
+    /// Allows the open page to be answered, because it was on the screen for long enough.
+    pub(super) fn arm(&mut self, writing: Writing) {
+        self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
+        self.inspector.iter_mut().for_each(Inspector::arm);
+        self.key_page.iter_mut().for_each(Welcome::arm);
+    }
+
+    /// Handles the mouse wheel. Returns false if the transcript has to handle it.
+    pub(super) fn scroll(&mut self, lines: isize, theme: &Theme) -> bool {
+        if let Some(page) = &mut self.key_page {
+            page.scroll(lines);
+        } else if let Some(overlay) = &mut self.overlay {
+            overlay.scroll(lines, theme);
+        } else if let Some(inspector) = &mut self.inspector {
+            inspector.go(lines);
+        } else if let Some(picker) = &mut self.picker {
+            picker.scroll(lines);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Requests the preview that the list needs.
+    pub(super) fn previewed(&mut self, transcript: &Transcript, messages: &Messages) -> Vec<Effect> {
+        let Some(picker) = &mut self.picker else { return Vec::new() };
+        let mut effects: Vec<Effect> =
+            picker.asks().map(|words| Effect::Ask(Request::Saying { words })).into_iter().collect();
+        let Some(wanted) = picker.wants().map(str::to_owned) else { return effects };
+        match picker.kind() {
+            Kind::Session => {
+                effects.push(Effect::Ask(Request::Preview { session: wanted }));
+                effects
+            }
+            Kind::Folded => {
+                let Ok(seq) = wanted.parse().map(Seq) else { return effects };
+                match transcript.said_in(seq) {
+                    Some(said) => picker.set_preview(wanted, said),
+                    None => effects.push(Effect::Ask(Request::Message { seq })),
+                }
+                effects
+            }
+            Kind::Message => {
+                let text = messages.find(&wanted).map(|(_, text)| text.to_owned());
+                picker.set_preview(wanted, text.unwrap_or_default());
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Returns a page with this text and these answers.
+pub(super) fn question(title: &str, markdown: String, choices: Vec<Choice>) -> Overlay {
+    Overlay::choosing(Page { title: title.to_owned(), markdown, ..Page::default() }, choices)
+}
