@@ -1,8 +1,9 @@
 //! `becket`: a session in the terminal. The agent runs on its own thread, the interface on this one.
 //!
-//! Owns the services that the interface requests: the history of prompts, the editor, the clipboard and Ctrl-Z.
+//! Owns the services that the interface requests: the editor, the clipboard and Ctrl-Z.
 //! Submodules own the others:
 //! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
+//! - the history of prompts ([`history`]);
 //! - the user's shell commands and drafts ([`user_shell`]) and custom commands ([`custom_commands`]);
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`open_elsewhere`]);
@@ -17,6 +18,7 @@ pub(crate) mod custom_commands;
 pub(crate) mod figures;
 mod files;
 mod first;
+mod history;
 mod images;
 mod inspect;
 mod line_input;
@@ -44,7 +46,7 @@ use agent_thread::{agent_left, start, stop};
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
-use becket_tui::input::{Keep, Reply, Request};
+use becket_tui::input::{Keep, PageRequest, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
@@ -56,15 +58,11 @@ use pages::Pages;
 use past::{Past, StoredConversation};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use switch::Next;
 use tokio::sync::mpsc;
 use user_shell::{Drafts, LastDraft, UserShell};
-
-/// Most prompts that the history file keeps.
-const HISTORY: usize = 1_000;
 
 /// Runs interactive sessions until the user quits. `again`: the arguments from which the settings are made again if the
 /// user trusts the project now.
@@ -342,7 +340,7 @@ impl Host for InteractiveHost {
             Request::History => {
                 let path = self.history.clone();
                 Box::pin(async move {
-                    let read = tokio::task::spawn_blocking(move || read_history(&path)).await;
+                    let read = tokio::task::spawn_blocking(move || history::read(&path)).await;
                     Some(Reply::History(read.unwrap_or_default()))
                 })
             }
@@ -350,7 +348,7 @@ impl Host for InteractiveHost {
                 let path = self.history.clone();
                 Box::pin(async move {
                     // Failing to write the history must not stop the user.
-                    let _ = tokio::task::spawn_blocking(move || remember(&path, &prompt)).await;
+                    let _ = tokio::task::spawn_blocking(move || history::append(&path, &prompt)).await;
                     None
                 })
             }
@@ -359,22 +357,28 @@ impl Host for InteractiveHost {
                 let guardian = Arc::clone(&self.held.guardian);
                 Box::pin(async move {
                     Held::taken(&guardian, false);
-                    let edited = edit(&editor, &text).await;
+                    let edited = programs::edit(&editor, &text).await;
                     Held::taken(&guardian, true);
                     Some(Reply::Edited(edited))
                 })
             }
-            Request::Command { name, arguments } if name == custom_commands::TRUST => {
-                let (name, arguments) = arguments.split_once(' ').unwrap_or((&arguments, ""));
-                self.custom(name.to_owned(), arguments.to_owned(), true)
-            }
-            Request::Command { name, arguments } if name == "tasks" => {
-                let (pages, user_shell) = (Arc::clone(&self.pages), Arc::clone(&self.user_shell));
-                Box::pin(async move { Some(tasks_page::answer(&pages, &user_shell, &arguments).await) })
-            }
-            Request::Command { name, arguments } => {
+            Request::Page(page) => {
                 let pages = Arc::clone(&self.pages);
-                beside(move || Some(pages.answer(&name, &arguments)))
+                let is_tasks = matches!(page, PageRequest::Tasks);
+                let jobs = if is_tasks { self.user_shell.jobs() } else { Vec::new() };
+                beside(move || Some(pages.page(&page, &jobs)))
+            }
+            Request::Resume { session } => {
+                let pages = Arc::clone(&self.pages);
+                beside(move || Some(pages.find(&session)))
+            }
+            Request::Export { format, file } => {
+                let pages = Arc::clone(&self.pages);
+                beside(move || Some(pages.export(format, &file)))
+            }
+            Request::StopJob { job } => {
+                let user_shell = Arc::clone(&self.user_shell);
+                Box::pin(async move { Some(tasks_page::stop_job(&user_shell, job).await) })
             }
             Request::Files { query } => self.files.ask(query),
             Request::Models => {
@@ -463,12 +467,17 @@ impl InteractiveHost {
                 Box::pin(mcp_page::prompt(pages.mcp.clone(), name, arguments))
             }
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
-            Request::Allow { rule, place } => beside(move || {
-                Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
-            }),
-            Request::Disallow { rule, place } => beside(move || {
-                Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
-            }),
+            Request::TrustCustom { name, arguments } => self.custom(name, arguments, true),
+            Request::Allow { rule, place } => {
+                let root = pages.root.clone();
+                beside(move || Some(Reply::Done(preferences::allow(&pages.environment, &root, &rule, place))))
+            }
+            Request::Disallow { rule, place } => {
+                let root = pages.root.clone();
+                beside(move || {
+                    Some(Reply::Done(preferences::disallow(&pages.environment, &root, &rule, place)))
+                })
+            }
             Request::Keep(keep) => {
                 {
                     let mut ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
@@ -529,44 +538,24 @@ impl InteractiveHost {
                 let programs = self.pages.programs.clone();
                 Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
             }
-            _ => Box::pin(async { None }),
+            // `ask` answers these.
+            Request::Draft { .. }
+            | Request::Edit { .. }
+            | Request::Export { .. }
+            | Request::Files { .. }
+            | Request::History
+            | Request::KeepKey { .. }
+            | Request::Keys
+            | Request::LastDraft
+            | Request::Memorize { .. }
+            | Request::Models
+            | Request::Page(_)
+            | Request::Remember { .. }
+            | Request::Resume { .. }
+            | Request::Sessions
+            | Request::Shell { .. }
+            | Request::StopJob { .. }
+            | Request::StopShell => Box::pin(async { None }),
         }
     }
-}
-
-fn read_history(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(HISTORY)..].iter().filter_map(|l| serde_json::from_str(l).ok()).collect()
-}
-
-/// Appends a line in one write, so that lines of several sessions do not mix.
-fn remember(path: &Path, prompt: &str) -> io::Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
-    let line = format!("{}\n", serde_json::Value::from(prompt));
-    std::fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(line.as_bytes())
-}
-
-/// Returns the text after the user edited it.
-async fn edit(editor: &str, text: &str) -> Result<String, String> {
-    let file = tempfile::Builder::new()
-        .prefix("becket-")
-        .suffix(".md")
-        .tempfile()
-        .map_err(|e| format!("cannot make a file for the editor: {e}"))?;
-    std::fs::write(file.path(), text).map_err(|e| format!("cannot write for the editor: {e}"))?;
-    // Runs the editor through a shell, because EDITOR may contain arguments.
-    let status = tokio::process::Command::new("sh")
-        .args(["-c", &format!("exec {editor} \"$1\""), "sh"])
-        .arg(file.path())
-        .stdin(Stdio::inherit())
-        .status()
-        .await
-        .map_err(|e| format!("cannot start the editor {editor}: {e}"))?;
-    if !status.success() {
-        return Err(format!("the editor {editor} ended with {status}; the text is unchanged"));
-    }
-    std::fs::read_to_string(file.path()).map_err(|e| format!("cannot read what the editor wrote: {e}"))
 }

@@ -325,9 +325,12 @@ impl Speaker {
                 Effect::Send(command)
             }
             Said::Command(Ok(Action::Switch(to))) => Effect::Switch(to),
-            Said::Command(Ok(Action::Host { name, arguments })) => {
-                Effect::Ask(Request::Command { name, arguments })
+            Said::Command(Ok(Action::Page(page))) => Effect::Ask(Request::Page(page)),
+            Said::Command(Ok(Action::Resume(session))) => Effect::Ask(Request::Resume { session }),
+            Said::Command(Ok(Action::Export { format, file })) => {
+                Effect::Ask(Request::Export { format, file })
             }
+            Said::Command(Ok(Action::StopJob(job))) => Effect::Ask(Request::StopJob { job }),
             Said::Command(Ok(Action::Help)) => {
                 out.extend(without_fences(&commands::help(&[], usize::MAX, None)));
                 return (Vec::new(), out);
@@ -368,7 +371,7 @@ impl Speaker {
     /// Returns the lines that describe an answer of the host.
     pub fn reply(reply: Reply) -> Vec<String> {
         let said = match reply {
-            Reply::Page { result: Ok(page), .. } => {
+            Reply::Page(Ok(page)) => {
                 let text = match &page.sheet {
                     Some(sheet) => sheet.spoken(),
                     None => without_fences(&page.markdown).join("\n"),
@@ -380,7 +383,7 @@ impl Speaker {
                 format!("{command} {how}.\n{output}")
             }
             Reply::Done(Ok(said)) => said,
-            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+            Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 format!("Error: {why}")
             }
             _ => String::new(),

@@ -1,12 +1,14 @@
 //! Slash commands: their names, descriptions and effects.
 //!
-//! A table. A command that needs more than the screen is sent to the host by name, and the host answers with a page.
+//! A table. A command that needs more than the screen becomes a request to the host, with its arguments as values. Mostly the
+//! host answers with a page.
 
 use crate::composer::Prompt;
-use crate::input::{Custom, To};
+use crate::input::{Custom, ExportFormat, PageRequest, To};
 use crate::text;
 use becket_types::{Command, DeliveryMode, Limit, Millis, Part, PermissionMode, PromptInput};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Effect of a slash command.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +36,14 @@ pub enum Action {
     Memorize(String),
     /// Send this text as the user's task.
     Task(&'static str),
-    Host {
-        name: String,
-        arguments: String,
+    Page(PageRequest),
+    Resume(String),
+    Export {
+        format: ExportFormat,
+        file: String,
     },
+    /// End this command in the background.
+    StopJob(u64),
     /// Not a command of becket: a custom command of the user or the project, if one has this name.
     Custom {
         name: String,
@@ -97,28 +103,6 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("doctor", "", "checks of models, configuration and storage"),
     ("bug", "", "what to send along with a report"),
     ("quit", "", "leave; the session can be resumed"),
-];
-
-/// Commands that the host carries out.
-const HOST: [&str; 18] = [
-    "resume",
-    "context",
-    "cost",
-    "diff",
-    "tools",
-    "skills",
-    "permissions",
-    "status",
-    "export",
-    "doctor",
-    "mcp",
-    "memory",
-    "bug",
-    "agents",
-    "hooks",
-    "tasks",
-    "todos",
-    "config",
 ];
 
 /// The task that `/init` sends.
@@ -210,7 +194,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "plan" => Ok(Action::Mode(PermissionMode::Plan)),
         "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max, or default"),
         "effort" => effort(arguments),
-        "usage" => Ok(Action::Host { name: "cost".to_owned(), arguments: words() }),
+        "usage" => Ok(Action::Page(PageRequest::Cost)),
         "login" => Ok(Action::Key),
         "logout" => {
             Err("becket logout PROVIDER removes a key that becket keeps; run it in a shell".to_owned())
@@ -239,8 +223,16 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "init" => Ok(Action::Task(INIT)),
         "memory" if !arguments.is_empty() => Ok(Action::Memorize(words())),
         "export" if arguments.is_empty() => needs("a file: /export notes.md, /export jsonl session.jsonl"),
-        name if HOST.contains(&name) => Ok(Action::Host { name: name.to_owned(), arguments: words() }),
-        name => Ok(Action::Custom { name: name.to_owned(), arguments: words() }),
+        "export" => export(arguments),
+        "resume" => Ok(Action::Resume(words())),
+        "mcp" => {
+            let server = arguments.strip_prefix("reconnect ").map(|name| name.trim().to_owned());
+            Ok(Action::Page(PageRequest::Mcp { reconnect: server }))
+        }
+        name => Ok(match PageRequest::named(name) {
+            Some(page) => Action::Page(page),
+            None => Action::Custom { name: name.to_owned(), arguments: words() },
+        }),
     }
 }
 
@@ -292,13 +284,17 @@ fn effort(level: &str) -> Result<Action, String> {
 fn tasks(arguments: &str) -> Result<Action, String> {
     let mut words = arguments.splitn(3, char::is_whitespace);
     let (verb, task, rest) = (words.next(), words.next(), words.next().map(str::trim));
-    let list = || Ok(Action::Host { name: "tasks".to_owned(), arguments: arguments.to_owned() });
+    let stop = |job: &str| match job.parse() {
+        Ok(job) => Ok(Action::StopJob(job)),
+        Err(_) => Err(format!("there is no job {job}; /tasks lists them")),
+    };
     let to = |task: &str, what: Command| match task.parse() {
         Ok(task) => Ok(Action::Send(Command::ToTask { task, what: Box::new(what) })),
         Err(_) => Err("/tasks needs the number of a task: /tasks lists them".to_owned()),
     };
     match (verb, task, rest.filter(|rest| !rest.is_empty())) {
-        (Some(""), None, None) | (Some("stop"), Some("job"), Some(_)) => list(),
+        (Some(""), None, None) => Ok(Action::Page(PageRequest::Tasks)),
+        (Some("stop"), Some("job"), Some(job)) => stop(job),
         (Some("stop"), Some(task), None) => to(task, Command::Interrupt),
         (Some("tell"), Some(task), Some(text)) => to(
             task,
@@ -310,6 +306,29 @@ fn tasks(arguments: &str) -> Result<Action, String> {
         ),
         _ => Err("write /tasks, /tasks stop N, /tasks stop job N, or /tasks tell N TEXT".to_owned()),
     }
+}
+
+/// Parses `/export`. Without a format, the name of the file decides.
+fn export(arguments: &str) -> Result<Action, String> {
+    let (first, rest) = match arguments.split_once(char::is_whitespace) {
+        Some((first, file)) => (first, file.trim_start()),
+        None => ("", arguments),
+    };
+    let ending = Path::new(rest).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let (format, file) = match (first, ending) {
+        ("md", _) => (ExportFormat::Md, rest),
+        ("jsonl", _) => (ExportFormat::Jsonl, rest),
+        ("html", _) => (ExportFormat::Html, rest),
+        // A single word before the file is a format. A file name with blanks needs one before it.
+        (word, _) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            return Err(format!("there is no format {word}: write md, jsonl or html before the file"));
+        }
+        ("", "json") => return Err("there is no format json: name a file that ends in .jsonl".to_owned()),
+        (_, "html") => (ExportFormat::Html, arguments),
+        (_, "jsonl") => (ExportFormat::Jsonl, arguments),
+        _ => (ExportFormat::Md, arguments),
+    };
+    Ok(Action::Export { format, file: file.to_owned() })
 }
 
 /// Parses `/compact`: a compaction, its preview, or its undoing.
@@ -412,15 +431,44 @@ mod tests {
             Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })
         };
         let to = |task, what| Some(Ok(Action::Send(Command::ToTask { task, what: Box::new(what) })));
-        let host =
-            |arguments: &str| Some(Ok(Action::Host { name: "tasks".into(), arguments: arguments.into() }));
-        assert_eq!(parse("/tasks"), host(""));
-        assert_eq!(parse("/tasks stop job 3"), host("stop job 3"));
+        assert_eq!(parse("/tasks"), Some(Ok(Action::Page(PageRequest::Tasks))));
+        assert_eq!(parse("/tasks stop job 3"), Some(Ok(Action::StopJob(3))));
         assert_eq!(parse("/tasks stop 2"), to(2, Command::Interrupt));
         assert_eq!(parse("/tasks tell 2 also the tests"), to(2, prompt("also the tests")));
-        for bad in ["/tasks stop", "/tasks stop x", "/tasks tell 2", "/tasks nope"] {
+        for bad in ["/tasks stop", "/tasks stop x", "/tasks stop job x", "/tasks tell 2", "/tasks nope"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn pages_have_the_names_of_commands() {
+        for (name, ..) in COMMANDS {
+            if let Some(page) = PageRequest::named(name) {
+                assert_eq!(page.name(), *name);
+            }
+        }
+        let reconnect = Some("docs".to_owned());
+        assert_eq!(parse("/mcp reconnect docs"), Some(Ok(Action::Page(PageRequest::Mcp { reconnect }))));
+    }
+
+    #[test]
+    fn the_format_of_an_export_is_named_or_is_that_of_the_file() {
+        use ExportFormat::{Html, Jsonl, Md};
+        for (typed, wanted) in [
+            ("notes", Some((Md, "notes"))),
+            ("md my notes", Some((Md, "my notes"))),
+            ("jsonl  a.jsonl", Some((Jsonl, "a.jsonl"))),
+            ("a.html", Some((Html, "a.html"))),
+            ("a.jsonl", Some((Jsonl, "a.jsonl"))),
+            ("./my notes.html", Some((Html, "./my notes.html"))),
+            ("json out", None),
+            ("out.json", None),
+        ] {
+            let wanted = wanted.map(|(format, file)| Action::Export { format, file: file.to_owned() });
+            assert_eq!(export(typed).ok(), wanted, "{typed}");
+        }
+        let why = export("json out").unwrap_err();
+        assert_eq!(why, "there is no format json: write md, jsonl or html before the file");
     }
 
     #[test]
@@ -456,7 +504,7 @@ mod tests {
         };
         assert_eq!((parse("/effort High"), parse("/effort default")), (effort(Some("high")), effort(None)));
         assert_eq!(parse("/login"), Some(Ok(Action::Key)));
-        assert!(matches!(parse("/usage"), Some(Ok(Action::Host { name, .. })) if name == "cost"));
+        assert_eq!(parse("/usage"), Some(Ok(Action::Page(PageRequest::Cost))));
         for bad in ["/effort", "/effort huge", "/logout", "/import"] {
             assert!(matches!(parse(bad), Some(Err(_))), "{bad}");
         }

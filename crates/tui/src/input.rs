@@ -7,7 +7,7 @@ use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
 use crate::page::Sheet;
-use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq};
+use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq, Tokens};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::fmt;
@@ -137,6 +137,95 @@ impl fmt::Debug for Hidden {
     }
 }
 
+/// A page that the host makes. Fields are facts that only the interface follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageRequest {
+    Agents,
+    Bug,
+    Config,
+    /// The model's context window and its usable part; 0 while unknown.
+    Context {
+        window: Tokens,
+        usable: Tokens,
+    },
+    Cost,
+    Diff,
+    Doctor,
+    Hooks,
+    /// `reconnect`: the server to which the connection is opened again first.
+    Mcp {
+        reconnect: Option<String>,
+    },
+    Memory,
+    /// `mode`: the permission mode; empty while unknown.
+    Permissions {
+        mode: String,
+    },
+    Skills,
+    /// `mode`: the permission mode; empty while unknown.
+    Status {
+        mode: String,
+    },
+    Tasks,
+    Todos,
+    Tools,
+}
+
+impl PageRequest {
+    /// Returns the page of the command with this name, without facts of the session.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "agents" => Self::Agents,
+            "bug" => Self::Bug,
+            "config" => Self::Config,
+            "context" => Self::Context { window: Tokens(0), usable: Tokens(0) },
+            "cost" => Self::Cost,
+            "diff" => Self::Diff,
+            "doctor" => Self::Doctor,
+            "hooks" => Self::Hooks,
+            "mcp" => Self::Mcp { reconnect: None },
+            "memory" => Self::Memory,
+            "permissions" => Self::Permissions { mode: String::new() },
+            "skills" => Self::Skills,
+            "status" => Self::Status { mode: String::new() },
+            "tasks" => Self::Tasks,
+            "todos" => Self::Todos,
+            "tools" => Self::Tools,
+            _ => return None,
+        })
+    }
+
+    /// Returns the name of the command, which is the title of the page.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::Bug => "bug",
+            Self::Config => "config",
+            Self::Context { .. } => "context",
+            Self::Cost => "cost",
+            Self::Diff => "diff",
+            Self::Doctor => "doctor",
+            Self::Hooks => "hooks",
+            Self::Mcp { .. } => "mcp",
+            Self::Memory => "memory",
+            Self::Permissions { .. } => "permissions",
+            Self::Skills => "skills",
+            Self::Status { .. } => "status",
+            Self::Tasks => "tasks",
+            Self::Todos => "todos",
+            Self::Tools => "tools",
+        }
+    }
+}
+
+/// Form of an exported session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    Jsonl,
+    Md,
+    Html,
+}
+
 /// Something that only the host knows or can do. The host answers with a [`Reply`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
@@ -158,8 +247,23 @@ pub enum Request {
     Draft {
         text: Option<String>,
     },
-    /// Carry out a command that needs more than the screen: `/context`, `/sessions`, …
-    Command {
+    /// Make a page. [`Reply::Page`] returns it.
+    Page(PageRequest),
+    /// Find the session that these words or this id mean. [`Reply::Found`] returns its id.
+    Resume {
+        session: String,
+    },
+    /// Write this session into a file.
+    Export {
+        format: ExportFormat,
+        file: String,
+    },
+    /// End a command that runs in the background.
+    StopJob {
+        job: u64,
+    },
+    /// Expand a custom command that the user has just agreed to, and remember that.
+    TrustCustom {
         name: String,
         arguments: String,
     },
@@ -272,11 +376,8 @@ pub enum Reply {
     Edited(Result<String, String>),
     History(Vec<String>),
     Draft(String),
-    /// A page to show, with title and Markdown text, or the reason why there is none.
-    Page {
-        name: String,
-        result: Result<Page, String>,
-    },
+    /// A page to show, or the reason why there is none.
+    Page(Result<Page, String>),
     Image(Result<(String, Vec<u8>), String>),
     /// `None`: the image cannot be read or decoded.
     Picture {
@@ -385,16 +486,15 @@ pub struct Page {
     pub markdown: String,
     /// Shown instead of the Markdown.
     pub sheet: Option<Sheet>,
-    /// Question at the end of the page. Yes sends this command with these arguments to the host.
+    /// Question at the end of the page.
     pub confirm: Option<Confirm>,
-    /// The content of the page as JSON, for panes that draw more than text.
-    pub data: Value,
+    /// Only on the page of `/permissions`: the allow rules in the user's own files, which can be withdrawn there.
+    pub kept: Option<Vec<(String, Place)>>,
 }
 
-/// A question at the end of a page.
+/// A question at the end of a page. Yes sends the request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confirm {
     pub question: String,
-    pub name: String,
-    pub arguments: String,
+    pub request: Request,
 }

@@ -6,7 +6,7 @@
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
-use crate::input::{Confirm, Effect, Page, Request, Timer};
+use crate::input::{Confirm, Effect, Page, Timer};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
@@ -60,10 +60,10 @@ pub enum Outcome {
 impl Overlay {
     /// Creates a page, with its question if it has one.
     pub fn new(page: Page) -> Self {
-        let Some(Confirm { question, name, arguments }) = page.confirm.clone() else {
+        let Some(Confirm { question, request }) = page.confirm.clone() else {
             return Self::choosing(page, Vec::new());
         };
-        let yes = Choice::new("Yes", "yes", Effect::Ask(Request::Command { name, arguments }));
+        let yes = Choice::new("Yes", "yes", Effect::Ask(request));
         Self { question, ..Self::choosing(page, vec![yes]) }
     }
 

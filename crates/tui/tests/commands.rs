@@ -4,8 +4,8 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Confirm, Effect, Input, Page, Place, Reply, Request, Timer, To};
-use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest};
+use becket_tui::input::{Confirm, Effect, Input, Page, PageRequest, Place, Reply, Request, Timer, To};
+use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest, Tokens};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
 use support::{Stage, started};
@@ -24,8 +24,8 @@ fn asked(effects: Vec<Effect>) -> Vec<Effect> {
         .collect()
 }
 
-fn host(name: &str, arguments: &str) -> Effect {
-    Effect::Ask(Request::Command { name: name.into(), arguments: arguments.into() })
+fn host(page: PageRequest) -> Effect {
+    Effect::Ask(Request::Page(page))
 }
 
 /// Returns the rows of the menu and the composer's line.
@@ -44,7 +44,10 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("cont");
     assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category, tool, fil…");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("context", "0 0")]);
+    assert_eq!(
+        asked(stage.key(KeyCode::Enter)),
+        [host(PageRequest::Context { window: Tokens(0), usable: Tokens(0) })]
+    );
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
     // Matches inside a name come after matches at its start.
     stage.type_text("/co");
@@ -137,7 +140,7 @@ fn the_palette_finds_commands_by_name_and_purpose() {
     stage.key(KeyCode::Esc);
     stage.ctrl('p');
     stage.type_text("cost");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("cost", "")]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [host(PageRequest::Cost)]);
     // The unfinished text is still there.
     assert!(stage.screen().contains("› half a thought"), "{}", stage.screen());
     stage.ctrl('p');
@@ -189,10 +192,8 @@ fn files_are_asked_for_and_only_the_answer_to_the_last_question_is_shown() {
 fn page(lines: usize, confirm: Option<Confirm>) -> Input {
     let text: Vec<String> = (0..lines).map(|i| format!("line {i}")).collect();
     let markdown = format!("```text\n{}\n```", text.join("\n"));
-    Input::Reply(Reply::Page {
-        name: "context".into(),
-        result: Ok(Page { title: "context".into(), markdown, confirm, ..Page::default() }),
-    })
+    let page = Page { title: "context".into(), markdown, confirm, ..Page::default() };
+    Input::Reply(Reply::Page(Ok(page)))
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_page_is_shown_scrolls_and_closes() {
     stage.screen();
     stage.key(KeyCode::Esc);
     assert!(stage.screen().contains("› draft"), "{}", stage.screen());
-    stage.update(Input::Reply(Reply::Page { name: "context".into(), result: Err("no session yet".into()) }));
+    stage.update(Input::Reply(Reply::Page(Err("no session yet".into()))));
     assert!(stage.screen().contains("✗ no session yet"));
 }
 
@@ -252,10 +253,10 @@ fn a_question_of_the_agent_goes_before_a_page() {
 #[test]
 fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     let permissions = |stage: &mut Stage| {
-        let data = json!({"always": [{"rule": "Bash(make *)", "local": true}]});
+        let kept = Some(vec![("Bash(make *)".to_owned(), Place::Local)]);
         let page =
-            Page { title: "permissions".into(), markdown: "mode: default".into(), data, ..Page::default() };
-        stage.update(Input::Reply(Reply::Page { name: "permissions".into(), result: Ok(page) }));
+            Page { title: "permissions".into(), markdown: "mode: default".into(), kept, ..Page::default() };
+        stage.update(Input::Reply(Reply::Page(Ok(page))));
     };
     let mut stage = Stage::new(80, 24);
     stage.event(started());
@@ -395,7 +396,7 @@ fn another_session_is_chosen_from_a_list_and_only_while_idle() {
     assert_eq!(menu(&mut stage).len(), 3);
     stage.type_text("docs");
     assert_eq!(menu(&mut stage), ["❯ 0198bb  2026-11-19  write docs", "› /resume docs"]);
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [host("resume", "0198bb")]);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Ask(Request::Resume { session: "0198bb".into() })]);
     let found = |result: Result<&str, &str>| {
         Input::Reply(Reply::Found(result.map(str::to_owned).map_err(str::to_owned)))
     };

@@ -344,7 +344,7 @@ fn a_session_is_chosen_by_words_with_a_preview() {
     stage.update(Input::Reply(Reply::Saying { words: "doc".into(), sessions }));
     let screen = stage.screen();
     assert!(screen.contains("❯ write docs  0198bb\n  fix the parser  0198aa\n"), "{screen}");
-    let resume = Request::Command { name: "resume".into(), arguments: "0198bb".into() };
+    let resume = Request::Resume { session: "0198bb".into() };
     assert_eq!(stage.key(KeyCode::Enter), [Effect::Ask(resume)]);
     assert_eq!(
         stage.update(Input::Reply(Reply::Found(Ok("0198bb".into())))),

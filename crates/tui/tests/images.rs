@@ -204,7 +204,7 @@ fn sixels_wait_for_the_terminal_s_answer_and_are_sent_again_only_when_they_move(
     assert_eq!(moved, 1, "{screen}");
     // A page covers the image and closes again.
     let page = Page { title: "page".into(), markdown: "of text".into(), ..Page::default() };
-    app.update(Input::Reply(Reply::Page { name: "tools".into(), result: Ok(page) }));
+    app.update(Input::Reply(Reply::Page(Ok(page))));
     assert_eq!(painted(&mut app, &mut surface).0, 0);
     app.update(Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)));
     assert_eq!(painted(&mut app, &mut surface).0, 1);

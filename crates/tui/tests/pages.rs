@@ -176,7 +176,7 @@ fn cost(sheet: &mut Sheet) {
 fn drawn(sheet: Sheet, name: &str, (columns, rows): (u16, u16), theme: Theme) -> String {
     let page = Page { title: name.to_owned(), sheet: Some(sheet), ..Page::default() };
     let mut app = App::new(theme);
-    app.update(Input::Reply(Reply::Page { name: name.to_owned(), result: Ok(page) }));
+    app.update(Input::Reply(Reply::Page(Ok(page))));
     let size = Size::new(columns, rows);
     let mut surface = Surface::new(size).unwrap();
     picture::text(surface.cells(size, |frame| drop(app.draw(frame))).unwrap().0)

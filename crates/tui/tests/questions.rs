@@ -11,7 +11,7 @@ mod support;
 use becket_tui::Preferences;
 use becket_tui::app::App;
 use becket_tui::ax::Speaker;
-use becket_tui::input::{Confirm, Effect, Input, Page, Reply, Request, Timer};
+use becket_tui::input::{Confirm, Effect, Input, Page, Place, Reply, Request, Timer};
 use becket_tui::inspector::{Inspect, Inspected, SpanRow};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
@@ -164,7 +164,7 @@ impl Desk {
             }
             Effect::Ask(request) => match request {
                 Request::Allow { .. } | Request::Disallow { .. } | Request::Edit { .. } => true,
-                Request::Command { name, .. } => name == "confirmed",
+                Request::TrustCustom { .. } => true,
                 _ => false,
             },
             _ => false,
@@ -351,13 +351,10 @@ impl Kind {
             })),
             Self::Context | Self::Inspector => Event::ContextPlanned(Box::new(context_plan())),
             Self::Custom => {
-                let confirm = Confirm {
-                    question: "run it?".into(),
-                    name: "confirmed".into(),
-                    arguments: String::new(),
-                };
+                let request = Request::TrustCustom { name: "review".into(), arguments: String::new() };
+                let confirm = Confirm { question: "run it?".into(), request };
                 let page = Page { markdown: "runs".into(), confirm: Some(confirm), ..Page::default() };
-                desk.give(Input::Reply(Reply::Page { name: "c".into(), result: Ok(page) }));
+                desk.give(Input::Reply(Reply::Page(Ok(page))));
                 return;
             }
             Self::Mode => {
@@ -373,9 +370,8 @@ impl Kind {
                 return;
             }
             Self::Withdraw => {
-                let data = json!({"always": [{"rule": "Bash(make *)", "local": true}]});
-                let result = Ok(Page { data, ..Page::default() });
-                desk.give(Input::Reply(Reply::Page { name: "permissions".into(), result }));
+                let kept = Some(vec![("Bash(make *)".to_owned(), Place::Local)]);
+                desk.give(Input::Reply(Reply::Page(Ok(Page { kept, ..Page::default() }))));
                 return;
             }
             Self::Rewind => {

@@ -14,7 +14,7 @@ use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_hooks::Engine;
 use becket_tool_skill::{Head, Skills};
-use becket_tui::input::{Confirm, Custom, Page, Reply};
+use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,6 @@ use std::sync::Arc;
 /// Most commands, and most bytes of each. The same limits apply to files that a command includes.
 const MOST: usize = 200;
 const BYTES: u64 = 64 * 1024;
-
-/// The command by which the user trusts a file.
-pub(super) const TRUST: &str = "trust-command";
 
 /// The skills of a session.
 pub(crate) struct SessionSkills {
@@ -212,7 +209,7 @@ impl CustomCommands {
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
             Called::Asks { commands, scripts } => {
-                Reply::Page { result: Ok(question(&name, &arguments, &commands, &scripts)), name }
+                Reply::Page(Ok(question(name, arguments, &commands, &scripts)))
             }
         }
     }
@@ -245,7 +242,7 @@ impl CustomCommands {
     }
 }
 
-fn question(name: &str, arguments: &str, commands: &[String], scripts: &str) -> Page {
+fn question(name: String, arguments: String, commands: &[String], scripts: &str) -> Page {
     let scripts = match scripts {
         "" => String::new(),
         scripts => {
@@ -264,8 +261,7 @@ fn question(name: &str, arguments: &str, commands: &[String], scripts: &str) -> 
         ),
         confirm: Some(Confirm {
             question: "run this?".to_owned(),
-            name: TRUST.to_owned(),
-            arguments: format!("{name} {arguments}"),
+            request: Request::TrustCustom { name, arguments },
         }),
         ..Page::default()
     }
@@ -502,15 +498,15 @@ mod tests {
                 trust,
             )
         };
-        let Reply::Page { result: Ok(page), .. } = answer(false).await else { panic!("not asked") };
+        let Reply::Page(Ok(page)) = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("echo one\necho two\n"), "{}", page.markdown);
-        let confirm = page.confirm.unwrap();
-        assert_eq!((confirm.name.as_str(), confirm.arguments.as_str()), (TRUST, "git:log today"));
+        let request = Request::TrustCustom { name: "git:log".into(), arguments: "today".into() };
+        assert_eq!(page.confirm.unwrap().request, request);
         let ran = Reply::Prompt("# The log\nSay what changed:\none and two\n\ntoday".into());
         assert_eq!(answer(true).await, ran);
         assert_eq!(answer(false).await, ran);
         std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`echo three`").unwrap();
-        assert!(matches!(answer(false).await, Reply::Page { .. }));
+        assert!(matches!(answer(false).await, Reply::Page(_)));
     }
 
     #[tokio::test]
@@ -527,10 +523,10 @@ mod tests {
                 trust,
             )
         };
-        let Reply::Page { result: Ok(page), .. } = answer(false).await else { panic!("not asked") };
+        let Reply::Page(Ok(page)) = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("say it.sh, 9 bytes\necho four"), "{}", page.markdown);
         assert_eq!(answer(true).await, Reply::Prompt("four".into()));
         std::fs::write(&script, "echo five").unwrap();
-        assert!(matches!(answer(false).await, Reply::Page { .. }));
+        assert!(matches!(answer(false).await, Reply::Page(_)));
     }
 }

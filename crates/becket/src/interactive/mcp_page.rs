@@ -11,15 +11,15 @@ use std::sync::Arc;
 /// Most bytes of a server's instructions on the page.
 const MOST_WORDS: usize = 1_000;
 
-pub(super) fn page(hub: Option<&Hub>, arguments: &str) -> String {
+/// Returns the page. `reconnect`: the server to which the connection is opened again first.
+pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
     let Some(hub) = hub else {
         return "No MCP server is configured. Add one with `becket mcp add NAME -- COMMAND` or `becket mcp add NAME URL`; the \
                 next session has it."
             .to_owned();
     };
     let mut out = String::new();
-    if let Some(name) = arguments.trim().strip_prefix("reconnect ") {
-        let name = name.trim();
+    if let Some(name) = reconnect {
         let known = hub.reconnect(name);
         let line = if known { "is being connected again" } else { "is not a server of this session" };
         let _ = writeln!(out, "{name} {line}.\n");

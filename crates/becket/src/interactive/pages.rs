@@ -3,10 +3,9 @@
 //! Owns the mapping from commands to pages. A session that has not begun is shown as its first request will be.
 
 use super::sheets::{self, Shown, Status};
+use super::tasks_page::Job;
 use super::{figures, preferences};
-use crate::args::{
-    ConfigArgs, ConfigCommandArgs, ExportArgs, ExportFormat, HooksCommandArgs, HooksWhat, SessionsArgs,
-};
+use crate::args::{self, ConfigArgs, ConfigCommandArgs, ExportArgs, HooksCommandArgs, HooksWhat};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, when};
@@ -18,9 +17,10 @@ use becket_sandbox::Programs;
 use becket_session::Session;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
-use becket_tui::input::{Page, Place, Reply};
+use becket_tui::input::{ExportFormat, Page, PageRequest, Reply};
 use becket_tui::page::Sheet;
-use serde_json::{Value, json};
+use becket_types::Tokens;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,79 +56,49 @@ enum Body {
     Sheet(Sheet),
 }
 
-/// Splits the arguments of `/export`. Without a format, the name of the file decides.
-fn export_format(arguments: &str) -> Result<(ExportFormat, &str), Failure> {
-    let (first, file) = match arguments.split_once(char::is_whitespace) {
-        Some((first, file)) => (first, file.trim_start()),
-        None => ("", arguments),
-    };
-    let ending = Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    match (first, ending) {
-        ("md", _) => Ok((ExportFormat::Md, file)),
-        ("jsonl", _) => Ok((ExportFormat::Jsonl, file)),
-        ("html", _) => Ok((ExportFormat::Html, file)),
-        // A single word before the file is a format. A file name with blanks needs one before it.
-        (word, _) if !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-            Err(Failure::usage(format!("there is no format {word}: write md, jsonl or html before the file")))
-        }
-        ("", "json") => Err(Failure::usage("there is no format json: name a file that ends in .jsonl")),
-        (_, "html") => Ok((ExportFormat::Html, arguments)),
-        (_, "jsonl") => Ok((ExportFormat::Jsonl, arguments)),
-        _ => Ok((ExportFormat::Md, arguments)),
-    }
-}
-
 impl Pages {
-    /// Returns the answer to a command. Blocks.
-    pub(super) fn answer(&self, name: &str, arguments: &str) -> Reply {
-        if name == "export" {
-            return Reply::Done(self.export(arguments).map_err(|f| said(&f)));
-        }
-        if name == "resume" {
-            return Reply::Found(self.find(arguments).map_err(|f| said(&f)));
-        }
-        let body = match name {
-            "context" => self.context(arguments).map(Body::Sheet),
-            "sessions" => self.sessions(arguments).map(Body::Markdown),
-            "doctor" => self.doctor().map(Body::Sheet),
-            "cost" => self.cost().map(Body::Sheet),
-            "tools" => Ok(Body::Sheet(self.tools())),
-            "skills" => Ok(Body::Sheet(self.skills())),
-            "permissions" => Ok(Body::Markdown(self.permissions(arguments))),
-            "status" => self.status(arguments).map(Body::Sheet),
-            "agents" => Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.shown()))),
-            "hooks" => self.hooks_page().map(Body::Markdown),
-            "config" => self.config_page().map(Body::Markdown),
-            "todos" => Ok(Body::Markdown(todos(&self.live_list("todo")))),
-            "mcp" => Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), arguments))),
-            "memory" => self.memory().map(Body::Sheet),
-            "bug" => Ok(Body::Markdown(self.bug())),
-            "diff" => self.diff().map(Body::Markdown),
-            _ => Err(Failure::usage(format!("/{name} is not known here"))),
+    /// Returns the page. Blocks. `jobs`: the commands in the background.
+    pub(super) fn page(&self, wanted: &PageRequest, jobs: &[Job]) -> Reply {
+        let body = match wanted {
+            PageRequest::Agents => Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.shown()))),
+            PageRequest::Bug => Ok(Body::Markdown(self.bug())),
+            PageRequest::Config => self.config_page().map(Body::Markdown),
+            PageRequest::Context { window, usable } => self.context(*window, *usable).map(Body::Sheet),
+            PageRequest::Cost => self.cost().map(Body::Sheet),
+            PageRequest::Diff => self.diff().map(Body::Markdown),
+            PageRequest::Doctor => self.doctor().map(Body::Sheet),
+            PageRequest::Hooks => self.hooks_page().map(Body::Markdown),
+            PageRequest::Mcp { reconnect } => {
+                Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), reconnect.as_deref())))
+            }
+            PageRequest::Memory => self.memory().map(Body::Sheet),
+            PageRequest::Permissions { mode } => Ok(Body::Markdown(self.permissions(mode))),
+            PageRequest::Skills => Ok(Body::Sheet(self.skills())),
+            PageRequest::Status { mode } => self.status(mode).map(Body::Sheet),
+            PageRequest::Tasks => Ok(Body::Sheet(super::tasks_page::sheet(&self.background_tasks(), jobs))),
+            PageRequest::Todos => Ok(Body::Markdown(todos(&self.live_list("todo")))),
+            PageRequest::Tools => Ok(Body::Sheet(self.tools())),
         };
-        let data = match name {
-            "permissions" => self.kept_rules(),
-            _ => Value::Null,
-        };
+        let kept = matches!(wanted, PageRequest::Permissions { .. })
+            .then(|| preferences::allowed(&self.environment, &self.root));
         let page = |body| {
-            let page = Page { title: name.to_owned(), data, ..Page::default() };
+            let page = Page { title: wanted.name().to_owned(), kept, ..Page::default() };
             match body {
                 Body::Markdown(markdown) => Page { markdown, ..page },
                 Body::Sheet(sheet) => Page { sheet: Some(sheet), ..page },
             }
         };
-        Reply::Page { name: name.to_owned(), result: body.map(page).map_err(|f| said(&f)) }
+        Reply::Page(body.map(page).map_err(|f| said(&f)))
     }
 
     fn shown(&self) -> Shown {
         Shown { cwd: self.cwd.clone(), home: self.environment.home.clone() }
     }
 
-    /// Returns the context page. `told`: the window and its usable part in tokens, as the interface knows them.
-    fn context(&self, told: &str) -> Result<Sheet, Failure> {
-        let mut told = told.split_whitespace().map(|n| n.parse::<u64>().ok().filter(|n| *n > 0));
-        let mut next = || told.next().flatten();
-        let (window, usable) = (next(), next());
+    /// Returns the context page, for the window and its usable part as the interface knows them; 0 while unknown.
+    fn context(&self, window: Tokens, usable: Tokens) -> Result<Sheet, Failure> {
+        let known = |tokens: Tokens| Some(tokens.0).filter(|tokens| *tokens > 0);
+        let (window, usable) = (known(window), known(usable));
         // The interface's value may itself be an assumed default. Then the page determines the window.
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let mut reading = self.reading()?;
@@ -190,19 +160,15 @@ impl Pages {
         )
     }
 
-    fn sessions(&self, query: &str) -> Result<String, Failure> {
-        let query = Some(query.to_owned()).filter(|q| !q.is_empty());
-        let args = SessionsArgs { query, limit: 100, ..SessionsArgs::default() };
-        printed(|out| cmd::sessions::run(&self.environment, &self.cwd, &args, out))
-    }
-
     /// Returns the id of another session.
-    fn find(&self, query: &str) -> Result<String, Failure> {
-        let found = pick_session(&self.environment, &self.cwd, Some(query))?;
-        if found.id.to_string() == self.session {
-            return Err(Failure::usage("you are in that session already"));
-        }
-        Ok(found.id.to_string())
+    pub(super) fn find(&self, query: &str) -> Reply {
+        let found = pick_session(&self.environment, &self.cwd, Some(query)).and_then(|found| {
+            if found.id.to_string() == self.session {
+                return Err(Failure::usage("you are in that session already"));
+            }
+            Ok(found.id.to_string())
+        });
+        Reply::Found(found.map_err(|f| said(&f)))
     }
 
     /// Returns ids and descriptions of the other sessions of this directory, newest first.
@@ -238,9 +204,17 @@ impl Pages {
         Ok(sheets::doctor(&checks, &self.shown()))
     }
 
-    /// Exports the session to `[md|jsonl|html] FILE`. An existing file is not replaced.
-    fn export(&self, arguments: &str) -> Result<String, Failure> {
-        let (format, file) = export_format(arguments.trim())?;
+    /// Exports the session to this file. An existing file is not replaced.
+    pub(super) fn export(&self, format: ExportFormat, file: &str) -> Reply {
+        Reply::Done(self.exported(format, file).map_err(|f| said(&f)))
+    }
+
+    fn exported(&self, format: ExportFormat, file: &str) -> Result<String, Failure> {
+        let format = match format {
+            ExportFormat::Jsonl => args::ExportFormat::Jsonl,
+            ExportFormat::Md => args::ExportFormat::Md,
+            ExportFormat::Html => args::ExportFormat::Html,
+        };
         let path = self.cwd.join(file);
         if path.symlink_metadata().is_ok() {
             return Err(Failure::usage(format!("{} is there already; name another file", path.display())));
@@ -293,15 +267,8 @@ impl Pages {
         sheets::skills(&toolbox::skills(&self.environment, &self.cwd, &self.config, self.trusted))
     }
 
-    /// Returns the allow rules in the user's own files, which the page offers to withdraw.
-    fn kept_rules(&self) -> Value {
-        let kept = preferences::allowed(&self.environment, &self.root);
-        let rule = |(rule, place): &(String, Place)| json!({"rule": rule, "local": *place == Place::Local});
-        json!({"always": kept.iter().map(rule).collect::<Vec<_>>()})
-    }
-
     /// Returns the subagents in the background, as the session records them.
-    pub(super) fn background_tasks(&self) -> Vec<Value> {
+    fn background_tasks(&self) -> Vec<Value> {
         self.live_list("background_tasks")
     }
 
@@ -450,31 +417,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_format_of_an_export_is_named_or_is_that_of_the_file() {
-        use ExportFormat::{Html, Jsonl, Md};
-        for (typed, wanted) in [
-            ("notes", Some((Md, "notes"))),
-            ("md my notes", Some((Md, "my notes"))),
-            ("jsonl  a.jsonl", Some((Jsonl, "a.jsonl"))),
-            ("a.html", Some((Html, "a.html"))),
-            ("a.jsonl", Some((Jsonl, "a.jsonl"))),
-            ("./my notes.html", Some((Html, "./my notes.html"))),
-            ("json out", None),
-            ("out.json", None),
-        ] {
-            assert_eq!(export_format(typed).ok(), wanted, "{typed}");
-        }
-        let said = export_format("json out").unwrap_err().message;
-        assert_eq!(said, "there is no format json: write md, jsonl or html before the file");
-    }
-
-    fn page(pages: &Pages, name: &str, arguments: &str) -> Result<String, String> {
-        match pages.answer(name, arguments) {
-            Reply::Page { result, .. } => {
+    fn page(pages: &Pages, wanted: PageRequest) -> Result<String, String> {
+        match pages.page(&wanted, &[]) {
+            Reply::Page(result) => {
                 result.map(|page| page.sheet.map_or(page.markdown, |sheet| sheet.spoken()))
             }
-            Reply::Done(result) | Reply::Found(result) => result,
             other => panic!("{other:?}"),
         }
     }
@@ -483,24 +430,25 @@ mod tests {
     fn pages_say_what_is_and_what_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let pages = pages(dir.path());
-        let permissions = page(&pages, "permissions", "plan").unwrap();
+        let permissions = page(&pages, PageRequest::Permissions { mode: "plan".into() }).unwrap();
         assert!(permissions.contains("mode: plan (/mode changes it; default at the start)"), "{permissions}");
         assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
-        let status = page(&pages, "status", "plan").unwrap();
+        let status = page(&pages, PageRequest::Status { mode: "plan".into() }).unwrap();
         // The width of the columns depends on what confines commands on this machine.
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in ["session 0198", "permission mode plan", " folder ", " Sandbox ", " reads ", " network "]
         {
             assert!(status.contains(part), "{part}: {status}");
         }
-        assert!(page(&pages, "mcp", "").unwrap().contains("No MCP server"));
-        let bug = page(&pages, "bug", "").unwrap();
+        assert!(page(&pages, PageRequest::Mcp { reconnect: None }).unwrap().contains("No MCP server"));
+        let bug = page(&pages, PageRequest::Bug).unwrap();
         assert!(bug.contains("TERM=xterm") && bug.contains("Nothing is sent"), "{bug}");
-        assert!(page(&pages, "context", "").is_err(), "no session was kept");
-        assert!(page(&pages, "nope", "").unwrap_err().contains("/nope"));
-        assert!(page(&pages, "resume", "none").is_err());
+        let context = PageRequest::Context { window: Tokens(0), usable: Tokens(0) };
+        assert!(page(&pages, context).is_err(), "no session was kept");
+        assert!(matches!(pages.find("none"), Reply::Found(Err(_))));
         std::fs::write(dir.path().join("there.md"), "").unwrap();
-        assert!(page(&pages, "export", "there.md").unwrap_err().contains("there already"));
+        let Reply::Done(Err(why)) = pages.export(ExportFormat::Md, "there.md") else { panic!("overwritten") };
+        assert!(why.contains("there already"), "{why}");
     }
 
     #[test]
@@ -512,12 +460,12 @@ mod tests {
         };
         git(&["init", "-q"]);
         let pages = pages(dir.path());
-        assert_eq!(page(&pages, "diff", "").unwrap(), "Nothing differs from the last commit.");
+        assert_eq!(page(&pages, PageRequest::Diff).unwrap(), "Nothing differs from the last commit.");
         std::fs::write(dir.path().join("new.txt"), "x\n").unwrap();
-        let text = page(&pages, "diff", "").unwrap();
+        let text = page(&pages, PageRequest::Diff).unwrap();
         assert!(text.contains("new, and not known to git") && text.contains("new.txt"), "{text}");
         git(&["add", "."]);
-        assert!(page(&pages, "diff", "").unwrap().starts_with("```diff\n"));
+        assert!(page(&pages, PageRequest::Diff).unwrap().starts_with("```diff\n"));
     }
 
     #[test]
@@ -549,7 +497,7 @@ mod tests {
             std::fs::write(repository.join(".git/config"), format!("{plain}\n{setting} = \"{program}\"\n"))
                 .unwrap();
             std::fs::write(repository.join("a.txt"), setting).unwrap();
-            let shown = page(&pages, "diff", "");
+            let shown = page(&pages, PageRequest::Diff);
             assert!(!marker.exists(), "{setting}");
             match shown {
                 Err(why) => assert!(refused && why.contains("!git diff"), "{setting}: {why}"),

@@ -1,6 +1,6 @@
-//! Data from other programs and files: the git branch, the clipboard, images, the user's status line.
+//! Data from other programs and files: the git branch, the clipboard, images, the user's status line, the editor.
 //!
-//! Every program has a time limit and gets no terminal. If a program is missing, the interface does without it and
+//! Every program has a time limit and gets no terminal, except for the editor, which has the terminal until it exits. If a program is missing, the interface does without it and
 //! reports no error.
 
 use becket_sandbox::{ProgramKind, Programs};
@@ -191,6 +191,28 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
         _ => None,
     }
+}
+
+/// Returns the text after the user edited it.
+pub(super) async fn edit(editor: &str, text: &str) -> Result<String, String> {
+    let file = tempfile::Builder::new()
+        .prefix("becket-")
+        .suffix(".md")
+        .tempfile()
+        .map_err(|e| format!("cannot make a file for the editor: {e}"))?;
+    std::fs::write(file.path(), text).map_err(|e| format!("cannot write for the editor: {e}"))?;
+    // Runs the editor through a shell, because EDITOR may contain arguments.
+    let status = tokio::process::Command::new("sh")
+        .args(["-c", &format!("exec {editor} \"$1\""), "sh"])
+        .arg(file.path())
+        .stdin(Stdio::inherit())
+        .status()
+        .await
+        .map_err(|e| format!("cannot start the editor {editor}: {e}"))?;
+    if !status.success() {
+        return Err(format!("the editor {editor} ended with {status}; the text is unchanged"));
+    }
+    std::fs::read_to_string(file.path()).map_err(|e| format!("cannot read what the editor wrote: {e}"))
 }
 
 #[cfg(test)]

@@ -1,34 +1,26 @@
 //! The page `/tasks`: subagents in the background, as the session records them, and commands in the background.
 //!
-//! Reads only, except for `stop job N`, which ends a command. Subagents get commands through the agent.
+//! Reads only, except for [`stop_job`], which ends a command. Subagents get commands through the agent.
 
-use super::pages::Pages;
 use super::user_shell::UserShell;
-use becket_tui::input::{Page, Reply};
+use becket_tui::input::Reply;
 use becket_tui::page::Sheet;
 use serde_json::Value;
 
 /// Most ended tasks that are shown.
 const ENDED: usize = 10;
 
-/// Returns the answer to `/tasks`.
-pub(super) async fn answer(pages: &Pages, user_shell: &UserShell, arguments: &str) -> Reply {
-    if let Some(job) = arguments.strip_prefix("stop job ") {
-        let ended = match job.trim().parse() {
-            Ok(id) => user_shell.end_job(id).await,
-            Err(_) => None,
-        };
-        return Reply::Done(ended.ok_or_else(|| format!("there is no job {job}; /tasks lists them")));
-    }
-    let tasks = pages.background_tasks();
-    let sheet = Some(sheet(&tasks, &user_shell.jobs()));
-    Reply::Page {
-        name: "tasks".to_owned(),
-        result: Ok(Page { title: "tasks".to_owned(), sheet, ..Page::default() }),
-    }
+/// A command in the background: its number, its description, and if it runs.
+pub(super) type Job = (u64, String, bool);
+
+/// Ends a command in the background.
+pub(super) async fn stop_job(user_shell: &UserShell, job: u64) -> Reply {
+    let ended = user_shell.end_job(job).await;
+    Reply::Done(ended.ok_or_else(|| format!("there is no job {job}; /tasks lists them")))
 }
 
-fn sheet(tasks: &[Value], jobs: &[(u64, String, bool)]) -> Sheet {
+/// Returns the page. `tasks`: subagents in the background, as the session records them.
+pub(super) fn sheet(tasks: &[Value], jobs: &[Job]) -> Sheet {
     let mut sheet = Sheet::default();
     let is_running = |task: &&Value| task["state"] == "running";
     let running = tasks.iter().filter(is_running).count();

@@ -470,19 +470,11 @@ impl App {
                 let prompt = Prompt { text: text.to_owned(), ..Prompt::default() };
                 return self.send(prompt, DeliveryMode::Steer);
             }
-            Action::Host { name, arguments } => {
-                // The host does not know the state of the interface, so the arguments carry it.
-                let arguments = match name.as_str() {
-                    "permissions" | "status" => self.status.mode().to_owned(),
-                    // The size of the context window and the usable part of it, in tokens; 0 while unknown.
-                    "context" => {
-                        let (window, usable) = self.status.window();
-                        format!("{window} {usable}")
-                    }
-                    _ => arguments,
-                };
-                return vec![Effect::Ask(Request::Command { name, arguments })];
-            }
+            // The host does not follow the state of the interface, so the request carries it.
+            Action::Page(page) => return vec![Effect::Ask(Request::Page(self.status.fill_in(page)))],
+            Action::Resume(session) => return vec![Effect::Ask(Request::Resume { session })],
+            Action::Export { format, file } => return vec![Effect::Ask(Request::Export { format, file })],
+            Action::StopJob(job) => return vec![Effect::Ask(Request::StopJob { job })],
             Action::Custom { name, arguments } => {
                 return vec![Effect::Ask(Request::Custom { name, arguments })];
             }
@@ -571,10 +563,7 @@ impl App {
 
     fn picked(&mut self, kind: Kind, id: &str) -> Vec<Effect> {
         match kind {
-            Kind::Session => {
-                let arguments = id.to_owned();
-                vec![Effect::Ask(Request::Command { name: "resume".to_owned(), arguments })]
-            }
+            Kind::Session => vec![Effect::Ask(Request::Resume { session: id.to_owned() })],
             Kind::Message => {
                 if let Some((to, text)) = self.messages.find(id) {
                     self.pages.overlay = Some(undo::rewind(to, text));

@@ -387,11 +387,11 @@ impl App {
             Reply::Image(Ok((media_type, bytes))) => self.editor.composer.paste_image(media_type, bytes),
             Reply::Image(Err(why)) => return self.status.toast(why),
             Reply::Attached { text, image } => return self.editor.attach(&text, image),
-            Reply::Page { name, result: Ok(page) } if name == "permissions" => {
+            Reply::Page(Ok(page)) if page.kept.is_some() => {
                 self.pages.overlay = Some(self.permissions.page(page));
             }
-            Reply::Page { result: Ok(page), .. } => self.pages.overlay = Some(Overlay::new(page)),
-            Reply::Page { result: Err(why), .. } | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+            Reply::Page(Ok(page)) => self.pages.overlay = Some(Overlay::new(page)),
+            Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 self.instead(Weight::Error, why);
             }
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),

@@ -8,7 +8,6 @@ use crate::input::{Effect, Page, Place, Request};
 use crate::overlay::{Choice, Overlay};
 use crate::status::Status;
 use becket_types::{Command, PermissionMode};
-use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Most rules that can be withdrawn from one page, because the list has a digit for each.
@@ -30,8 +29,8 @@ impl Permissions {
     /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn.
     pub(super) fn page(&self, mut page: Page) -> Overlay {
         let mut choices = Vec::new();
-        let kept = page.data.get("always").and_then(Value::as_array).cloned().unwrap_or_default();
-        let names: Vec<&str> = kept.iter().filter_map(|rule| rule.get("rule")?.as_str()).collect();
+        let kept = page.kept.take().unwrap_or_default();
+        let names: Vec<&str> = kept.iter().map(|(rule, _)| rule.as_str()).collect();
         // A rule that is kept was also granted to this session. It is one answer of the user, so it is listed once.
         let of_session: Vec<&String> =
             self.grants.iter().filter(|rule| !names.contains(&rule.as_str())).collect();
@@ -48,13 +47,13 @@ impl Permissions {
         if !names.is_empty() {
             text.push_str("\nAllowed always:\n");
         }
-        for rule in &kept {
-            let Some(name) = rule.get("rule").and_then(Value::as_str) else { continue };
-            let local = rule.get("local").and_then(Value::as_bool).unwrap_or_default();
-            let (place, scope) =
-                if local { (Place::Local, "this project") } else { (Place::User, "every project") };
+        for (name, place) in &kept {
+            let scope = match place {
+                Place::Local => "this project",
+                Place::User => "every project",
+            };
             let _ = writeln!(text, "- `{name}` in {scope}");
-            let effect = Effect::Ask(Request::Disallow { rule: name.to_owned(), place });
+            let effect = Effect::Ask(Request::Disallow { rule: name.clone(), place: *place });
             choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
         }
         if choices.len() > OFFERED {

@@ -11,11 +11,11 @@ pub mod script;
 mod session;
 mod spending;
 
-use crate::input::{Effect, Request, Timer};
+use crate::input::{Effect, PageRequest, Request, Timer};
 use crate::menu::Item;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
-use becket_types::{Cost, Event, PreparationState, Used};
+use becket_types::{Cost, Event, PreparationState, Tokens, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -261,10 +261,17 @@ impl Status {
         self.session.title(columns)
     }
 
-    /// Returns the model's context window and its usable part in tokens, as the agent last reported them; 0 before
-    /// that.
-    pub fn window(&self) -> (u64, u64) {
-        (self.meter.window, self.meter.usable)
+    /// Adds the facts of the session that the page depends on.
+    pub fn fill_in(&self, page: PageRequest) -> PageRequest {
+        let mode = || self.session.mode.clone();
+        match page {
+            PageRequest::Context { .. } => {
+                PageRequest::Context { window: Tokens(self.meter.window), usable: Tokens(self.meter.usable) }
+            }
+            PageRequest::Permissions { .. } => PageRequest::Permissions { mode: mode() },
+            PageRequest::Status { .. } => PageRequest::Status { mode: mode() },
+            other => other,
+        }
     }
 
     /// Returns the folder of the session; empty before the session is known.
