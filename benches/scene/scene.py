@@ -12,7 +12,7 @@ import argparse, fcntl, json, os, pty, re, select, shutil, signal, struct, subpr
 import picture, server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WAIT = 45
+WAIT = float(os.environ.get("SCENE_WAIT", 45))
 
 
 def put(path, text):
@@ -24,6 +24,7 @@ def put(path, text):
 class Agent:
     """How an agent is started, and what shows that it is ready. `pages`: it scrolls itself, by PageUp."""
     pages, question, ready, allow, log = False, None, "", ["Enter"], None
+    up = ["PageUp"]
 
     def __init__(self, binary, home, project, port, look):
         self.binary, self.home, self.project, self.port, self.look = binary, home, project, port, look
@@ -87,6 +88,7 @@ hide_gpt5_1_migration_prompt = true
 
 class Opencode(Agent):
     pages, question, ready = True, r"Allow once", r"Ask anything|ctrl\+p|tab "
+    up = ["PageUp", "PageUp"]  # Its page is half a screen.
 
     def command(self):
         put(f"{self.home}/.config/opencode/opencode.json", {
@@ -221,20 +223,25 @@ def play(name, out, binary, size, look, extension, log=None):
 
     try:
         pane.until(agent.ready)
-        pane.settle()
+        pane.settle(2.5, 30)
         shot(1)
         for _ in range(5):  # An agent that is not ready yet loses what is typed.
             for letter in server.PROMPT:  # Faster typing would pass for a paste.
                 pane.keys(letter, literal=True)
                 time.sleep(0.02)
-            if pane.until(re.escape(server.PROMPT[-20:]), 15 if server.PROMPT[:3] in pane.text() else 3):
+            if pane.until(re.escape(server.PROMPT), 40):
                 break
+            pane.keys("C-u")  # What arrived is not whole: away with it, or it is sent twice.
+            pane.settle()
         pane.settle(0.5)
         pane.keys("Enter")
-        end_of_wait = time.monotonic() + 20
-        while not model.asked and time.monotonic() < end_of_wait:
-            time.sleep(1)
-            model.asked or pane.keys("Enter")
+        for _ in range(4):
+            end_of_wait = time.monotonic() + 12
+            while not model.asked and time.monotonic() < end_of_wait:
+                time.sleep(0.2)
+            if model.asked:
+                break
+            pane.keys("Enter")
         if agent.question:
             if not pane.until(agent.question):
                 print(f"{name}: no question\n{pane.text()}", file=sys.stderr)
@@ -258,7 +265,7 @@ def play(name, out, binary, size, look, extension, log=None):
         for above in range(1, 5):
             before = pane.text()
             if agent.pages:
-                pane.keys("PageUp")
+                pane.keys(*agent.up)
                 pane.settle(0.5)
                 if pane.text() == before:
                     break
