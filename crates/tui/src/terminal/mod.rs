@@ -327,8 +327,13 @@ pub fn cell() -> Option<(u16, u16)> {
 }
 
 fn size() -> io::Result<Size> {
-    let (columns, rows) = crossterm::terminal::size()?;
-    Ok(Size::new(columns.max(1), rows.max(1)))
+    crossterm::terminal::size().map(assumed)
+}
+
+/// Returns the size in which to draw. A terminal that does not know its size, such as a serial line, reports 0.
+fn assumed((columns, rows): (u16, u16)) -> Size {
+    let or = |reported, usual| if reported == 0 { usual } else { reported };
+    Size::new(or(columns, 80), or(rows, 24))
 }
 
 impl<W: Write> Drop for Screen<W> {
@@ -406,4 +411,16 @@ fn write_line(out: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
     }
     pen.change(Pen::default(), out)?;
     out.write_all(b"\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_that_does_not_know_its_size_is_taken_for_a_usual_one() {
+        assert_eq!(assumed((0, 0)), Size::new(80, 24));
+        assert_eq!(assumed((0, 50)), Size::new(80, 50));
+        assert_eq!(assumed((1, 1)), Size::new(1, 1));
+    }
 }
