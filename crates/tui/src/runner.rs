@@ -7,9 +7,9 @@ use crate::app::{App, Preferences};
 use crate::decoder::{Decoded, Decoder};
 use crate::graphics::Protocol;
 use crate::highlight::Job;
-use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
+use crate::input::{Effect, Input, Reply, Request, Stretch, To};
 use crate::notify::Notifications;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, Timers};
 use crate::terminal::answers::{Listened, Listener};
 use crate::terminal::{self, Asks, Place, Screen};
 use becket_types::{Command, Event, Used};
@@ -17,7 +17,6 @@ use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -100,7 +99,7 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
         },
         support: Support { asks, sixels: None, cell: None },
         scheduler: Scheduler::default(),
-        timers: BTreeMap::new(),
+        timers: Timers::default(),
         replies: FuturesUnordered::new(),
         commands: options.commands,
         events: options.events,
@@ -134,7 +133,7 @@ struct Runner<W: Write> {
     input: TerminalInput,
     support: Support,
     scheduler: Scheduler,
-    timers: BTreeMap<Timer, Instant>,
+    timers: Timers,
     replies: FuturesUnordered<BoxFuture<'static, Option<Reply>>>,
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -187,7 +186,6 @@ impl<W: Write> Runner<W> {
             if self.scheduler.due().is_some_and(|at| at <= now) {
                 self.draw().await?;
             }
-            let timer = self.timers.iter().min_by_key(|(_, at)| **at).map(|(t, at)| (*t, *at));
             tokio::select! {
                 biased;
                 key = next_key(self.input.keys.as_mut()) => match key {
@@ -209,6 +207,8 @@ impl<W: Write> Runner<W> {
                 }
                 () = until(self.scheduler.due()) => {}
                 () = until(self.screen.surface().due()) => self.scheduler.at_once(Instant::now()),
+                // Before the agent's events, of which a busy agent always has some.
+                () = until(self.timers.next()) => self.due().await?,
                 event = self.events.recv(), if !agent_gone => match event {
                     Some(event) => self.agent(event).await?,
                     None => agent_gone = true,
@@ -220,13 +220,6 @@ impl<W: Write> Runner<W> {
                             _ => self.scheduler.at_once(Instant::now()),
                         }
                         self.take(Input::Reply(reply)).await?;
-                    }
-                }
-                () = until(timer.map(|(_, at)| at)) => {
-                    if let Some((timer, _)) = timer {
-                        self.timers.remove(&timer);
-                        self.scheduler.soon(Instant::now());
-                        self.take(Input::Due(timer)).await?;
                     }
                 }
             }
@@ -370,6 +363,17 @@ impl<W: Write> Runner<W> {
         Ok(())
     }
 
+    /// Handles a timer that has run out.
+    async fn due(&mut self) -> io::Result<()> {
+        let Some((timer, times)) = self.timers.expire(Instant::now()) else { return Ok(()) };
+        self.scheduler.soon(Instant::now());
+        for _ in 0..times {
+            self.take(Input::Due(timer)).await?;
+        }
+        self.timers.stop_clock();
+        Ok(())
+    }
+
     async fn take(&mut self, input: Input) -> io::Result<()> {
         for effect in self.app.update(input) {
             self.perform(effect).await?;
@@ -390,7 +394,7 @@ impl<W: Write> Runner<W> {
                 self.screen.send(osc52(&text).as_bytes())?;
             }
             Effect::Wake(millis, timer) => {
-                self.timers.insert(timer, Instant::now() + Duration::from_millis(millis));
+                self.timers.wake(millis, timer, Instant::now());
             }
             Effect::Highlight(jobs) if !jobs.is_empty() => {
                 let read = tokio::task::spawn_blocking(move || jobs.iter().for_each(Job::run));
