@@ -207,7 +207,7 @@ impl<W: Write> Runner<W> {
                 }
                 () = until(self.scheduler.due()) => {}
                 () = until(self.screen.surface().due()) => self.scheduler.at_once(Instant::now()),
-                // Before the agent's events, of which a busy agent always has some.
+                // Timers come before the agent's events, of which a busy agent always has some.
                 () = until(self.timers.next()) => self.due().await?,
                 event = self.events.recv(), if !agent_gone => match event {
                     Some(event) => self.agent(event).await?,

@@ -118,7 +118,7 @@ struct InputLine {
     judge_address: Judge,
     /// Id of the entry that asks for a line, and the text written so far.
     writing: Option<(String, String)>,
-    /// What is wrong with the line that was entered; empty after the next key.
+    /// Fault of the line that was entered; empty after the next key.
     fault: String,
 }
 

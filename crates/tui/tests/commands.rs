@@ -450,6 +450,19 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
 }
 
 #[test]
+fn a_command_without_its_argument_says_what_is_missing() {
+    for (command, missing) in
+        [("/export", "/export needs a file: /export notes.md"), ("/rename", "/rename needs a title")]
+    {
+        let mut stage = stage();
+        stage.type_text(command);
+        assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+        let screen = stage.screen();
+        assert!(screen.contains(missing) && screen.contains(&format!("› {command}")), "{screen}");
+    }
+}
+
+#[test]
 fn ctrl_b_moves_what_runs_to_the_background_and_is_a_key_of_the_composer_otherwise() {
     let mut stage = stage();
     let background = Effect::Send(Command::Background { call_id: None });

@@ -90,7 +90,18 @@ impl App {
     /// Handles a key for the completion list. Returns `None` if no list is open or it does not use the key.
     fn completion_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         match self.editor.completion_key(key)? {
-            Completed::Changed(effects) => Some(effects),
+            Completed::Changed(mut effects) => {
+                // A command that cannot run yet says what is missing, unless a list offers it.
+                let text = self.editor.composer.text();
+                if key.code == KeyCode::Enter
+                    && !self.editor.completion.is_open()
+                    && commands::needs_argument(text.trim().trim_start_matches('/'))
+                    && let Some(Err(why)) = commands::parse(&text)
+                {
+                    effects.extend(self.status.toast(why));
+                }
+                Some(effects)
+            }
             Completed::Run(prompt) => Some(self.submit(prompt, DeliveryMode::Steer)),
         }
     }

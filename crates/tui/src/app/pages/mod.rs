@@ -19,7 +19,7 @@ use crate::welcome::Welcome;
 use becket_types::Seq;
 use compaction::Preview;
 
-/// What is open over the transcript. The first of these fields that is set has the keyboard.
+/// Pages, lists and lines that are open over the transcript. The first of these fields that is set has the keyboard.
 ///
 /// Invariant: while `preview` is set, `overlay` shows it or its summary is open in the editor.
 #[derive(Default)]
