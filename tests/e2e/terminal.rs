@@ -567,12 +567,12 @@ fn a_resumed_session_tells_the_same_story() {
     let story = |screen: &str| -> Vec<String> {
         let lines = screen.lines().map(str::trim);
         let told = |line: &&str| {
-            ["exit 3", "said no", "broken", "interrupted"].iter().any(|word| line.contains(word))
+            ["exit code 3", "said no", "broken", "interrupted"].iter().any(|word| line.contains(word))
         };
         lines.filter(told).map(str::to_owned).collect()
     };
     let before = story(&terminal.screen());
-    assert!(before.iter().any(|line| line.contains("exit 3 · ") && line.ends_with("ms")), "{before:?}");
+    assert!(before.iter().any(|line| line.contains("failed (exit code 3)")), "{before:?}");
     assert!(before.len() >= 4, "{before:?}");
     terminal.send("\x04");
     terminal.is_given_back();

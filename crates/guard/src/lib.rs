@@ -451,7 +451,7 @@ impl Guard {
         if free {
             return Verdict::Allow { why: "inside the workspace".to_owned() };
         }
-        ask(format!("in {} mode, becket asks before {tool} changes {shown}", self.settings.mode))
+        ask(format!("{} mode asks before a change of {shown}", self.settings.mode))
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {

@@ -203,7 +203,7 @@ impl Overlay {
         let cursor = lines.len() + cursor;
         lines.extend(list);
         let forms: [&str; 2] = if self.list.is_focused() {
-            ["↑ ↓ choose · Enter or its number answers · Esc closes", "↑ ↓ · Enter answers · Esc closes"]
+            ["↑ ↓ choose · Enter or a number answers · Esc closes", "↑ ↓ · Enter answers · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
             [
                 "Enter closes this and sends your message · Tab answers · Esc closes",

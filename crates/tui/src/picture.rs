@@ -49,8 +49,16 @@ impl Palette {
     /// Returns the foreground and the background of a cell.
     pub fn cell(self, cell: &Cell) -> (Rgb, Rgb) {
         let (text, behind) = (rgb(cell.fg).unwrap_or(self.text), rgb(cell.bg).unwrap_or(self.behind));
-        if cell.modifier.contains(Modifier::REVERSED) { (behind, text) } else { (text, behind) }
+        let (text, behind) =
+            if cell.modifier.contains(Modifier::REVERSED) { (behind, text) } else { (text, behind) };
+        if cell.modifier.contains(Modifier::DIM) { (faint(text, behind), behind) } else { (text, behind) }
     }
+}
+
+/// Returns the colour of dim text: nearer to the background, as most terminals draw it.
+fn faint((r, g, b): Rgb, behind: Rgb) -> Rgb {
+    let mix = |ink: u8, ground: u8| ((u16::from(ink) * 2 + u16::from(ground)) / 3) as u8;
+    (mix(r, behind.0), mix(g, behind.1), mix(b, behind.2))
 }
 
 /// Draws the interface after `events`, with code in colours.
@@ -269,7 +277,7 @@ mod tests {
         let svg = svg(&buffer, Palette::of(&theme));
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert!(svg.contains("1 &lt; 2 &amp; 3"), "{svg}");
-        assert!(svg.contains(&format!("fill=\"{}\">let</text>", hex((255, 186, 107)))), "{svg}");
+        assert!(svg.contains(&format!("fill=\"{}\">let</text>", hex((118, 227, 190)))), "{svg}");
         assert_eq!(
             (rgb(Color::Indexed(16)), rgb(Color::Indexed(231))),
             (Some((0, 0, 0)), Some((255, 255, 255)))

@@ -1,7 +1,7 @@
 //! Colours and marks, named by their meaning. No pane names a colour.
 //!
 //! A theme is data. [`Theme::plain`] has no colour at all (`NO_COLOR`): everything that a colour expresses is also
-//! expressed by a mark or a word.
+//! expressed by a mark, a word or a weight.
 
 use crate::highlight::Class;
 use ratatui::style::{Color, Modifier, Style};
@@ -53,7 +53,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// Red means failure and removed lines, so no class has it.
+    /// Red means failure and removed lines, and orange a question and code in text, so no class has them.
     fn colour(self, class: Class) -> Option<Color> {
         let dark = |r, g, b| Some(Color::Rgb(r, g, b));
         match (self, class) {
@@ -62,17 +62,18 @@ impl Syntax {
             (Self::Dark, Class::String) => dark(165, 214, 255),
             (Self::Dark, Class::Number | Class::Constant) => dark(121, 192, 255),
             (Self::Dark, Class::Keyword) => dark(210, 168, 255),
-            (Self::Dark, Class::Type) => dark(255, 186, 107),
+            (Self::Dark, Class::Type) => dark(118, 227, 190),
             (Self::Dark, Class::Function) => dark(137, 220, 235),
             (Self::Dark, Class::Attribute) => dark(126, 211, 133),
             (Self::Light, Class::Comment) => dark(89, 99, 110),
             (Self::Light, Class::String) => dark(10, 48, 105),
             (Self::Light, Class::Number | Class::Constant) => dark(5, 80, 174),
             (Self::Light, Class::Keyword) => dark(110, 57, 180),
-            (Self::Light, Class::Type) => dark(149, 56, 0),
+            (Self::Light, Class::Type) => dark(0, 92, 74),
             (Self::Light, Class::Function) => dark(0, 84, 104),
             (Self::Light, Class::Attribute) => dark(17, 99, 41),
-            (Self::Ansi, Class::Comment) => Some(Color::DarkGray),
+            // The terminal's colours have no readable grey, so a comment has the dim style of the theme.
+            (Self::Ansi, Class::Comment) => None,
             (Self::Ansi, Class::String) => Some(Color::Green),
             (Self::Ansi, Class::Number | Class::Constant) => Some(Color::Cyan),
             (Self::Ansi, Class::Keyword) => Some(Color::Magenta),
@@ -90,7 +91,11 @@ fn fg(color: Color) -> Style {
 impl Theme {
     /// Returns the style of a word of code, applied over the style of its line.
     pub fn class(&self, class: Class) -> Style {
-        self.syntax.and_then(|syntax| syntax.colour(class)).map_or_else(Style::new, fg)
+        match (self.syntax, class) {
+            (Some(Syntax::Ansi), Class::Comment) => self.dim,
+            (Some(syntax), _) => syntax.colour(class).map_or_else(Style::new, fg),
+            (None, _) => Style::new(),
+        }
     }
 
     /// Returns the background of the user's messages over the full width; `None` if only the mark before them shows the
@@ -126,7 +131,7 @@ impl Theme {
                 if added {
                     (225, 250, 230)
                 } else {
-                    (255, 235, 233)
+                    (255, 222, 218)
                 }
             }
         };
@@ -267,9 +272,11 @@ impl Theme {
         Self {
             name: "ansi",
             text: Style::new(),
-            dim: fg(Color::DarkGray),
+            // Bright black is hardly visible in some palettes, so it draws only lines.
+            dim: Style::new().add_modifier(Modifier::DIM),
             accent: fg(Color::Cyan),
-            user: fg(Color::Magenta),
+            // Without a band behind it, a message of the user differs from code by its weight.
+            user: fg(Color::Magenta).add_modifier(Modifier::BOLD),
             code: fg(Color::Yellow),
             link: fg(Color::Cyan).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
@@ -334,26 +341,27 @@ impl Theme {
         }
     }
 
-    /// Uses no colour: only bold, underline and reverse.
+    /// Uses no colour: only bold, dim, italic, underline and reverse.
     pub fn plain() -> Self {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let none = Style::new();
         Self {
             name: "plain",
             text: none,
-            dim: none,
+            dim: none.add_modifier(Modifier::DIM),
             accent: bold,
             user: bold,
             code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles { ok: none, warning: bold, error: bold },
+            // A change stands out from the lines around it, which are dim or plain.
             diff: DiffStyles {
-                added: none,
-                removed: none,
+                added: bold,
+                removed: bold,
                 added_word: none.add_modifier(Modifier::REVERSED),
                 removed_word: none.add_modifier(Modifier::REVERSED),
             },
-            border: none,
+            border: none.add_modifier(Modifier::DIM),
             selected: none.add_modifier(Modifier::REVERSED),
             syntax: None,
         }

@@ -10,8 +10,8 @@ mod support;
 use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To};
 use becket_types::{
     Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
-    Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput, RewindWhat, Role,
-    RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, UndoKind, UndoOutcome, UndoPlan,
+    MessageId, Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput,
+    RewindWhat, Role, RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, UndoKind, UndoOutcome, UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
@@ -220,6 +220,42 @@ fn sent(effects: &[Effect]) -> PromptInput {
         _ => None,
     });
     sent.unwrap_or_else(|| panic!("no prompt: {effects:?}"))
+}
+
+#[test]
+fn only_the_message_that_up_takes_back_says_so() {
+    let mut stage = stage(70, 12);
+    stage.event(Event::StepStarted { step: 1 });
+    for text in ["first", "second"] {
+        stage.type_text(text);
+        stage.key(KeyCode::Tab);
+    }
+    let screen = stage.screen();
+    assert!(screen.contains("⧖ next turn: first\n⧖ next turn: second  · Up takes it back\n"), "{screen}");
+}
+
+/// Above an empty composer the title would look like a text that is still to be sent.
+#[test]
+fn the_edge_shows_the_title_only_where_nothing_else_does() {
+    let mut stage = stage(60, 24);
+    stage.event(Event::Renamed { title: "Fix the parser of dates".into() });
+    let title = |stage: &mut Stage| stage.screen().contains("── Fix the parser of dates ─");
+    assert!(!title(&mut stage), "idle: {}", stage.screen());
+    stage.event(Event::UserMessage {
+        message: Message::user("Fix the parser of dates"),
+        client_id: None,
+        steered: false,
+    });
+    stage.event(Event::StepStarted { step: 1 });
+    assert!(!title(&mut stage), "the message itself is in view: {}", stage.screen());
+    let id = MessageId::new();
+    let text = "a line\n\n".repeat(30);
+    stage.event(Event::TextDelta { message: id, index: 0, text });
+    assert!(title(&mut stage), "{}", stage.screen());
+    stage.event(turn_end(TurnEnd::Completed));
+    assert!(!title(&mut stage), "{}", stage.screen());
+    stage.key(KeyCode::PageUp);
+    assert!(title(&mut stage), "{}", stage.screen());
 }
 
 #[test]
@@ -449,23 +485,30 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
-    assert_eq!(last(&mut stage), "script/demo · default mode · context 50 % of 100k · Ctrl-S more");
+    assert_eq!(
+        last(&mut stage),
+        "script/demo · default mode · project (dev) · context 50 % of 100k · Ctrl-S details"
+    );
     stage.ctrl('s');
     assert_eq!(
         last(&mut stage),
         "script/demo · default mode · project (dev) · context 50 % of 100k · ██░░░░░░░░········┃·"
     );
+    // Facts that have no room in one row continue in the next one.
     stage.resize(40, 12);
-    assert_eq!(last(&mut stage), "script/demo · default · 50 % of 100k");
+    let screen = stage.screen();
+    let rows: Vec<&str> = screen.lines().collect();
+    let all = ["script/demo · default · project (dev)", "50 % of 100k · ██░░░░░░░░········┃·"];
+    assert_eq!(rows[rows.len() - 2..], all);
     stage.resize(8, 12);
-    assert_eq!(last(&mut stage), "script/…");
+    assert!(stage.screen().ends_with("\nscript/…\ndefault\n50 % of…"), "{}", stage.screen());
     // A note is shown above the composer and takes no space from its line.
     stage.resize(60, 12);
     stage.ctrl('s');
     stage.ctrl('c');
     let screen = stage.screen();
     assert!(screen.contains("Ctrl-C once more quits\n›"), "{screen}");
-    assert!(screen.ends_with("script/demo · default · 50 % of 100k · Ctrl-S more"), "{screen}");
+    assert!(screen.ends_with("script/demo · default · 50 % of 100k · Ctrl-S details"), "{screen}");
     stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
     stage.resize(40, 12);
     assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());

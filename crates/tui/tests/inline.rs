@@ -124,7 +124,7 @@ fn what_is_finished_is_above_and_what_may_change_below() {
     stage.app.update(Input::Paste("half a thought".into()));
     stage.frame();
     let mut want: Vec<String> = (0..12).flat_map(|i| [format!("> message {i}"), String::new()]).collect();
-    want.extend(["● bash ls", "│ one", "│ two"].map(str::to_owned));
+    want.extend(["✓ bash ls", "│ one", "│ two"].map(str::to_owned));
     assert_eq!(stage.leave(), want);
 }
 
@@ -296,7 +296,7 @@ proptest! {
             app.update(Input::Agent(event));
         }
         // The line of the call is cut at the width of the terminal.
-        let said = |line: &String| !line.starts_with("● bash");
+        let said = |line: &String| !line.starts_with("✓ bash");
         let want: Vec<String> = app.print().iter().map(ToString::to_string).filter(said).collect();
         let got: Vec<String> = stage.leave().into_iter().filter(said).collect();
         prop_assert_eq!(letters(&got), letters(&want), "{:#?}", got);

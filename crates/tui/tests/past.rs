@@ -320,7 +320,7 @@ fn all_hits_are_come_to_one_after_the_other() {
     for _ in 0..14 {
         reader.key(KeyCode::Up);
         let screen = reader.screen();
-        let shown = screen.lines().filter_map(|line| line.trim().strip_prefix("● bash run "));
+        let shown = screen.lines().filter_map(|line| line.trim().strip_prefix("✓ bash run "));
         seen.extend(
             shown
                 .filter_map(|n| n.split_whitespace().next()?.parse::<u64>().ok())

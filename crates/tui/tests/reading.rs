@@ -224,15 +224,15 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
     let outside = json!({"path": "/etc/hosts"});
     type Case<'a> = (&'a str, &'a Value, String, Option<i64>, bool, &'a [&'a str]);
     let cases: [Case<'_>; 9] = [
-        ("bash", &command, printed(3), Some(0), false, &["● bash make", "│ line 1", "│ line 2", "│ line 3"]),
-        ("bash", &command, printed(4), Some(0), false, &["● bash make", "│ line 1", "│ line 2", "│ line 3", "│ line 4"]),
+        ("bash", &command, printed(3), Some(0), false, &["✓ bash make", "│ line 1", "│ line 2", "│ line 3"]),
+        ("bash", &command, printed(4), Some(0), false, &["✓ bash make", "│ line 1", "│ line 2", "│ line 3", "│ line 4"]),
         (
             "bash",
             &command,
             printed(40),
             Some(0),
             false,
-            &["● bash make", "│ … 37 earlier lines · Ctrl-O opens", "│ line 38", "│ line 39", "│ line 40"],
+            &["✓ bash make", "│ … 37 earlier lines · Ctrl-O opens", "│ line 38", "│ line 39", "│ line 40"],
         ),
         (
             "bash",
@@ -241,7 +241,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             Some(3),
             true,
             &[
-                "✗ bash make  failed, exit 3 · 20 ms",
+                "✗ bash make  failed (exit code 3)",
                 "│ … 4 earlier lines · Ctrl-O opens",
                 "│ line 5",
                 "│ line 6",
@@ -250,7 +250,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
                 "│ error: it broke",
             ],
         ),
-        ("bash", &command, "(no output)".into(), Some(0), false, &["● bash make"]),
+        ("bash", &command, "(no output)".into(), Some(0), false, &["✓ bash make"]),
         (
             "bash",
             &command,
@@ -258,7 +258,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             Some(101),
             true,
             &[
-                "✗ bash make  2 failed, 12 passed · exit 101 · 20 ms",
+                "✗ bash make  2 failed, 12 passed · exit code 101",
                 "│ test result: ok. 5 passed; 0 failed; 0 ignored",
                 "│ test result: FAILED. 7 passed; 2 failed; 0 ignored",
             ],

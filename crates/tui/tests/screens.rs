@@ -77,7 +77,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         }],
     })));
     let screen = stage.screen();
-    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  why changes are asked about\n\n  \
+    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
                     1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n  1 Yes, once\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
@@ -89,11 +89,19 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     let mut small = Stage::new(80, 15);
     small.event(started());
     ask(&mut small, "cargo test");
-    assert!(small.screen().contains("why no rule allows `rm`\n\n  1 Yes, once"), "{}", small.screen());
+    assert!(
+        small.screen().contains("asked because no rule allows `rm`\n\n  1 Yes, once"),
+        "{}",
+        small.screen()
+    );
     let mut smaller = Stage::new(80, 10);
     smaller.event(started());
     ask(&mut smaller, "cargo test");
-    assert!(smaller.screen().contains("why no rule allows `rm`\n  1 Yes, once"), "{}", smaller.screen());
+    assert!(
+        smaller.screen().contains("asked because no rule allows `rm`\n  1 Yes, once"),
+        "{}",
+        smaller.screen()
+    );
 }
 
 #[test]
@@ -123,8 +131,14 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter sends it now, Tab after this turn\nscript/demo · default · project"
+        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter: send now · Tab: afterwards\nscript/demo · default · project"
     );
+    // The call has a time of its own, which is not that of the turn.
+    for _ in 0..2 {
+        stage.update(Input::Due(Timer::Clock));
+    }
+    let screen = stage.screen();
+    assert!(screen.contains("◐ bash cargo test  2 s\n") && screen.contains("running bash · 2 s"), "{screen}");
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
         *details = json!({"exit_code": 0});
@@ -132,7 +146,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(2_300) });
     stage.event(turn_end(TurnEnd::Completed));
     let screen = stage.screen();
-    assert!(screen.contains("● bash cargo test  2.3 s"), "{screen}");
+    assert!(screen.contains("✓ bash cargo test  2.3 s"), "{screen}");
     assert!(!screen.contains('◐'), "{screen}");
 }
 
@@ -178,6 +192,59 @@ fn ask(stage: &mut Stage, command: &str) {
     })));
 }
 
+/// The row of the call would say the question twice, in the place of the reason that the agent gave.
+#[test]
+fn a_question_covers_the_row_of_its_call_and_keeps_the_words_before_it() {
+    let mut stage = Stage::new(80, 20);
+    stage.event(started());
+    let id = MessageId::new();
+    let text = format!("{}The old build is in the way.", "words\n\n".repeat(20));
+    stage.event(Event::TextDelta { message: id, index: 0, text });
+    stage.event(Event::ToolCallDelta {
+        message: id,
+        index: 1,
+        call_id: CallId("c9".into()),
+        name: "bash".into(),
+        json: String::new(),
+    });
+    ask(&mut stage, "rm -rf build");
+    let screen = stage.screen();
+    assert!(screen.contains("The old build is in the way.\n\n──"), "{screen}");
+    assert!(!screen.contains("waits for you"), "{screen}");
+    assert_eq!(stage.screen(), stage.fresh());
+    // The edges around the composer stay, since there is room.
+    let rows: Vec<&str> = screen.lines().collect();
+    assert!(rows[rows.len() - 4].starts_with("──") && rows[rows.len() - 2].starts_with("──"), "{screen}");
+}
+
+#[test]
+fn a_long_rule_is_said_in_words() {
+    let mut stage = Stage::new(100, 24);
+    stage.event(started());
+    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let path = cwd.join("src/span.py");
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c9".into()),
+        tool: "edit".into(),
+        input: json!({"path": "src/span.py"}),
+        access: Access::write(path.clone()),
+        reason: "default mode asks before a change of src/span.py".into(),
+        offer: Some(becket_types::RuleOffer {
+            rule: format!("Edit(/{}/and/a/long/way/to/it.py)", path.display()),
+            covers: format!("changes of {}", path.display()),
+        }),
+        nearest: None,
+        secrets: None,
+        preview: Vec::new(),
+    })));
+    let screen = stage.screen();
+    assert!(
+        screen.contains("2 Yes, and allow changes of src/span.py for the rest of this session"),
+        "{screen}"
+    );
+    assert!(screen.contains("Tab, then 1 to 4, to answer · Esc: no"), "{screen}");
+}
+
 #[test]
 fn a_question_is_answered_only_after_it_was_seen() {
     let mut stage = Stage::new(70, 24);
@@ -189,7 +256,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     let screen = stage.screen();
     assert!(screen.contains("? Run this command?"), "{screen}");
     assert!(screen.contains("$ rm -rf build⟨U+202E⟩/"), "{screen}");
-    assert!(screen.contains("why no rule allows `rm`"), "{screen}");
+    assert!(screen.contains("asked because no rule allows `rm`"), "{screen}");
     assert_eq!(stage.key(KeyCode::Tab), [], "not read yet");
     assert_eq!(stage.key(KeyCode::Char('1')), []);
     assert!(stage.screen().contains("› 1y\n  1\n"), "{}", stage.screen());
@@ -420,6 +487,7 @@ fn a_context_that_is_full_is_told_once() {
 fn the_title_of_the_session_is_on_the_screen() {
     let mut stage = Stage::new(60, 24);
     stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
     // Its first message gives the session a title, which is not reported.
     stage.event(Event::Renamed { title: "fix the parser".into() });
     assert!(stage.screen().contains("── fix the parser ──"), "{}", stage.screen());

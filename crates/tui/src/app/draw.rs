@@ -17,6 +17,8 @@ const COMPOSER_SHARE: u16 = 3;
 const TIGHT_QUESTION: u16 = 10;
 /// A screen with at least this many rows has room for an edge above and below the composer.
 const EDGED: u16 = 20;
+/// Fewest columns for whole sentences in an empty composer.
+const NARROW: u16 = 64;
 /// Rows for a list above the composer if there is no transcript to draw it over.
 const LIST_ROWS: usize = 12;
 
@@ -39,7 +41,7 @@ impl App {
             let page = Rect { height: area.height - rows, ..area };
             if rows > 0 {
                 let bottom = Rect { y: page.bottom(), height: rows, ..area };
-                self.editor.composer.draw(frame, bottom, &self.look.theme, "or say what to do instead");
+                self.editor.composer.draw(frame, bottom, &self.look.theme, "Or write what to do instead");
             }
             overlay.draw(frame, page, writing, &self.look.theme);
             return Some(overlay.painted(writing));
@@ -83,20 +85,32 @@ impl App {
         self.editor.composer.height(columns).clamp(1, (rows / share).max(1))
     }
 
-    /// Returns the height of the edges around the composer. A question has an edge of its own. In the terminal's
-    /// scrollback there is none, because a window that becomes narrower would break the edges into several rows.
-    fn edge_rows(&self, rows: u16, asking: bool) -> u16 {
-        if asking || self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
+    /// Returns the height of the edges around the composer. In the terminal's scrollback there is none, because a window
+    /// that becomes narrower would break the edges into several rows.
+    fn edge_rows(&self, rows: u16) -> u16 {
+        if self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
-    /// Draws an edge above and below, the upper one with the title of the session and, if the end of the transcript is not in
-    /// view, a note that says so. Returns the area between them.
-    fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
+    /// Returns the title for the edge above the composer: what the agent works on, or what the user has scrolled through,
+    /// unless `transcript` shows it itself. Above an empty composer it would look like a text that is still to be sent.
+    fn edge_title(&self, frame: &mut Frame<'_>, transcript: Rect, columns: usize) -> Option<String> {
+        let title = self.status.session_title(columns)?;
+        let scrolled = !self.transcript.follows();
+        (scrolled || self.status.is_working()).then_some(())?;
+        (!shows(frame, transcript, &title)).then_some(title)
+    }
+
+    /// Draws an edge above and below, the upper one with the title and, if the end of the transcript is not in view, a note
+    /// that says so. Returns the area between them. `transcript`: the area of the transcript, which was drawn before.
+    fn edged(&self, frame: &mut Frame<'_>, area: Rect, transcript: Rect) -> Rect {
         let columns = usize::from(area.width);
         let edge = |columns: usize| Span::styled("─".repeat(columns), self.look.theme.border);
         let note = if self.transcript.follows() { "" } else { MORE_BELOW };
         let taken = if note.is_empty() { 0 } else { text::width(note) + 2 };
-        let mut upper = match self.status.session_title(columns.saturating_sub(4 + taken)) {
+        let asking = self.approvals.is_open();
+        let title = self.edge_title(frame, transcript, columns.saturating_sub(4 + taken));
+        // The edge of an open question has it.
+        let mut upper = match title.filter(|_| !asking) {
             Some(title) => {
                 let title = format!(" {title} ");
                 let rest = columns.saturating_sub(2 + taken + text::width(&title));
@@ -114,20 +128,24 @@ impl App {
         Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
     }
 
-    /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer.
+    /// Returns the height of a question that is shown whole, with at least one row of the transcript; `None` if there is no
+    /// room for that. An answer that allows counts only after the end of the question was seen. `around`: rows around it.
+    fn whole_question(&self, area: Rect, around: u16) -> Option<u16> {
+        let height = |airy| self.approvals.height(area.width, &self.look.theme, airy);
+        let fits = |rows: &u16| usize::from(*rows) + usize::from(around) < usize::from(area.height);
+        [true, false].map(height).into_iter().find(fits).map(|rows| rows.max(1))
+    }
+
+    /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges.
     fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
         if let Some(rows) = self.window.screen {
             return self.asked(area.width, rows, above, composer);
         }
-        let fixed = composer + self.status.height();
-        let height = |airy| self.approvals.height(area.width, &self.look.theme, airy);
-        // A question that fits is shown whole, since an answer that allows counts only after the end was seen. A row of
-        // the transcript stays.
-        let fits = |rows: &u16| usize::from(*rows) + above + usize::from(fixed) < usize::from(area.height);
-        if let Some(whole) = [true, false].map(height).into_iter().find(fits) {
-            return whole.max(1);
+        let fixed = composer + self.status.height(area.width);
+        if let Some(whole) = self.whole_question(area, fixed.saturating_add(above as u16)) {
+            return whole;
         }
-        let whole = height(false);
+        let whole = self.approvals.height(area.width, &self.look.theme, false);
         // The row of the current activity stays, and on all but the smallest screens a part of the transcript.
         let around = fixed + (above as u16).min(1);
         let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
@@ -145,11 +163,17 @@ impl App {
         let above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
         // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
         let kept = if self.window.screen.is_some() { 1 } else { 2 };
-        let status_rows = self.status.height().min(area.height.saturating_sub(kept));
+        let status_rows = self.status.height(area.width).min(area.height.saturating_sub(kept));
         let room = area.height.saturating_sub(kept + status_rows);
         let composer_rows = self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking);
-        let edges = self.edge_rows(area.height, asking);
-        let question_rows = if asking { self.question_rows(area, above.len(), composer_rows) } else { 0 };
+        let mut edges = self.edge_rows(area.height);
+        // On a small screen the rows of a question are more important than the edges below it.
+        let around = (above.len() as u16).saturating_add(composer_rows + edges + status_rows);
+        if asking && self.whole_question(area, around).is_none() {
+            edges = 0;
+        }
+        let question_rows =
+            if asking { self.question_rows(area, above.len(), composer_rows + edges) } else { 0 };
         let [transcript, working, question, bottom, status] = Layout::vertical([
             Constraint::Min(0),
             Constraint::Length((above.len() as u16).min(room)),
@@ -158,13 +182,23 @@ impl App {
             Constraint::Length(status_rows),
         ])
         .areas(area);
-        let bottom = if edges > 0 { self.edged(frame, bottom) } else { bottom };
         // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
         // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
         let most = if self.window.screen.is_some() { self.window.live } else { u16::MAX };
         let height = transcript.height.min(most);
         let y = transcript.bottom().saturating_sub(height);
-        self.transcript.draw(frame, Rect { y, height, ..transcript }, &self.look.theme);
+        // The row of the call that a question is about would say the question twice, so the question covers it.
+        let covered = if asking && working.height == 0 {
+            self.transcript.asking_rows(area.width, &self.look.theme).min(question_rows)
+        } else {
+            0
+        };
+        let rows = Rect { y, height: height + covered, ..transcript };
+        self.transcript.draw(frame, rows, &self.look.theme);
+        if covered > 0 {
+            frame.render_widget(ratatui::widgets::Clear, Rect { height: covered, ..question });
+        }
+        let bottom = if edges > 0 { self.edged(frame, bottom, transcript) } else { bottom };
         if self.transcript.is_empty() && self.window.screen.is_none() {
             put(frame, transcript, &self.status.header(transcript, &self.look.theme));
         }
@@ -181,13 +215,20 @@ impl App {
         let mut effects = Vec::new();
         let hint = match (asking, self.status.is_working()) {
             (true, _) => self.approvals.hint(),
-            (false, true) => "Enter sends it now, Tab after this turn",
+            (false, true) if bottom.width < NARROW => "Enter: send now · Tab: afterwards",
+            (false, true) => "Write to becket: Enter sends at once, Tab when it is done",
             (false, false) => "Describe a task, or type / for commands",
         };
         self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
         if asking {
             let writing = self.editor.writing();
             self.approvals.draw(frame, question, writing, &self.look.theme);
+            // The first row of a question that is shown whole is its edge.
+            let title = self.edge_title(frame, transcript, usize::from(area.width).saturating_sub(4));
+            if let Some(title) = title.filter(|_| edges > 0) {
+                let title = Line::styled(format!(" {title} "), self.look.theme.dim);
+                frame.buffer_mut().set_line(question.x + 2, question.y, &title, area.width.saturating_sub(4));
+            }
             // A list drawn over the question hides it, so the question cannot have been read.
             if !self.editor.completion.is_open() {
                 effects = self.approvals.painted(writing);
@@ -252,7 +293,7 @@ impl App {
         let lists = (!asking && self.pages.palette.is_some()) || self.editor.completion.is_open();
         let composer = self.composer_rows(columns, rows, asking);
         let question = if asking { self.asked(columns, rows, above, composer) } else { 0 };
-        let around = above + usize::from(question + composer) + usize::from(self.status.height());
+        let around = above + usize::from(question + composer) + usize::from(self.status.height(columns));
         let room = usize::from(rows).saturating_sub(2 * around).max(1);
         let live = self.transcript.live_rows(columns, &self.look.theme, half(columns), room);
         self.window.live = live as u16;
@@ -261,7 +302,7 @@ impl App {
 
     /// Returns the height of a question in inline mode. `above`: rows above it; `composer`: rows of the composer.
     fn asked(&self, columns: u16, rows: u16, above: usize, composer: u16) -> u16 {
-        let around = 2 * (above + usize::from(self.status.height() + composer));
+        let around = 2 * (above + usize::from(self.status.height(columns) + composer));
         let room = usize::from(rows).saturating_sub(around);
         self.approvals.rows_in(columns, &self.look.theme, half(columns), room).min((rows * 2 / 3).max(1))
     }
@@ -282,6 +323,18 @@ fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     let row = Rect { x: area.right() - columns, y: area.bottom() - 1, width: columns, height: 1 };
     frame.render_widget(ratatui::widgets::Clear, row);
     frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
+}
+
+/// True if the area shows the beginning of this text.
+fn shows(frame: &mut Frame<'_>, area: Rect, text: &str) -> bool {
+    // The second cell of a wide character is blank, so blanks do not count.
+    let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let begin: String = solid(text).chars().filter(|c| *c != '…').take(20).collect();
+    let buffer = frame.buffer_mut();
+    (area.top()..area.bottom()).any(|y| {
+        let row: String = (area.left()..area.right()).map(|x| buffer[(x, y)].symbol()).collect();
+        solid(&row).contains(&begin)
+    })
 }
 
 /// Draws lines into an area from its top. Lines that do not fit are dropped.

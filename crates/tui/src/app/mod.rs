@@ -331,7 +331,10 @@ impl App {
 
     fn due(&mut self, timer: Timer) -> Vec<Effect> {
         match timer {
-            Timer::Clock => return self.status.tick(),
+            Timer::Clock => {
+                self.transcript.tick();
+                return self.status.tick();
+            }
             Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
             Timer::Chord => self.keyboard.chord = None,
             Timer::Arm => self.approvals.arm(self.editor.writing()),

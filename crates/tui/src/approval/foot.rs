@@ -36,12 +36,17 @@ impl Approvals {
 
     /// Returns the first form of the line of keys that fits.
     fn keys(&self, width: usize, writing: Writing) -> String {
-        let forms = self.forms(writing);
-        let fits = forms.iter().find(|form| text::width(form) <= width);
-        text::fit(fits.or(forms.last()).copied().unwrap_or_default(), width).into_owned()
+        let numbers = match self.answers().len() {
+            2 => "1 or 2".to_owned(),
+            count => format!("1 to {count}"),
+        };
+        let mut forms: Vec<String> =
+            self.forms(writing).iter().map(|form| form.replace("{numbers}", &numbers)).collect();
+        let at = forms.iter().position(|form| text::width(form) <= width).unwrap_or(forms.len() - 1);
+        text::fit(&forms.swap_remove(at), width).into_owned()
     }
 
-    /// Returns the forms of the line of keys, the longest first.
+    /// Returns the forms of the line of keys, the longest first. `{numbers}` stands for the numbers of the answers.
     fn forms(&self, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {
@@ -56,12 +61,12 @@ impl Approvals {
                 "PageDown: read on · Esc no",
             ],
             _ if focused && self.asks_secrets() => &[
-                "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc masks",
+                "↑ ↓ choose · Enter or {numbers} answers · Tab: write instead · Esc masks",
                 "↑ ↓ · Enter answers · Tab · Esc masks",
                 "↑ ↓ Enter · Esc masks",
             ],
             _ if focused => &[
-                "↑ ↓ choose · Enter or its number answers · Tab back to your text · Esc refuses",
+                "↑ ↓ choose · Enter or {numbers} answers · Tab: write instead · Esc: no",
                 "↑ ↓ · Enter answers · Tab · Esc no",
                 "↑ ↓ Enter · Esc no",
             ],
@@ -81,7 +86,7 @@ impl Approvals {
                 "Enter sends this",
             ],
             _ if self.asks_secrets() => {
-                &["Tab, then a number answers · Esc masks it", "↓ answers · Esc masks"]
+                &["Tab, then {numbers}, to answer · Esc masks it", "↓ answers · Esc masks"]
             }
             _ if !self.seen_end => &[
                 "PageDown: read to the end to allow · ↓ answers · or write why · Esc refuses",
@@ -89,15 +94,12 @@ impl Approvals {
                 "PageDown: read on to allow · Esc no",
                 "PageDown: read on · Esc no",
             ],
-            _ if writing.takes_escape => &[
-                "Tab, then a number answers · or write what to do instead · Esc twice refuses",
-                "↓ answers · write why · Esc twice: no",
-                "↓ answers · Esc twice: no",
-            ],
+            _ if writing.takes_escape => {
+                &["Tab, then {numbers}, to answer · Esc twice: no", "↓ answers · Esc twice: no"]
+            }
             _ => &[
-                "Tab, then a number answers · or write what to do instead · Esc refuses · Ctrl-C interrupts",
-                "Tab, then a number answers · or write what to do instead · Esc refuses",
-                "↓ answers · or write why · Esc no",
+                "Tab, then {numbers}, to answer · Esc: no · Ctrl-C interrupts the turn",
+                "Tab, then {numbers}, to answer · Esc: no",
                 "↓ answers · Esc no",
             ],
         }

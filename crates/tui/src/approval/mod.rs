@@ -158,7 +158,12 @@ impl Approvals {
 
     /// Returns the placeholder of the composer while a question is open.
     pub fn hint(&self) -> &'static str {
-        if self.asks_secrets() { "a message leaves the question open" } else { "or say what to do instead" }
+        match (self.asks_secrets(), self.list.is_focused()) {
+            // The line of keys says how to write.
+            (_, true) => "",
+            (true, false) => "A message leaves the question open",
+            (false, false) => "Or write what to do instead",
+        }
     }
 
     /// Queues a question. `subagent`: the call that started the subagent which asks.
@@ -284,9 +289,17 @@ impl Approvals {
         if left_out == 0 {
             offer(Does::Once, "Yes, once", "once");
             // Without a rule there is nothing to allow for longer than this call.
-            if let Some(RuleOffer { rule, .. }) = &request.offer {
+            if let Some(RuleOffer { rule, covers }) = &request.offer {
                 let shown = text::visible(rule);
-                let what = if text::width(&shown) > RULE_SHOWN { "the same" } else { &*shown };
+                // A long rule is said in words, with paths as the question shows them.
+                let covers = text::visible(covers).replace(&format!("{}/", self.workspace), "");
+                let what = if text::width(&shown) <= RULE_SHOWN {
+                    &*shown
+                } else if text::width(&covers) <= RULE_SHOWN && !covers.is_empty() {
+                    &*covers
+                } else {
+                    "the same"
+                };
                 let session = format!("Yes, and allow {what} for the rest of this session");
                 offer(Does::Session, &session, "session");
                 offer(Does::Always, "Yes, always (you see the rule first)", "always");

@@ -170,7 +170,7 @@ impl<'a> Question<'a> {
             self.say("  · ", subject, theme.code);
         }
         // The reason comes before the change, which may be long: the last line is the one that is read last.
-        self.say("  why ", &self.relative(&request.reason), theme.dim);
+        self.say("  asked because ", &self.relative(&request.reason), theme.dim);
         if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
         {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
@@ -193,9 +193,9 @@ impl<'a> Question<'a> {
     }
 
     /// Adds a line of a change after its line number. Text that does not fit continues below itself.
-    fn change(&mut self, number: Option<usize>, digits: usize, spans: &[Span<'static>]) {
+    fn change(&mut self, number: Option<usize>, digits: usize, style: Style, spans: &[Span<'static>]) {
         let number = number.map(|n| n.to_string()).unwrap_or_default();
-        let lead = Span::styled(format!("  {number:>digits$} "), self.theme.dim);
+        let lead = Span::styled(format!("  {number:>digits$} "), style);
         let rest = Span::raw(" ".repeat(digits + 4));
         self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
@@ -237,12 +237,15 @@ impl<'a> Question<'a> {
                         Some(b'-') => (theme.diff.removed, theme.tint(false)),
                         _ => (theme.text, None),
                     };
+                    let changed = line.starts_with(['+', '-']);
                     let from = self.lines.len();
                     let coloured = code.get(i).map(|code| code.spans(file, line, &mut code_at, style, theme));
                     let plain = || vec![Span::styled(text::visible(line).into_owned(), style)];
                     // A hunk that was left out is dim as a whole.
                     let spans = coloured.filter(|_| !dropped).unwrap_or_else(plain);
-                    self.change(n, digits, &spans);
+                    // The number of a changed line has the colour of its sign.
+                    let number = if changed { style.add_modifier(Modifier::BOLD) } else { theme.dim };
+                    self.change(n, digits, number, &spans);
                     // The background colour of a changed line extends to the edge.
                     self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
                 }

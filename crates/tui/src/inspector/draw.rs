@@ -164,7 +164,7 @@ impl Inspector {
             let (lines, _) = list.lines(&answers, width, tight, &Theme::plain());
             out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
             let keys = if list.is_focused() {
-                "↑ ↓ choose · Enter or its number answers · Esc leaves it"
+                "↑ ↓ choose · Enter or a number answers · Esc leaves it"
             } else {
                 "↓ or Tab answers · Esc leaves it"
             };

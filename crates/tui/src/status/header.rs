@@ -6,7 +6,7 @@ use crate::text;
 use crate::theme::Theme;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
@@ -34,7 +34,7 @@ pub(super) fn lines(
 ) -> Vec<Line<'static>> {
     const TIPS: [&str; 3] = [
         "Ask for example: explain this project · find out why a test fails, and mend it",
-        "/help lists commands and keys · @ adds a file · ! runs a shell command",
+        "/help lists commands and keys · @ names a file to read · ! runs a shell command",
         "Shift-Tab changes the permission mode · Esc interrupts",
     ];
     if area.height < HEADER {
@@ -48,7 +48,7 @@ pub(super) fn lines(
             format!("becket {} · an agent that reads, changes and runs code", env!("CARGO_PKG_VERSION")),
             theme.accent.add_modifier(Modifier::BOLD),
         ),
-        line(format!("{} · {} mode{}", model, mode, meaning(mode)), theme.text),
+        line(format!("{} · {} mode{}", model, mode, meaning(mode)), theme.dim),
         line(folder, theme.dim),
         Line::default(),
     ];
@@ -64,6 +64,21 @@ pub(super) fn lines(
             if text::width(&longer) <= columns { longer } else { shown }
         })
     };
-    lines.extend(TIPS.map(|tips| line(fitting(tips), theme.dim)));
+    let [examples, signs, keys] = TIPS.map(fitting);
+    lines.push(line(examples, theme.text));
+    lines.extend([signs, keys].map(|tips| keyed(&tips, theme)));
     lines
+}
+
+/// Returns tips of which each begins with its key or sign, which is more prominent than the rest.
+fn keyed(tips: &str, theme: &Theme) -> Line<'static> {
+    let mut spans = Vec::new();
+    for tip in tips.split(" · ").filter(|tip| !tip.is_empty()) {
+        let (key, rest) = tip.split_once(' ').unwrap_or((tip, ""));
+        let between = if spans.is_empty() { "" } else { " · " };
+        spans.push(Span::styled(between, theme.dim));
+        spans.push(Span::styled(key.to_owned(), theme.text));
+        spans.push(Span::styled(format!(" {rest}"), theme.dim));
+    }
+    Line::from(spans)
 }

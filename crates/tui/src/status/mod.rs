@@ -24,6 +24,7 @@ use script::Script;
 use serde_json::{Value, json};
 use session::SessionFacts;
 use spending::Spending;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The activity while a question is open.
@@ -434,9 +435,15 @@ impl Status {
         header::lines(&self.session.model, &self.session.mode, self.session.folder(), area, theme)
     }
 
-    /// Returns the height in rows that it needs.
-    pub fn height(&self) -> u16 {
-        self.script.lines.len().clamp(1, script::ROWS) as u16
+    /// Returns the height in rows that it needs. All facts may need several rows.
+    pub fn height(&self, width: u16) -> u16 {
+        let rows = match (self.script.lines.len(), self.whole) {
+            (0, false) => 1,
+            // The mode of Vim's keys is short, so it does not need a row of its own.
+            (0, true) => self.own(width.into(), &Theme::plain(), None).len(),
+            (lines, _) => lines,
+        };
+        rows.clamp(1, script::ROWS) as u16
     }
 
     /// Returns the status line; `vim`: the mode of the composer, if Vim keys are on.
@@ -458,12 +465,12 @@ impl Status {
             }
             return lines;
         }
-        vec![self.own(width, theme, vim)]
+        self.own(width, theme, vim)
     }
 
-    /// Returns the built-in line: model, mode and fill of the context, or all facts. Parts that do not fit are left out
-    /// whole, the least important first.
-    fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Line<'static> {
+    /// Returns the built-in line: model, mode and fill of the context, or all facts in up to [`script::ROWS`] rows. Parts
+    /// that do not fit are left out whole, the least important first.
+    fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
         let mut parts: Vec<(u8, Vec<Span<'static>>)> = Vec::new();
         let mut put = |weight: u8, text: String, style: Style| {
             if !text.is_empty() {
@@ -476,9 +483,8 @@ impl Status {
             if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
         put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
-        if self.whole || !filled {
-            put(4, self.session.place(), theme.dim);
-        }
+        // Beside the fill of the context, the folder is shown only where there is room for all the rest.
+        put(if self.whole || !filled { 4 } else { 0 }, self.session.place(), theme.dim);
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if filled {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
@@ -501,30 +507,50 @@ impl Status {
                 parts.push((2, bar));
             }
         } else if filled && let Some(key) = &self.key {
-            put(1, format!("{key} more"), theme.dim);
+            put(1, format!("{key} details"), theme.dim);
         }
-        let long = |parts: &[(u8, Vec<Span<'_>>)]| {
-            let widths = parts.iter().map(|(_, p)| p.iter().map(|s| text::width(&s.content)).sum::<usize>());
-            widths.sum::<usize>() + 3 * parts.len().saturating_sub(1)
-        };
-        while parts.len() > 1 && long(&parts) > width {
+        let most = if self.whole { script::ROWS } else { 1 };
+        while parts.len() > 1 && rows_of(&parts, width).len() > most {
             let least = parts.iter().enumerate().min_by_key(|(_, (weight, _))| *weight).map(|(i, _)| i);
             parts.remove(least.unwrap_or_default());
         }
-        if let [(_, only)] = parts.as_mut_slice()
-            && let [span] = only.as_mut_slice()
-        {
-            span.content = text::fit(&span.content, width).into_owned().into();
-        }
-        let mut spans: Vec<Span<'static>> = Vec::new();
-        for (_, part) in parts {
-            if !spans.is_empty() {
-                spans.push(Span::styled(" · ", theme.dim));
+        for (_, part) in &mut parts {
+            if let [span] = part.as_mut_slice() {
+                span.content = text::fit(&span.content, width).into_owned().into();
             }
-            spans.extend(part);
         }
-        Line::from(spans)
+        let row = |range: Range<usize>| {
+            let mut spans: Vec<Span<'static>> = Vec::new();
+            for (_, part) in &parts[range] {
+                if !spans.is_empty() {
+                    spans.push(Span::styled(" · ", theme.dim));
+                }
+                spans.extend(part.iter().cloned());
+            }
+            Line::from(spans)
+        };
+        rows_of(&parts, width).into_iter().map(row).collect()
     }
+}
+
+/// Divides parts into rows of this width. A part that is wider has a row of its own.
+fn rows_of(parts: &[(u8, Vec<Span<'_>>)], width: usize) -> Vec<Range<usize>> {
+    let mut rows: Vec<Range<usize>> = Vec::new();
+    let mut used = 0;
+    for (at, (_, part)) in parts.iter().enumerate() {
+        let wide: usize = part.iter().map(|span| text::width(&span.content)).sum();
+        match rows.last_mut() {
+            Some(row) if used + 3 + wide <= width => {
+                row.end = at + 1;
+                used += 3 + wide;
+            }
+            _ => {
+                rows.push(at..at + 1);
+                used = wide;
+            }
+        }
+    }
+    rows
 }
 
 fn counted(jobs: usize) -> String {

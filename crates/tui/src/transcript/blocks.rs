@@ -8,7 +8,7 @@ use super::block::{Block, Body};
 use super::call_view::CallView;
 use super::gap::{Gap, State as GapState};
 use super::image::State as ImageState;
-use super::tool::ToolCall;
+use super::tool::{State, ToolCall};
 use becket_types::{BlobId, CallId, MessageId, Seq};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
@@ -90,6 +90,20 @@ impl Blocks {
                 change(call);
             }
         });
+    }
+
+    /// Counts a second for each running call.
+    pub(super) fn tick(&mut self) {
+        let is_running = |block: &&mut Block| matches!(block.body(), Body::Tool(call) if matches!(call.state, State::Running { .. }));
+        for block in self.list.iter_mut().filter(is_running) {
+            block.change(|body| {
+                if let Body::Tool(call) = body
+                    && let State::Running { seconds } = &mut call.state
+                {
+                    *seconds += 1;
+                }
+            });
+        }
     }
 
     /// Returns the block of a streaming part, which is added if it is new.

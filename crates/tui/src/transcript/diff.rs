@@ -7,7 +7,7 @@ use super::row::{CodeSpans, Row};
 use crate::highlight::Code;
 use crate::text;
 use crate::theme::Theme;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -186,8 +186,10 @@ impl Painter<'_> {
             return Line::styled(text::fit(&shown, self.width).into_owned(), look.text).into();
         }
         let number = row.new.or(row.old).map(|n| n.to_string()).unwrap_or_default();
+        // The number of a changed line has the colour of its sign.
+        let style = if matches!(row.kind, Kind::Added | Kind::Removed) { look.mark } else { self.theme.dim };
         let mut spans = vec![
-            Span::styled(format!("  {number:>digits$} ", digits = self.digits), self.theme.dim),
+            Span::styled(format!("  {number:>digits$} ", digits = self.digits), style),
             Span::styled(look.sign, look.mark),
         ];
         let code = self.words(row, self.width.saturating_sub(self.digits + 4), &mut spans);
@@ -271,13 +273,21 @@ impl Painter<'_> {
         match kind {
             Kind::Added => Look {
                 sign: "+",
-                mark: theme.diff.added.patch(theme.tint(true).unwrap_or_default()),
+                mark: theme
+                    .diff
+                    .added
+                    .patch(theme.tint(true).unwrap_or_default())
+                    .add_modifier(Modifier::BOLD),
                 text: tinted(true, theme.diff.added),
                 word: theme.diff.added_word,
             },
             Kind::Removed => Look {
                 sign: "-",
-                mark: theme.diff.removed.patch(theme.tint(false).unwrap_or_default()),
+                mark: theme
+                    .diff
+                    .removed
+                    .patch(theme.tint(false).unwrap_or_default())
+                    .add_modifier(Modifier::BOLD),
                 text: tinted(false, theme.diff.removed),
                 word: theme.diff.removed_word,
             },

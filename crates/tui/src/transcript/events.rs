@@ -36,7 +36,7 @@ impl Blocks {
             }
             Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
                 c.input = input.clone();
-                c.state = State::Running;
+                c.state = State::Running { seconds: 0 };
             }),
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
             Event::Subagent { call_id, what } => return self.nested(call_id, what),
@@ -138,7 +138,7 @@ impl Blocks {
         let state = match event {
             Event::PermissionAsked(_) => Some(State::Asking),
             Event::ToolStarted { .. } | Event::PermissionDenied(_) | Event::ToolFinished { .. } => {
-                Some(State::Running)
+                Some(State::Running { seconds: 0 })
             }
             _ => None,
         };

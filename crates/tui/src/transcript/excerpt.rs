@@ -25,7 +25,7 @@ const NOTHING: &str = "(no output)";
 pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let is_command = is_command(call);
     match &call.state {
-        State::Running => tail(call, FAILED, theme.dim, width, theme),
+        State::Running { .. } => tail(call, FAILED, theme.dim, width, theme),
         State::Done { .. } if is_command => tail(call, DONE, theme.dim, width, theme),
         State::Failed { .. } | State::Interrupted if is_command => {
             tail(call, FAILED, theme.text, width, theme)
@@ -42,7 +42,7 @@ pub(super) fn bar(call: &ToolCall, theme: &Theme) -> Span<'static> {
 }
 
 /// True for calls whose output was printed by a program.
-fn is_command(call: &ToolCall) -> bool {
+pub(super) fn is_command(call: &ToolCall) -> bool {
     call.name == "bash" || call.details.get("exit_code").is_some()
 }
 
@@ -64,9 +64,14 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     }
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
     let mut rows: Vec<Vec<Span<'static>>> = last.into_iter().map(|line| ansi.line(line)).collect();
-    // The last line of a command that succeeded is mostly its result.
-    if let (State::Done { .. }, Some(result)) = (&call.state, rows.last_mut()) {
-        result.iter_mut().filter(|span| span.style == style).for_each(|span| span.style = theme.text);
+    // The last line of a command is mostly its result, or the reason why it failed.
+    let prominent = match &call.state {
+        State::Done { .. } => Some(theme.text),
+        State::Failed { .. } => Some(theme.outcome.error),
+        _ => None,
+    };
+    if let (Some(prominent), Some(result)) = (prominent, rows.last_mut()) {
+        result.iter_mut().filter(|span| span.style == style).for_each(|span| span.style = prominent);
     }
     out.extend(rows.into_iter().map(|spans| barred(spans, call, width, theme)));
     out

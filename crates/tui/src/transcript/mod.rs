@@ -126,6 +126,11 @@ impl Transcript {
         self.blocks.note(weight, text);
     }
 
+    /// Handles the passing of a second.
+    pub fn tick(&mut self) {
+        self.blocks.tick();
+    }
+
     /// Draws the part of the transcript that fits into `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         self.area = area;
@@ -166,6 +171,17 @@ impl Transcript {
             self.want(at);
         }
         self.want_near();
+    }
+
+    /// Returns the rows at the end of the view that only say that the last call waits for an answer. A question that is on
+    /// the screen says that itself.
+    pub fn asking_rows(&mut self, width: u16, theme: &Theme) -> u16 {
+        if self.inline || !self.follows() {
+            return 0;
+        }
+        let Some(last) = self.blocks.last_mut() else { return 0 };
+        let asks = matches!(last.body(), Body::Tool(call) if call.state == tool::State::Asking && !call.open);
+        if asks { last.lay_out(width, theme) as u16 } else { 0 }
     }
 
     /// Draws over a row: the focused block, search hits, the selection.

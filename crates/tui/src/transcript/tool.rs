@@ -64,22 +64,31 @@ impl Output {
     }
 }
 
-/// State of a call. Durations are in milliseconds.
+/// State of a call. `millis`: its duration in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Streaming,
     Asking,
-    Running,
-    Done { millis: u64 },
-    Failed { millis: u64 },
+    /// `seconds`: time since it began, as the clock has ticked.
+    Running {
+        seconds: u64,
+    },
+    Done {
+        millis: u64,
+    },
+    Failed {
+        millis: u64,
+    },
     Interrupted,
-    Denied { reason: String },
+    Denied {
+        reason: String,
+    },
 }
 
 impl State {
     /// True if the call has not ended.
     pub fn is_live(&self) -> bool {
-        matches!(self, Self::Streaming | Self::Asking | Self::Running)
+        matches!(self, Self::Streaming | Self::Asking | Self::Running { .. })
     }
 }
 

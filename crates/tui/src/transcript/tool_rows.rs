@@ -17,13 +17,19 @@ use serde_json::Value;
 const OPEN_LINES: usize = 400;
 /// Most lines of a diff that a closed call shows.
 const CLOSED_LINES: usize = 12;
+/// A running call shows its time from this many seconds on.
+const SHOWN_SECONDS: u64 = 2;
 const NOT_PERMITTED: &str = "not permitted";
 
 pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let (mark, style): (&str, Style) = match &call.state {
         State::Streaming => ("○", theme.dim),
         State::Asking => ("?", theme.outcome.warning),
-        State::Running => ("◐", theme.accent),
+        State::Running { .. } => ("◐", theme.accent),
+        // A command that succeeded has the opposite of the mark of one that failed.
+        State::Done { .. } if excerpt::is_command(call) && exit_code(call).is_none_or(|code| code == 0) => {
+            ("✓", theme.outcome.ok)
+        }
         State::Done { .. } => ("●", theme.outcome.ok),
         State::Failed { .. } | State::Denied { .. } => ("✗", theme.outcome.error),
         State::Interrupted => ("◌", theme.outcome.warning),
@@ -170,11 +176,7 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
 /// Returns the end of the call's line: its result, its duration, how it ended.
 fn tail(call: &ToolCall) -> String {
     let (came_to, ended) = (came_to(call), ended(call));
-    let between = match &call.state {
-        State::Failed { .. } if came_to.is_empty() && ended.starts_with("exit ") => "failed, ",
-        _ if came_to.is_empty() || ended.is_empty() => "",
-        _ => " · ",
-    };
+    let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
     format!("{came_to}{between}{ended}")
 }
 
@@ -212,39 +214,43 @@ fn came_to(call: &ToolCall) -> String {
     call.nested.came_to()
 }
 
+/// Returns the exit code of a command that has ended.
+fn exit_code(call: &ToolCall) -> Option<i64> {
+    call.details.get("exit_code").and_then(Value::as_i64)
+}
+
 fn ended(call: &ToolCall) -> String {
     match &call.state {
-        State::Streaming | State::Running => String::new(),
+        State::Running { seconds } if *seconds >= SHOWN_SECONDS => duration(*seconds * 1_000),
+        State::Streaming | State::Running { .. } => String::new(),
         State::Asking => "waits for you".to_owned(),
-        State::Done { millis } => {
-            let code = call.details.get("exit_code").and_then(Value::as_i64).filter(|c| *c != 0);
-            match code {
-                Some(code) => exit(code, *millis),
-                None if *millis >= 1_000 => duration(*millis),
-                None => String::new(),
-            }
-        }
-        State::Failed { millis } => {
-            let code = call.details.get("exit_code").and_then(Value::as_i64);
-            code.map_or_else(|| "failed".to_owned(), |code| exit(code, *millis))
-        }
+        State::Done { millis } => match exit_code(call).filter(|code| *code != 0) {
+            Some(code) => timed(format!("exit code {code}"), *millis),
+            None if *millis >= 1_000 => duration(*millis),
+            None => String::new(),
+        },
+        State::Failed { millis } => match exit_code(call) {
+            Some(code) if came_to(call).is_empty() => timed(format!("failed (exit code {code})"), *millis),
+            Some(code) => timed(format!("exit code {code}"), *millis),
+            None => "failed".to_owned(),
+        },
         State::Interrupted => "interrupted".to_owned(),
         State::Denied { reason } if reason.is_empty() => NOT_PERMITTED.to_owned(),
         State::Denied { reason } => format!("{NOT_PERMITTED}: {reason}"),
     }
 }
 
-/// Returns `exit 1 · 340 ms`, or the code alone for less than 10 ms: a session that is opened again does not know the
-/// duration.
-fn exit(code: i64, millis: u64) -> String {
-    if millis < 10 { format!("exit {code}") } else { format!("exit {code} · {}", duration(millis)) }
+/// Returns the words with the duration. Less than a tenth of a second is left out: it says nothing, and a session that
+/// is opened again does not know the duration.
+fn timed(words: String, millis: u64) -> String {
+    if millis < 100 { words } else { format!("{words} · {}", duration(millis)) }
 }
 
-/// Formats a duration as `340 ms`, `2.3 s`, `12 s` or `4 min 5 s`.
+/// Formats a duration as `0.3 s`, `2.3 s`, `2 s`, `12 s` or `4 min 5 s`.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
-        0..1_000 => format!("{millis} ms"),
-        1_000..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        1_000..10_000 if millis.is_multiple_of(1_000) => format!("{} s", millis / 1_000),
+        0..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
         10_000..60_000 => format!("{} s", millis / 1_000),
         _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
     }

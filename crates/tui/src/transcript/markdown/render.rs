@@ -138,8 +138,7 @@ impl Renderer<'_> {
             Tag::Heading { level, .. } => {
                 self.block();
                 let style = match level {
-                    HeadingLevel::H1 => self.theme.accent.add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
-                    HeadingLevel::H2 => self.theme.accent.add_modifier(Modifier::BOLD),
+                    HeadingLevel::H1 => self.theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
                     _ => self.theme.text.add_modifier(Modifier::BOLD),
                 };
                 self.styles.push(style);
