@@ -16,7 +16,8 @@ pub(crate) fn keys(environment: &Environment) -> Option<AwsKeys> {
         (environment.var("AWS_ACCESS_KEY_ID"), environment.var("AWS_SECRET_ACCESS_KEY"))
     {
         let session_token = environment.var("AWS_SESSION_TOKEN").map(Secret::new);
-        return Some(AwsKeys { id: id.to_owned(), secret: Secret::new(secret), session_token });
+        let (id, secret, region) = (id.to_owned(), Secret::new(secret), region(environment));
+        return Some(AwsKeys { id, secret, session_token, region });
     }
     let profile = named.unwrap_or("default");
     let credentials = sections(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
@@ -27,6 +28,7 @@ pub(crate) fn keys(environment: &Environment) -> Option<AwsKeys> {
             id: entry.get("aws_access_key_id")?.clone(),
             secret: Secret::new(entry.get("aws_secret_access_key")?.as_str()),
             session_token: entry.get("aws_session_token").map(|token| Secret::new(token.as_str())),
+            region: region(environment),
         })
     })
 }

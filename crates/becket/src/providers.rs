@@ -218,7 +218,11 @@ fn credential(
             .any(|name| environment.var(name).is_some())
             || settings.config.providers.contains_key(name);
         let signs = base_url.is_some_and(|url| may_sign(url, config.base_url.is_some()));
-        return (used && signs).then(|| crate::aws::keys(environment)).flatten().map(Credential::Aws);
+        let keys = (used && signs).then(|| crate::aws::keys(environment)).flatten();
+        return keys.map(|mut keys| {
+            keys.region = config.region.clone().or(keys.region);
+            Credential::Aws(keys)
+        });
     }
     (!config.key_command.is_empty())
         .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))

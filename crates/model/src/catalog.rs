@@ -130,7 +130,7 @@ pub(crate) fn maker(name: &str) -> Option<&'static str> {
 /// money. Open weights and unknown models may really run on this machine.
 pub(crate) fn is_hosted_only(name: &str) -> bool {
     find(name).is_some_and(|entry| match entry.provider {
-        "anthropic" | "xai" => true,
+        "anthropic" | "xai" | "amazon" => true,
         "openai" => !entry.name.starts_with("gpt-oss"),
         "google" => !entry.name.starts_with("gemma"),
         _ => false,
@@ -151,10 +151,12 @@ fn find(name: &str) -> Option<&'static Entry<'static>> {
 }
 
 /// All models of the table, under the provider through which becket reaches them. Open weights are listed under
-/// `llamacpp`, a local server that accepts any name for the model it runs.
+/// `llamacpp`, a local server that accepts any name for the model it runs. Amazon's models are not listed, because their
+/// names at Bedrock depend on the region.
 pub fn all() -> Vec<ModelInfo> {
     let reach = |entry: &Entry<'_>| entry.maker().unwrap_or("llamacpp");
-    CATALOG.iter().map(|entry| entry.info(reach(entry), entry.name)).collect()
+    let listed = CATALOG.iter().filter(|entry| entry.provider != "amazon");
+    listed.map(|entry| entry.info(reach(entry), entry.name)).collect()
 }
 
 fn default_info(provider: &str, name: &str) -> ModelInfo {
@@ -220,8 +222,9 @@ fn normal(name: &str) -> String {
     }
     let name = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
     let name = name.strip_suffix(".gguf").unwrap_or(&name);
-    // Bedrock's `us.anthropic.claude-…`, OpenRouter's `…:free`, Vertex's `…@20250929`.
+    // Bedrock's `us.anthropic.claude-…` and `amazon.nova-…`, OpenRouter's `…:free`, Vertex's `…@20250929`.
     let name = name.rsplit("anthropic.").next().unwrap_or(name);
+    let name = name.rsplit("amazon.").next().unwrap_or(name);
     let name = name.split([':', '@']).next().unwrap_or(name);
     name.replace(['.', '_', ' '], "-")
 }
@@ -256,6 +259,9 @@ mod tests {
             ("anthropic/claude-sonnet-4.5", Some("claude-sonnet-4-5")),
             ("us.anthropic.claude-sonnet-4-20250514-v1:0", Some("claude-sonnet-4")),
             ("claude-opus-4-1@20250805", Some("claude-opus-4-1")),
+            ("us.amazon.nova-pro-v1:0", Some("nova-pro")),
+            ("amazon.nova-2-lite-v1:0", Some("nova-2-lite")),
+            ("amazon.nova-premier-v1:0", None),
             ("claude-3-5-haiku-latest", Some("claude-3-5-haiku")),
             ("gpt-5-mini", Some("gpt-5-mini")),
             ("gpt-5-2025-08-07", Some("gpt-5")),

@@ -195,7 +195,7 @@ impl Compat {
                 system_role: SystemRole::System,
                 reasoning_field: ReasoningField::ByModel,
                 null_content: true,
-                strict_order: matches!(kind, Kind::Anthropic | Kind::Chat),
+                strict_order: matches!(kind, Kind::Anthropic | Kind::Chat | Kind::Converse),
                 pdf: kind == Kind::Anthropic,
             },
             tools: ToolRules {
@@ -206,8 +206,7 @@ impl Compat {
                     flat: kind == Kind::Gemini || kind == Kind::Responses,
                 },
                 call_ids: match kind {
-                    Kind::Anthropic => CallIds::Word,
-                    Kind::Responses => CallIds::Word,
+                    Kind::Anthropic | Kind::Responses | Kind::Converse => CallIds::Word,
                     Kind::Chat | Kind::Gemini => CallIds::Any,
                 },
             },

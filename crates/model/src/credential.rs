@@ -66,6 +66,8 @@ pub struct AwsKeys {
     pub id: String,
     pub secret: Secret,
     pub session_token: Option<Secret>,
+    /// The configured region. An address of AWS names the region itself.
+    pub region: Option<String>,
 }
 
 /// The way in which requests are authenticated.
@@ -112,7 +114,7 @@ impl Auth {
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Anthropic => Self::XApiKey,
-            Kind::Chat | Kind::Responses => Self::Bearer,
+            Kind::Chat | Kind::Responses | Kind::Converse => Self::Bearer,
             Kind::Gemini => Self::XGoogApiKey,
         }
     }

@@ -58,8 +58,7 @@ impl Keys {
     ) -> Result<(), ModelError> {
         let Some(keys) = &self.aws else { return Ok(()) };
         let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
-        // `bedrock-runtime.REGION.amazonaws.com`
-        let region = url.host_str().and_then(|host| host.split('.').nth(1)).unwrap_or("us-east-1");
+        let region = of_host(url).or(keys.region.as_deref()).unwrap_or("us-east-1");
         let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
         for (name, value) in sigv4::headers(&request, keys, jiff::Timestamp::now()) {
             put_header(headers, name, &value)?;
@@ -142,6 +141,34 @@ impl KeyInUse {
                 error.hint = Some(format!("The key is from {place}.{rest}"));
             }
             Self::From(None) => {}
+        }
+    }
+}
+
+/// The region in an address of AWS: `bedrock-runtime.REGION.amazonaws.com`, `ID.bedrock-runtime.REGION.vpce.amazonaws.com`.
+fn of_host(url: &Url) -> Option<&str> {
+    let host = url.host_str()?;
+    let aws = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|end| host.ends_with(end));
+    let mut labels = host.split('.').skip_while(|label| !label.starts_with("bedrock-runtime"));
+    if aws { labels.nth(1) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_aws_names_its_region() {
+        for (url, want) in [
+            ("https://bedrock-runtime.eu-west-1.amazonaws.com/model/x", Some("eu-west-1")),
+            ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),
+            ("https://bedrock-runtime.cn-north-1.amazonaws.com.cn", Some("cn-north-1")),
+            ("https://vpce-0123-abc.bedrock-runtime.eu-west-1.vpce.amazonaws.com", Some("eu-west-1")),
+            ("https://gateway.corp.example/bedrock", None),
+            ("https://bedrock-runtime.eu-west-1.example", None),
+            ("http://127.0.0.1:8080", None),
+        ] {
+            assert_eq!(of_host(&Url::parse(url).unwrap()), want, "{url}");
         }
     }
 }

@@ -14,4 +14,6 @@ pub enum Kind {
     Responses,
     /// Google Gemini.
     Gemini,
+    /// Converse of Amazon Bedrock.
+    Converse,
 }

@@ -20,10 +20,12 @@ mod body_limit;
 pub mod catalog;
 mod chat;
 mod compat;
+mod converse;
 mod credential;
 mod endpoint;
 mod errors;
 #[doc(hidden)]
+mod frames;
 pub mod fuzzing;
 mod gemini;
 mod http;
@@ -327,6 +329,7 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
         Kind::Chat => Arc::new(chat::open(&place, name, settings)?),
         Kind::Responses => Arc::new(responses::open(&place, name, settings)?),
         Kind::Gemini => Arc::new(gemini::open(&place, name, settings)?),
+        Kind::Converse => Arc::new(converse::open(&place, name, settings)?),
     })
 }
 

@@ -38,7 +38,8 @@ impl<'a> Place<'a> {
         let own = match kind {
             Kind::Anthropic => ANTHROPIC,
             Kind::Gemini => GEMINI,
-            Kind::Chat | Kind::Responses => OPENAI,
+            // Bedrock has an address for each region, which is always configured.
+            Kind::Chat | Kind::Responses | Kind::Converse => OPENAI,
         };
         // A provider of the user's own needs a configured address: its key must not be sent to a vendor.
         let usual = matches!(provider, "anthropic" | "openai" | "google").then_some(own);
@@ -56,9 +57,10 @@ impl<'a> Place<'a> {
             return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
         }
         let (kind, base_url) = match endpoint.auth {
-            Some(Auth::Aws) => bedrock(name, base_url)?,
+            Some(Auth::Aws) => bedrock(name, base_url),
             // Vertex serves Claude in a format of its own.
             Some(Auth::Google) if name.starts_with("claude") => (Kind::Anthropic, base_url.to_owned()),
+            _ if kind == Kind::Gemini => (kind, versioned(base_url)),
             _ => (kind, base_url.to_owned()),
         };
         let base_url = base_url.as_str();
@@ -126,18 +128,28 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Bedrock has a path for each wire format.
-fn bedrock(name: &str, base_url: &str) -> Result<(Kind, String), ModelError> {
+/// Gemini's base URL with the version of the API, as Google's own libraries add it. An address of Vertex has its own.
+fn versioned(base_url: &str) -> String {
+    let base = base_url.trim().trim_end_matches('/');
+    let is_version =
+        |part: &str| part.starts_with('v') && part[1..].starts_with(|c: char| c.is_ascii_digit());
+    if base.contains("/projects/") || base.rsplit('/').next().is_some_and(is_version) {
+        base.to_owned()
+    } else {
+        format!("{base}/v1beta")
+    }
+}
+
+/// Bedrock has a path for each wire format, and one of its own for the models of all other vendors.
+fn bedrock(name: &str, base_url: &str) -> (Kind, String) {
     let base = base_url.trim_end_matches('/');
     if name.is_empty() || name.contains("anthropic.") || name.starts_with("claude") {
-        return Ok((Kind::Anthropic, format!("{base}/anthropic")));
+        return (Kind::Anthropic, format!("{base}/anthropic"));
     }
     if name.contains("openai.") || name.starts_with("gpt-") {
-        return Ok((Kind::Responses, format!("{base}/openai/v1")));
+        return (Kind::Responses, format!("{base}/openai/v1"));
     }
-    let message = format!("`{name}` on Bedrock speaks Converse, which becket does not.");
-    Err(ModelError::new(ErrorKind::NotFound, message)
-        .hint("Choose a model of Anthropic or OpenAI there, or reach this one through another provider."))
+    (Kind::Converse, format!("{base}/model"))
 }
 
 /// True for OpenAI's own address. All other servers configured as `openai` get Chat Completions.

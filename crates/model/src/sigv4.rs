@@ -113,6 +113,7 @@ mod tests {
             id: "AKIDEXAMPLE".to_owned(),
             secret: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
             session_token: None,
+            region: None,
         };
         let url = Url::parse("https://example.amazonaws.com/").unwrap();
         let now: Timestamp = "2015-08-30T12:36:00Z".parse().unwrap();

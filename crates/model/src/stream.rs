@@ -6,6 +6,7 @@
 
 use crate::assemble::Assembler;
 use crate::body::Batches;
+use crate::frames::{self, FrameParser};
 use crate::http::{Transport, request_id};
 use crate::layout::ServerLayout;
 use crate::retry::{Policy, jitter};
@@ -54,6 +55,8 @@ impl Sink for Feed<'_> {
 enum Shape {
     Unknown,
     Events,
+    /// Binary messages, each with an event; known by the content type.
+    Frames,
     Document,
     /// HTML, or anything else.
     Other,
@@ -62,6 +65,7 @@ enum Shape {
 struct Reading {
     body: BoxStream<'static, Result<Bytes, reqwest::Error>>,
     parser: SseParser,
+    frames: FrameParser,
     decoder: Box<dyn Decoder>,
     shape: Shape,
     /// Bytes collected while the shape is unknown, or is not that of events.
@@ -215,14 +219,17 @@ impl Exchange {
             }
             let header =
                 |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            let content_type = header("content-type").unwrap_or_else(|| "no content type".to_owned());
+            let framed = content_type.starts_with(frames::CONTENT_TYPE);
             Ok(Reading {
-                content_type: header("content-type").unwrap_or_else(|| "no content type".to_owned()),
+                content_type,
                 status: response.status().as_u16(),
                 request_id: request_id(response.headers()).map(str::to_owned),
                 body: Batches::of(response.bytes_stream().boxed()).boxed(),
                 parser: SseParser::default(),
+                frames: FrameParser::default(),
                 decoder,
-                shape: Shape::Unknown,
+                shape: if framed { Shape::Frames } else { Shape::Unknown },
                 held: Vec::new(),
                 bytes: 0,
             })
@@ -273,7 +280,8 @@ impl Exchange {
 
     async fn read(&mut self, mut reading: Box<Reading>) {
         let before_first_byte = reading.bytes == 0;
-        let settled = reading.shape == Shape::Events && reading.decoder.assembler().has_reason();
+        let streams = matches!(reading.shape, Shape::Events | Shape::Frames);
+        let settled = streams && reading.decoder.assembler().has_reason();
         let mut body = std::mem::replace(&mut reading.body, futures::stream::empty().boxed());
         let got = if settled {
             // The answer is complete; only the end of the stream or the usage is missing.
@@ -421,6 +429,11 @@ fn broke_off(server: &str) -> ModelError {
         .hint("Check the network, or try again.")
 }
 
+fn no_end(server: &str) -> ModelError {
+    let message = format!("{server} ended its answer without an end event.");
+    ModelError::new(ErrorKind::StreamBroken, message).hint("Try again; if it stays so, check the server.")
+}
+
 enum Patience<T> {
     Got(T),
     Hint,
@@ -432,6 +445,9 @@ impl Reading {
         self.bytes += chunk.len();
         if self.shape == Shape::Events {
             return self.parser.push(chunk, &mut Feed(self.decoder.as_mut()));
+        }
+        if self.shape == Shape::Frames {
+            return self.frames.push(chunk, &mut Feed(self.decoder.as_mut()));
         }
         self.held.extend_from_slice(chunk);
         if self.shape == Shape::Unknown {
@@ -460,10 +476,11 @@ impl Reading {
                     ErrorKind::StreamBroken => broke_off(&transport.server),
                     _ => error,
                 })?;
-                let message = format!("{} ended its answer without an end event.", transport.server);
-                Err(ModelError::new(ErrorKind::StreamBroken, message)
-                    .hint("Try again; if it stays so, check the server."))
+                Err(no_end(&transport.server))
             }
+            Shape::Frames if self.decoder.ended() || self.decoder.assembler().has_reason() => Ok(()),
+            Shape::Frames if self.frames.is_cut() => Err(broke_off(&transport.server)),
+            Shape::Frames => Err(no_end(&transport.server)),
             Shape::Document => {
                 let text = String::from_utf8_lossy(&self.held).into_owned();
                 self.decoder.document(&text)

@@ -81,6 +81,7 @@ fn ids(by: Wire) -> [String; 2] {
         Wire::Chat => ["functions.read:0".into(), "functions.bash:1".into()],
         Wire::Responses => ["call_x".into(), "y".repeat(64)],
         Wire::Gemini => ["call_0123456789abcdef0123456789abcdef".into(), "ü id".into()],
+        Wire::Converse => ["tooluse_kZJMlvQmRJ6eAyJE5GIl7Q".into(), "z".repeat(64)],
     }
 }
 
@@ -189,6 +190,15 @@ fn wire_ids(wire: Wire, body: &Value) -> (Vec<String>, Vec<String>) {
                 }
             }
         }
+        Wire::Converse => {
+            for block in list(&body["messages"]).iter().flat_map(|m| list(&m["content"])) {
+                if block["toolUse"].is_object() {
+                    add(0, &block["toolUse"]["toolUseId"]);
+                } else if block["toolResult"].is_object() {
+                    add(1, &block["toolResult"]["toolUseId"]);
+                }
+            }
+        }
         // No ids: names, in order.
         Wire::Gemini => {
             for part in list(&body["contents"]).iter().flat_map(|turn| list(&turn["parts"])) {
@@ -206,7 +216,7 @@ fn wire_ids(wire: Wire, body: &Value) -> (Vec<String>, Vec<String>) {
 fn takes(wire: Wire, id: &str) -> bool {
     let word = id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     match wire {
-        Wire::Anthropic | Wire::Responses => word && !id.is_empty() && id.len() <= 64,
+        Wire::Anthropic | Wire::Responses | Wire::Converse => word && !id.is_empty() && id.len() <= 64,
         Wire::Chat | Wire::Gemini => !id.is_empty(),
     }
 }
@@ -245,8 +255,8 @@ fn histories_cross_every_ordered_pair() {
                     }
                 }
                 let back = match (to, kind) {
-                    (Wire::Anthropic, "thinking" | "thinking alone") => Some(SIGNATURE),
-                    (Wire::Anthropic, "redacted") => Some(REDACTED),
+                    (Wire::Anthropic | Wire::Converse, "thinking" | "thinking alone") => Some(SIGNATURE),
+                    (Wire::Anthropic | Wire::Converse, "redacted") => Some(REDACTED),
                     (Wire::Responses, "thinking" | "encrypted reasoning alone before a call") => {
                         Some(SIGNATURE)
                     }
@@ -266,5 +276,5 @@ fn histories_cross_every_ordered_pair() {
             }
         }
     }
-    assert_eq!(crossed, 4 * 4 * 7);
+    assert_eq!(crossed, 5 * 5 * 7);
 }

@@ -462,7 +462,12 @@ fn a_step_shares_the_bytes_of_the_one_before() {
 /// Clouds serve the vendors' formats at paths of their own, with signatures or tokens in place of keys.
 #[tokio::test]
 async fn clouds_have_paths_and_signatures_of_their_own() {
-    let aws = AwsKeys { id: "AKID".into(), secret: Secret::new("aws-secret"), session_token: None };
+    let aws = AwsKeys {
+        id: "AKID".into(),
+        secret: Secret::new("aws-secret"),
+        session_token: None,
+        region: Some("eu-west-1".into()),
+    };
     let token = TokenSource::new(|_| Box::pin(async { Ok(Secret::new("cloud-token")) }));
     let project = "/v1/projects/p/locations/global";
     for (auth, credential, below, name, path, authorization) in [
@@ -506,6 +511,14 @@ async fn clouds_have_paths_and_signatures_of_their_own() {
             "/openai/v1/responses",
             "",
         ),
+        (
+            Auth::Aws,
+            Credential::Aws(aws.clone()),
+            "",
+            "eu.amazon.nova-pro-v1:0",
+            "/model/eu.amazon.nova-pro-v1%3A0/converse-stream",
+            "AWS4-HMAC-SHA256 Credential=AKID/",
+        ),
     ] {
         let server = MockServer::start([Answer::text("fine")]);
         let (mut settings, _) = settings(&server.url());
@@ -530,15 +543,54 @@ async fn clouds_have_paths_and_signatures_of_their_own() {
         let sent = request.header("authorization").unwrap_or_default();
         assert!(sent.starts_with(authorization) && !sent.contains("aws-secret"), "{name}: {sent}");
         assert_eq!(request.header("api-key"), (auth == Auth::ApiKey).then_some("azure-key"), "{name}");
+        if sent.starts_with("AWS4") {
+            assert!(sent.contains("/eu-west-1/bedrock/aws4_request"), "{name}: {sent}");
+        }
         if path.ends_with("RawPredict") {
             assert_eq!(request.json()["anthropic_version"], "vertex-2023-10-16");
             assert!(request.json()["model"].is_null());
         }
     }
-    let (mut settings, _) = settings("http://127.0.0.1:9");
-    let endpoint =
-        Endpoint { auth: Some(Auth::Aws), credential: Some(Credential::Aws(aws)), ..settings.openai.clone() };
-    settings.others.insert("cloud".into(), endpoint);
-    let error = open(&ModelRef::named("cloud", "amazon.nova-pro-v1:0"), &settings).map(|_| ()).unwrap_err();
-    assert!(error.message.contains("Converse") && error.hint.is_some(), "{error:?}");
+}
+
+/// Converse takes turns that alternate, results in a turn of their own, and marks of the cache where the model knows them.
+#[test]
+fn turns_and_marks_of_converse() {
+    let body = |name: &str, messages: Vec<Message>| -> Value {
+        let (settings, _) = settings("http://127.0.0.1:9");
+        let model = open(&ModelRef::named("bedrock", name), &settings).unwrap();
+        let (context, tools, blobs) = (context(messages), tools(), no_blobs());
+        let prepared = model.prepare(&request(&context, &tools, &blobs)).unwrap();
+        serde_json::from_slice(&prepared.body.concat()).unwrap()
+    };
+    let failed = Message::tool_result(CallId("c1".into()), "read", "no such file", true);
+    let history = || {
+        let call = Part::ToolCall {
+            call_id: CallId("c1".into()),
+            name: "read".into(),
+            input: json!({"path": "a"}),
+            invalid: None,
+            extra: serde_json::Map::new(),
+        };
+        vec![Message::user("go"), Message::assistant(vec![call]), failed.clone(), Message::user("and now?")]
+    };
+    let nova = body("amazon.nova-pro-v1:0", history());
+    let llama = body("meta.llama3-3-70b-instruct-v1:0", history());
+    let mark = json!({"cachePoint": {"type": "default"}});
+    for (body, marked) in [(&nova, true), (&llama, false)] {
+        let turns = body["messages"].as_array().unwrap();
+        let roles: Vec<&str> = turns.iter().map(|turn| turn["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
+        let result = &turns[2]["content"][0]["toolResult"];
+        assert_eq!(result["content"], json!([{"text": "no such file"}]));
+        assert_eq!(result["status"] == "error", marked, "{result}");
+        assert_eq!(turns[4]["content"].as_array().unwrap().contains(&mark), marked);
+        assert_eq!(body["system"].as_array().unwrap().contains(&mark), marked);
+        assert_eq!(body["inferenceConfig"], json!({"maxTokens": 1000}));
+        assert_eq!(body["toolConfig"]["tools"][0]["toolSpec"]["name"], "read");
+        assert!(
+            body["model"].is_null()
+                && body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"].is_object()
+        );
+    }
 }

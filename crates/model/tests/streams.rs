@@ -3,9 +3,9 @@
 mod common;
 
 use becket_model::{ErrorKind, ModelEvent, open};
-use becket_testkit::{Answer, Gate, MockServer, Reply, Wire};
+use becket_testkit::{Answer, Gate, MockServer, Reply, Wire, converse};
 use becket_types::{FinishReason, Message, Part, Usage};
-use common::{WIRES, ask, context, model_ref, run, settings};
+use common::{TEXT_WIRES, WIRES, ask, context, model_ref, run, settings};
 use serde_json::json;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_whole_answer_on_both_wires() {
             panic!()
         };
         assert_eq!(text, "Let me think: 🤔");
-        let signed = matches!(wire, Wire::Anthropic | Wire::Responses);
+        let signed = matches!(wire, Wire::Anthropic | Wire::Responses | Wire::Converse);
         assert_eq!(signature.as_deref(), signed.then_some("sig=="), "{wire:?}");
         assert!(matches!(outcome.events[0], ModelEvent::Started { .. }));
     }
@@ -153,7 +153,7 @@ async fn an_answer_that_ends_without_a_word_is_an_answer() {
 
 #[tokio::test]
 async fn deviations_that_are_still_an_answer() {
-    for wire in WIRES {
+    for wire in TEXT_WIRES {
         let whole = Answer::text("hi").sse(wire);
         // On these two, the last event says why the answer ended: without it, the answer is cut.
         let last_counts = matches!(wire, Wire::Responses | Wire::Gemini);
@@ -320,7 +320,7 @@ async fn broken_arguments() {
 /// An error event at every place of the stream.
 #[tokio::test]
 async fn an_error_event_at_every_place() {
-    for wire in WIRES {
+    for wire in TEXT_WIRES {
         let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
         let events = rich().events(wire);
         for at in 0..events.len() - 1 {
@@ -336,12 +336,65 @@ async fn an_error_event_at_every_place() {
     }
 }
 
+/// Exceptions of AWS at every place of a stream of binary messages, and messages that are damaged or unknown.
+#[tokio::test]
+async fn binary_messages_with_faults() {
+    let frames = converse::frames(&rich());
+    let reply = |body: Vec<u8>| Reply::body(200, converse::CONTENT_TYPE, body);
+    for (name, kind, retryable) in [
+        ("throttlingException", ErrorKind::RateLimit, true),
+        ("serviceUnavailableException", ErrorKind::Overloaded, true),
+        ("internalServerException", ErrorKind::Server, true),
+        ("modelStreamErrorException", ErrorKind::Server, true),
+        ("validationException", ErrorKind::InvalidRequest, false),
+    ] {
+        for at in 0..frames.len() - 1 {
+            let fault = converse::frame(name, &json!({"message": "Something failed"}));
+            let body = [frames[..at].concat(), fault].concat();
+            let server = MockServer::start([reply(body), rich().into()]);
+            let outcome = ask(&server, Wire::Converse).await;
+            if server.requests().len() == 2 {
+                assert!(retryable && outcome.calls().len() == 2, "{name} {at}: {outcome:?}");
+            } else {
+                let error = outcome.error.as_ref().unwrap_or_else(|| panic!("{name} {at}: {outcome:?}"));
+                assert_eq!((error.kind, error.retryable), (kind, retryable), "{name} {at}");
+                assert!(error.message.contains("Something failed"), "{}", error.message);
+            }
+        }
+    }
+    // The prompt is too long, in the words of Bedrock.
+    let long = json!({"message": "Input is too long for requested model."});
+    let server = MockServer::start([reply(converse::frame("validationException", &long))]);
+    let error = ask(&server, Wire::Converse).await.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::ContextOverflow);
+    // A byte that was changed on the way is never an answer.
+    let mut damaged = frames.concat();
+    let at = damaged.len() / 2;
+    damaged[at] ^= 1;
+    let server = MockServer::start([reply(damaged)]);
+    assert_eq!(ask(&server, Wire::Converse).await.error.map(|e| e.kind), Some(ErrorKind::StreamBroken));
+    // Events that are yet to be invented change nothing.
+    let unknown = converse::frame("somethingNew", &json!({"x": 1}));
+    let body = [unknown.clone(), frames[..4].concat(), unknown, frames[4..].concat()].concat();
+    let server = MockServer::start([reply(body)]);
+    assert_eq!(ask(&server, Wire::Converse).await.calls().len(), 2);
+    // The whole answer in place of a stream.
+    let server = MockServer::start([Reply::json(200, &rich().json(Wire::Converse))]);
+    let outcome = ask(&server, Wire::Converse).await;
+    assert_eq!((outcome.text().as_str(), outcome.calls().len()), ("Hello, wörld 😀!", 2));
+    assert_eq!(outcome.usage(), Some(Usage { input: 20, output: 30, cache_read: 70, ..Usage::default() }));
+}
+
 /// Silence is an error after the idle limit, pings are no silence.
 #[tokio::test]
 async fn a_stalled_stream() {
     for wire in WIRES {
-        let first = Answer::text("hello there").deltas(2).events(wire)[..4].concat();
-        let server = MockServer::start([Reply::sse(first.clone()).stall_at(first.len())]);
+        let answer = Answer::text("hello there").deltas(2);
+        let first = match wire {
+            Wire::Converse => converse::frames(&answer)[..4].concat().len(),
+            _ => answer.events(wire)[..4].concat().len(),
+        };
+        let server = MockServer::start([Reply::from(answer).stall_at(first)]);
         let (mut settings, _) = settings(&server.url());
         settings.times.idle = Duration::from_millis(150);
         settings.times.hint_after = Duration::from_millis(50);

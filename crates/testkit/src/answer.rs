@@ -14,6 +14,8 @@ pub enum Wire {
     Responses,
     /// Google Gemini.
     Gemini,
+    /// Converse of Amazon Bedrock.
+    Converse,
 }
 
 impl Wire {
@@ -22,6 +24,7 @@ impl Wire {
         match path {
             _ if path.ends_with("/messages") || path.ends_with("RawPredict") => Self::Anthropic,
             _ if path.ends_with("/responses") => Self::Responses,
+            _ if path.ends_with("/converse-stream") => Self::Converse,
             _ if path.contains("enerateContent") => Self::Gemini,
             _ => Self::Chat,
         }

@@ -19,6 +19,7 @@
 )]
 
 mod answer;
+pub mod converse;
 mod gate;
 mod http;
 mod project;

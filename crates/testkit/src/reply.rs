@@ -1,6 +1,7 @@
 //! One HTTP response, with faults at exact bytes.
 
 use crate::answer::{Answer, Wire};
+use crate::converse;
 use crate::gate::Gate;
 use bytes::Bytes;
 use serde_json::Value;
@@ -175,7 +176,7 @@ impl Reply {
     /// Returns the response body for `wire`.
     pub fn body_bytes(&self, wire: Wire) -> Bytes {
         match &self.content {
-            Content::Answer(answer) => Bytes::from(answer.sse(wire)),
+            Content::Answer(answer) => Bytes::from(answer.body(wire)),
             Content::Body(body) | Content::Raw(body) => body.clone(),
         }
     }
@@ -191,7 +192,9 @@ impl Reply {
             }
         }
         if !raw {
-            actions.push(Action::Write(self.head(body.len())));
+            let answer = matches!(self.content, Content::Answer(_));
+            let framed = answer && wire == Wire::Converse;
+            actions.push(Action::Write(self.head(body.len(), framed)));
         }
         let mut events: Vec<&(usize, Event)> = self.events.iter().filter(|(o, _)| *o != usize::MAX).collect();
         events.sort_by_key(|(offset, _)| *offset);
@@ -238,9 +241,11 @@ impl Reply {
         }
     }
 
-    fn head(&self, length: usize) -> Bytes {
+    /// The head of the response. `framed`: the body consists of binary messages, whatever the headers say.
+    fn head(&self, length: usize, framed: bool) -> Bytes {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
+            let value = if framed && name == "content-type" { converse::CONTENT_TYPE } else { value };
             let _ = write!(head, "{name}: {value}\r\n");
         }
         match self.framing {

@@ -1,9 +1,9 @@
 //! Answers as each API sends them: as a stream of events, or whole.
 //!
-//! Owns Anthropic Messages and Chat Completions; `wires` has the two others.
+//! Owns Anthropic Messages and Chat Completions; `wires` has Responses and Gemini, `converse` the format with binary messages.
 
 use crate::answer::{Answer, Piece, Wire};
-use crate::wires;
+use crate::{converse, wires};
 use serde_json::{Value, json};
 
 impl Answer {
@@ -11,17 +11,27 @@ impl Answer {
         self.pieces().iter().any(|p| matches!(p, Piece::Tool { .. }))
     }
 
-    fn stop_reason(&self, wire: Wire) -> &str {
+    pub(crate) fn stop_reason(&self, wire: Wire) -> &str {
         match (self.stop_word(), wire, self.has_tools()) {
             (Some(stop), ..) => stop,
             (None, Wire::Anthropic, true) => "tool_use",
             (None, Wire::Anthropic, false) => "end_turn",
             (None, Wire::Chat, true) => "tool_calls",
             (None, Wire::Chat | Wire::Responses | Wire::Gemini, _) => "stop",
+            (None, Wire::Converse, true) => "tool_use",
+            (None, Wire::Converse, false) => "end_turn",
         }
     }
 
-    /// Returns the event stream for `wire`.
+    /// Returns the body of the answer for `wire`.
+    pub fn body(&self, wire: Wire) -> Vec<u8> {
+        match wire {
+            Wire::Converse => converse::frames(self).concat(),
+            _ => self.sse(wire).into_bytes(),
+        }
+    }
+
+    /// Returns the event stream for `wire`, which is one of those made of text.
     pub fn sse(&self, wire: Wire) -> String {
         self.events(wire).concat()
     }
@@ -37,6 +47,7 @@ impl Answer {
             }
             Wire::Responses => wires::responses(self).iter().map(anthropic_event).collect(),
             Wire::Gemini => wires::gemini(self).iter().map(|v| format!("data: {v}\n\n")).collect(),
+            Wire::Converse => panic!("the events of Converse are not text; use `body` or `converse::frames`"),
         }
     }
 
@@ -174,6 +185,7 @@ impl Answer {
             }
             Wire::Responses => wires::responses_json(self),
             Wire::Gemini => wires::gemini_json(self),
+            Wire::Converse => converse::json(self),
         }
     }
 }

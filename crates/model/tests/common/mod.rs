@@ -91,6 +91,7 @@ pub(crate) fn settings(url: &str) -> (Settings, Arc<Mutex<Vec<Duration>>>) {
     let others = BTreeMap::from([
         ("responses".to_owned(), other(Kind::Responses)),
         ("google".to_owned(), other(Kind::Gemini)),
+        ("bedrock".to_owned(), other(Kind::Converse)),
     ]);
     let settings =
         Settings { anthropic: endpoint.clone(), openai: endpoint, others, sleeper, ..Settings::default() };
@@ -98,7 +99,10 @@ pub(crate) fn settings(url: &str) -> (Settings, Arc<Mutex<Vec<Duration>>>) {
 }
 
 /// Every wire format that there is.
-pub(crate) const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini];
+pub(crate) const WIRES: [Wire; 5] =
+    [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini, Wire::Converse];
+/// The wire formats whose stream is text.
+pub(crate) const TEXT_WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini];
 
 pub(crate) fn model_ref(wire: Wire) -> ModelRef {
     match wire {
@@ -106,6 +110,7 @@ pub(crate) fn model_ref(wire: Wire) -> ModelRef {
         Wire::Chat => ModelRef::openai("org/model-x".into()),
         Wire::Responses => ModelRef::named("responses", "org/model-x"),
         Wire::Gemini => ModelRef::named("google", "gemini-3.5-flash"),
+        Wire::Converse => ModelRef::named("bedrock", "amazon.nova-pro-v1:0"),
     }
 }
 
