@@ -101,6 +101,9 @@ pub(crate) struct Output {
     /// With stream-json: print the text of subagents too, not only their calls and results.
     #[arg(long)]
     pub forward_subagent_text: bool,
+    /// With stream-json: print each message also as a record of a Claude Code transcript.
+    #[arg(long, hide = true)]
+    pub session_mirror: bool,
     /// Require the answer to fit this JSON Schema: JSON text, or @FILE.
     #[arg(long, value_name = "SCHEMA")]
     pub json_schema: Option<String>,

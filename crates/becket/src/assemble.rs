@@ -34,7 +34,7 @@ use becket_session::{CreateOptions, Session, StoreError, ledger};
 use becket_tool::{Registry, Tool};
 use becket_tool_shell::Shell;
 use becket_tool_skill::{SkillTool, Skills};
-use becket_types::{Blobs, SessionId, SystemItem, ToolSpec, TurnState, Used};
+use becket_types::{Blobs, MessageId, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -74,6 +74,8 @@ pub(crate) struct OpenedSession {
     pub blobs: Arc<dyn Blobs>,
     /// An earlier process did not finish the last turn.
     pub unfinished: bool,
+    /// The last message of the context.
+    pub last_message: Option<MessageId>,
 }
 
 impl OpenedSession {
@@ -90,6 +92,7 @@ impl OpenedSession {
             used: view.used(),
             blobs: session.blobs(),
             unfinished: resumed && (waits || view.turn_state() != TurnState::AwaitingUser),
+            last_message: view.live().next_back().map(|message| message.id),
         }
     }
 }
@@ -502,7 +505,20 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
             (found.session, *fork)
         }
         SessionChoice::Resume { query, fork } => {
-            (store::find(&root, query, Some(&run.project.cwd)).map_err(store_failure)?, *fork)
+            let found = match store::find(&root, query, Some(&run.project.cwd)) {
+                Err(StoreError::NotFound { .. }) if run.session.persist => {
+                    crate::claude_session::import(environment, &run.project.cwd, query)?
+                }
+                Err(_) => None,
+                Ok(summary) => Some((summary, None)),
+            };
+            match found {
+                Some((summary, why)) => {
+                    note = why;
+                    (summary, *fork)
+                }
+                None => (store::find(&root, query, Some(&run.project.cwd)).map_err(store_failure)?, *fork),
+            }
         }
     };
     if let Some(fork) = fork {

@@ -76,14 +76,19 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let facts = facts(&settings, &assembled, environment);
     let greeting = opening::answer(&assembled);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, .. } = assembled;
-    let OpenedSession { id: session, begun, blobs, unfinished, .. } = session;
+    let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
     let continues = prompt.is_none() && settings.client.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
     let options = print_options(&mut settings, environment, session, facts.session);
+    let projects =
+        environment.claude_dir().filter(|_| settings.output.mirror).map(|dir| dir.join("projects"));
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    if let Some(projects) = projects {
+        printer.mirror_to(projects, last_message);
+    }
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks));
     let callbacks = callbacks.filter(|groups| !groups.is_empty());
     let begun_by_host = initialize.is_some();

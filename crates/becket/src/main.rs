@@ -9,6 +9,7 @@ mod args;
 mod assemble;
 mod aws;
 mod chosen;
+mod claude_session;
 mod clock;
 mod cmd;
 mod disk;

@@ -235,6 +235,7 @@ impl RunSettings {
                 partial: args.output.include_partial_messages,
                 replay: args.output.replay_user_messages,
                 subagent_text: args.output.forward_subagent_text,
+                mirror: args.output.session_mirror,
                 schema,
                 last_message: args.output.output_last_message,
             },
@@ -307,6 +308,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
         (output.include_partial_messages, "--include-partial-messages"),
         (output.replay_user_messages, "--replay-user-messages"),
         (output.forward_subagent_text, "--forward-subagent-text"),
+        (output.session_mirror, "--session-mirror"),
     ] {
         if set && output.output_format != OutputFormat::StreamJson {
             return Err(Failure::usage(format!(

@@ -7,6 +7,7 @@ mod codex;
 mod control;
 mod fit;
 mod lines;
+mod mirror;
 mod output;
 mod partial;
 mod subagent;
@@ -21,6 +22,7 @@ use becket_types::{
     TurnEnd, TurnResult, sdk_names,
 };
 use lines::SessionLines;
+use mirror::Mirror;
 use output::Output;
 use partial::Partial;
 use serde_json::{Value, json};
@@ -89,6 +91,7 @@ pub struct Printer {
     /// Tasks of running subagents, by the call that they work for.
     tasks: HashMap<CallId, subagent::Task>,
     partial: Partial,
+    mirror: Option<Mirror>,
     items: codex::Items,
     asking: SchemaAsking,
     denied_last: bool,
@@ -118,6 +121,7 @@ impl Printer {
             calls: HashMap::new(),
             tasks: HashMap::new(),
             partial,
+            mirror: None,
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
             denied_last: false,
@@ -136,6 +140,12 @@ impl Printer {
     /// Replaces the MCP servers of the next `system/init` line.
     pub fn set_mcp(&mut self, mcp: McpFacts) {
         self.lines.facts.mcp = Some(mcp);
+    }
+
+    /// Prints each message of the session as a record of a Claude Code transcript too (`--session-mirror`). `projects`: the
+    /// folder in which Claude Code keeps transcripts. `after`: the last message of a session that is continued.
+    pub fn mirror_to(&mut self, projects: PathBuf, after: Option<MessageId>) {
+        self.mirror = Some(Mirror::new(projects, after));
     }
 
     /// Returns the exit status of the last finished turn.
@@ -423,6 +433,9 @@ impl Printer {
             Event::SessionStarted { session, cwd, .. } => {
                 self.lines.session = session.to_string();
                 self.lines.cwd.clone_from(cwd);
+                if let Some(mirror) = &mut self.mirror {
+                    mirror.begin(cwd, &self.lines.session);
+                }
                 self.lines.started = Some(event.clone());
                 // A program that sends messages gets this line for each turn.
                 if self.options.driven {
@@ -438,16 +451,21 @@ impl Printer {
                     self.turn_began()?;
                 }
                 let line = self.lines.synthetic(message);
+                self.mirrored(&line)?;
                 self.output.emit(line)
             }
             Event::UserMessage { message, client_id, steered } => {
                 if !steered && self.lines.parent.is_none() {
                     self.turn_began()?;
                 }
-                if !self.options.replay {
+                if !self.options.replay && self.mirror.is_none() {
                     return Ok(());
                 }
                 let mut line = self.lines.user(message);
+                self.mirrored(&line)?;
+                if !self.options.replay {
+                    return Ok(());
+                }
                 line["isReplay"] = json!(true);
                 if let Some(id) = client_id {
                     line["uuid"] = json!(id);
@@ -475,6 +493,7 @@ impl Printer {
                 ) {
                     line["aborted"] = json!(true);
                 }
+                self.mirrored(&line)?;
                 self.output.emit(line)
             }
             Event::ToolFinished { message, .. } => {
@@ -482,10 +501,12 @@ impl Printer {
                 if let Some(result) = self.tool_use_result(message) {
                     line["tool_use_result"] = result;
                 }
+                self.mirrored(&line)?;
                 self.output.emit(line)
             }
             Event::SyntheticMessage { message } => {
                 let line = self.lines.synthetic(message);
+                self.mirrored(&line)?;
                 self.output.emit(line)
             }
             // A call may be allowed with another input than the model wrote.
@@ -504,6 +525,17 @@ impl Printer {
                 Some(line) => self.output.emit(line),
                 None => Ok(()),
             },
+        }
+    }
+
+    /// Prints the copy of a message of the session itself, where a program keeps copies.
+    fn mirrored(&mut self, line: &Value) -> io::Result<()> {
+        match &mut self.mirror {
+            Some(mirror) if self.lines.parent.is_none() => {
+                let copy = mirror.copy(line);
+                self.output.emit(copy)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -22,7 +22,9 @@ pub use own::{Imported, import_own};
 use crate::context::{ModelScope, Policy};
 use crate::store::{Outside, StoreError, first_words};
 use crate::{CreateOptions, Durability, Session};
-use becket_types::{CallId, EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, TurnState};
+use becket_types::{
+    CallId, EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, SessionId, TurnState,
+};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -90,6 +92,8 @@ pub struct Conversation {
     pub left_out: BTreeMap<String, u64>,
     /// Hash of the file, which identifies it when it is imported again.
     pub digest: Option<String>,
+    /// The id that the session gets; a new one if there is none.
+    pub keep_id: Option<SessionId>,
 }
 
 /// Reads a foreign file.
@@ -216,6 +220,7 @@ impl Conversation {
         );
         let options = CreateOptions {
             version: version.to_owned(),
+            id: self.keep_id,
             persist: true,
             extra,
             outside,

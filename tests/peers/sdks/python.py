@@ -9,7 +9,9 @@ import base64
 import json
 import os
 import random
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -592,6 +594,39 @@ def processes():
             except OSError:
                 pass
     return found
+
+
+@scenario
+async def a_store_of_the_program_keeps_the_session(place):
+    """The messages go to a store; another machine, which has the store alone, continues the session."""
+    store = sdk.InMemorySessionStore()
+    config = os.path.join(place.home, ".claude")
+    os.makedirs(config)
+    place.write("a.txt", "a line of the file\n")
+    model = place.model(call("read", {"path": "a.txt"}), "the zebra is noted")
+    options = place.options(model, session_store=store, env={"CLAUDE_CONFIG_DIR": config})
+    session = result(await collect("remember the zebra", options)).session_id
+    kept = await sdk.get_session_messages_from_store(store, session, directory=place.cwd)
+    assert [message.type for message in kept] == ["user", "assistant", "user", "assistant"], kept
+    entries = await store.load({"project_key": sdk.project_key_for_directory(place.cwd), "session_id": session})
+    chain = [(entry["parentUuid"], entry["uuid"]) for entry in entries]
+    assert chain[0][0] is None and all(a[1] == b[0] for a, b in zip(chain, chain[1:])), chain
+
+    shutil.rmtree(place.home)
+    os.makedirs(place.home)
+    options = place.options(place.model("still the zebra"), session_store=store, resume=session)
+    again = result(await collect("which animal?", options))
+    assert (again.session_id, again.result) == (session, "still the zebra"), again
+    env = {**os.environ, "HOME": place.home}
+    shown = subprocess.run(
+        [BECKET, "export", session, "--format", "md"], cwd=place.cwd, env=env, capture_output=True, text=True, check=True
+    ).stdout
+    for words in ["remember the zebra", "a line of the file", "the zebra is noted", "which animal?", "still the zebra"]:
+        assert words in shown, (words, shown)
+    # The new messages follow the old ones in the store, as one branch.
+    kept = await sdk.get_session_messages_from_store(store, session, directory=place.cwd)
+    assert len(kept) == 6, kept
+    assert "which animal?" in json.dumps(kept[4].message), kept[4]
 
 
 @scenario

@@ -39,6 +39,8 @@ pub(crate) struct OutputSettings {
     pub partial: bool,
     pub replay: bool,
     pub subagent_text: bool,
+    /// `--session-mirror`: messages are printed as records of a transcript too.
+    pub mirror: bool,
     /// The form of the answer.
     pub schema: Option<Arc<Schema>>,
     /// A file that also gets the answer.

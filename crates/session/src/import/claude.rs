@@ -7,7 +7,7 @@
 //! to it.
 
 use super::{Conversation, image, millis, reasoning, text};
-use becket_types::{CallId, Message, Part};
+use becket_types::{CallId, Message, MessageId, Part};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
@@ -133,9 +133,25 @@ impl Reader {
                 if record["isApiErrorMessage"] == true {
                     return out.leave_out("errors of the API");
                 }
-                if kind == "user" { self.user(record) } else { self.assistant(record) }
+                let before = out.messages.len();
+                if kind == "user" {
+                    self.user(record);
+                } else {
+                    self.assistant(record);
+                }
+                self.keep_id(record, before);
             }
             other => out.leave_out(format!("records of kind {other}")),
+        }
+    }
+
+    /// Gives the last message of a record, if it made one, the record's id, so that a program that keeps the records can link new ones to
+    /// it. `before`: the number of messages before the record.
+    fn keep_id(&mut self, record: &Value, before: usize) {
+        let id = record["uuid"].as_str().and_then(|id| id.parse::<MessageId>().ok());
+        let made = self.out.messages.get_mut(before..).and_then(<[_]>::last_mut);
+        if let (Some(id), Some((_, message))) = (id, made) {
+            message.id = id;
         }
     }
 

@@ -1,0 +1,60 @@
+//! A session of Claude Code that `--resume ID` names: read from Claude Code's folder and imported under its own id.
+//!
+//! Programs that keep sessions in a store of their own write such a file, name its folder with `CLAUDE_CONFIG_DIR`, and resume
+//! it. The file itself is never changed. It is used only if becket has no session with this id.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use becket_session::context::ModelScope;
+use becket_session::import::{self, Source};
+use becket_session::store::{self, SessionSummary};
+use becket_types::SessionId;
+use std::path::{Path, PathBuf};
+
+/// Largest file that is read, in bytes.
+const LARGEST: u64 = 256 * 1024 * 1024;
+
+/// Imports the session of Claude Code with the id `query`. Returns it with a note for the user; `None` if there is no such file.
+///
+/// # Errors
+/// If the file cannot be read, is none of Claude Code, or the session cannot be written.
+pub(crate) fn import(
+    environment: &Environment,
+    cwd: &Path,
+    query: &str,
+) -> Result<Option<(SessionSummary, Option<String>)>, Failure> {
+    let Some((id, file)) =
+        query.parse::<SessionId>().ok().and_then(|id| Some((id, find(environment, query)?)))
+    else {
+        return Ok(None);
+    };
+    let fail = |why: String| Failure::usage(format!("{}: {why}", file.display()));
+    let bytes = becket_files::read(&file, LARGEST).map_err(|why| fail(why.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    if Source::of(&text) != Some(Source::Claude) {
+        return Err(fail("is not a session of Claude Code".to_owned()));
+    }
+    let mut conversation = import::read(Source::Claude, &text).map_err(fail)?;
+    conversation.keep_id = Some(id);
+    conversation.digest = Some(becket_session::blobs::id_of(&bytes).to_string());
+    let policy = crate::settings::policy_in(environment, cwd);
+    let root = environment.sessions_dir();
+    let mut session = conversation
+        .write(&root, cwd, env!("CARGO_PKG_VERSION"), policy, ModelScope::no_model())
+        .map_err(crate::cmd::store_failure)?;
+    if !session.flush() || !session.is_persistent() {
+        return Err(Failure::error("the session cannot be written"));
+    }
+    drop(session);
+    let summary = store::find(&root, query, Some(cwd)).map_err(crate::cmd::store_failure)?;
+    let note = format!("the session was imported from {}", file.display());
+    Ok(Some((summary, Some(note))))
+}
+
+/// Returns the transcript of the session, whichever project it belongs to.
+fn find(environment: &Environment, id: &str) -> Option<PathBuf> {
+    let projects = environment.claude_dir()?.join("projects");
+    let folders = std::fs::read_dir(projects).ok()?;
+    let name = format!("{}.jsonl", id.to_ascii_lowercase());
+    folders.flatten().map(|folder| folder.path().join(&name)).find(|file| file.is_file())
+}

@@ -1,0 +1,119 @@
+//! Copies of a session's messages as records of a Claude Code transcript, for programs that keep sessions in a store of their
+//! own (`--session-mirror`). Each is a `transcript_mirror` line with the file in which Claude Code would keep it.
+//!
+//! Nothing is written to such a file. A record names the one before it, so the records of a session are one branch. A program
+//! that gives the file back, and `--resume` with the id of the session, goes on with the conversation
+//! (`becket_session::import`).
+
+use super::lines::CLAUDE_CODE_VERSION;
+use becket_types::MessageId;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Longest name of a project's folder, in characters; a hash follows in a longer one.
+const LONGEST: usize = 200;
+
+pub(super) struct Mirror {
+    /// The folder with a folder for each project.
+    projects: PathBuf,
+    file: String,
+    cwd: String,
+    session: String,
+    /// The id of the record before the next one.
+    after: Option<Value>,
+}
+
+impl Mirror {
+    /// `after`: the last message of a session that is continued.
+    pub(super) fn new(projects: PathBuf, after: Option<MessageId>) -> Self {
+        let (file, cwd, session) = Default::default();
+        Self { projects, file, cwd, session, after: after.map(|id| json!(id)) }
+    }
+
+    /// Notes the folder and the id of the session, before its first message.
+    pub(super) fn begin(&mut self, cwd: &Path, session: &str) {
+        let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
+        let folder = self.projects.join(project_folder(&real.to_string_lossy()));
+        self.file = folder.join(format!("{session}.jsonl")).to_string_lossy().into_owned();
+        self.cwd = cwd.to_string_lossy().into_owned();
+        session.clone_into(&mut self.session);
+    }
+
+    /// Returns the `transcript_mirror` line for a `user` or `assistant` line of `stream-json`.
+    pub(super) fn copy(&mut self, line: &Value) -> Value {
+        let mut record = json!({
+            "parentUuid": self.after, "isSidechain": false, "userType": "external", "cwd": self.cwd,
+            "sessionId": self.session, "version": CLAUDE_CODE_VERSION, "gitBranch": "",
+            "type": line["type"], "message": line["message"], "uuid": line["uuid"], "timestamp": timestamp(),
+        });
+        if line["isSynthetic"] == true {
+            record["isMeta"] = json!(true);
+        }
+        if !line["tool_use_result"].is_null() {
+            record["toolUseResult"] = line["tool_use_result"].clone();
+        }
+        self.after = Some(line["uuid"].clone());
+        json!({ "type": "transcript_mirror", "filePath": self.file, "entries": [record] })
+    }
+}
+
+/// The name of a project's folder: the path with a dash for everything but letters and digits of ASCII.
+fn project_folder(path: &str) -> String {
+    let plain: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    if plain.len() <= LONGEST {
+        return plain;
+    }
+    // The hash that the official SDKs compute: 31 times the hash so far, plus the character, in 32 bits.
+    let hash = path.chars().fold(0i32, |hash, c| hash.wrapping_mul(31).wrapping_add(c as i32));
+    format!("{}-{}", &plain[..LONGEST], base36(hash.unsigned_abs()))
+}
+
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit(number % 36, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.iter().rev().collect();
+        }
+    }
+}
+
+/// The time now, as `2026-11-26T18:05:09.123Z`.
+fn timestamp() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_as_the_official_sdks_name_them() {
+        assert_eq!(project_folder("/home/u/my project_ü"), "-home-u-my-project--");
+        assert_eq!(base36(0), "0");
+        assert_eq!(base36(1_295), "zz");
+        let long = format!("/{}", "a".repeat(300));
+        // `_simple_hash` of claude-agent-sdk for this path.
+        assert_eq!(project_folder(&long), format!("-{}-vtkmfl", "a".repeat(199)));
+    }
+
+    #[test]
+    fn each_record_names_the_one_before_it() {
+        let first = MessageId::new();
+        let mut mirror = Mirror::new(PathBuf::from("/nowhere/projects"), Some(first));
+        mirror.begin(Path::new("/nowhere/a b"), "s-1");
+        let line = json!({"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u-1"});
+        let copy = mirror.copy(&line);
+        assert_eq!(copy["filePath"], "/nowhere/projects/-nowhere-a-b/s-1.jsonl");
+        let record = &copy["entries"][0];
+        assert_eq!((&record["parentUuid"], &record["uuid"]), (&json!(first), &json!("u-1")));
+        assert_eq!(record["message"], line["message"]);
+        assert!(record["timestamp"].as_str().is_some_and(|time| time.len() == 24 && time.ends_with('Z')));
+        let next = mirror.copy(&json!({"type": "user", "message": {}, "uuid": "u-2", "isSynthetic": true}));
+        assert_eq!(
+            (&next["entries"][0]["parentUuid"], &next["entries"][0]["isMeta"]),
+            (&json!("u-1"), &json!(true))
+        );
+    }
+}
