@@ -209,7 +209,7 @@ fn a_new_process_begins_with_the_last_reported_usage() {
             1 => long.usage(2_600, 7_900).into(),
             2 => long.usage(10_500, 7_900).into(),
             // More than the estimate by four tenths, so only the report is above the threshold of 32,000.
-            3 => long.usage(26_500, 7_900).into(),
+            3 => long.usage(25_500, 7_900).into(),
             _ => Answer::text("done").usage(900, 5).into(),
         }
     });
