@@ -12,7 +12,8 @@ pub trait Hooks: Send + Sync + fmt::Debug {
     /// True if a hook is configured for this event, whatever it matches.
     fn listens(&self, event: HookEvent) -> bool;
 
-    /// The words to show while the hooks of this call run; `None` if none of them matches. It must cost next to nothing.
+    /// The words to show while the hooks of this call run. `None` if no hook matches, `Some(None)` if hooks match and none
+    /// has words. Called for every event, so it must be cheap.
     fn status(&self, call: &HookCall) -> Option<Option<String>>;
 
     /// Runs the hooks that match and gives their decision. Dropping the future ends the hooks.

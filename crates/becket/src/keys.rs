@@ -70,7 +70,7 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
                 .to_owned(),
         ),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {
-            Err("a key has no blanks and no letters outside ASCII".to_owned())
+            Err("a key has no spaces and only ASCII characters".to_owned())
         }
         _ if key.len() < 20 => Err("that is too short for a key".to_owned()),
         _ => Ok(STARTS.iter().find(|(start, _)| begins(start)).map_or("openai", |(_, provider)| provider)),

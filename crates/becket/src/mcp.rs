@@ -140,7 +140,8 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
     match serde_json::from_str(&text) {
         Ok(value) => Some(value),
         Err(e) => {
-            problems.push(format!("{} is no JSON, so its MCP servers are not used: {e}", path.display()));
+            problems
+                .push(format!("{} is not valid JSON, so its MCP servers are not used: {e}", path.display()));
             None
         }
     }

@@ -55,7 +55,8 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     out
 }
 
-/// After this time the server is asked again, since its configuration may have changed.
+/// Stored limits older than this are dropped at a start, since the server's configuration may have changed. The next large
+/// request then finds the limit out again.
 const BODY_LIMIT_HOLDS: Duration = Duration::from_hours(7 * 24);
 
 fn is_recent(limit: &BodyLimit) -> bool {

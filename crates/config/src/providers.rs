@@ -16,7 +16,8 @@ pub type ProvidersConfig = BTreeMap<String, ProviderConfig>;
 pub struct ProviderConfig {
     /// Wire format; needed for a name that is not built in. `openai-chat` fits most servers.
     pub kind: Option<ProviderKind>,
-    /// Address of the server; for two providers also `ANTHROPIC_BASE_URL` and `OPENAI_BASE_URL`.
+    /// Address of the server. For `anthropic` and `openai`, the variables `ANTHROPIC_BASE_URL` and `OPENAI_BASE_URL` set it as
+    /// well.
     pub base_url: Option<String>,
     /// Name of the environment variable that holds the key. The key itself is never in this file.
     pub api_key_env: Option<String>,

@@ -130,7 +130,8 @@ fn is_config(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".config") || name.eq_ignore_ascii_case(".local")
 }
 
-/// The entry of the list for the folder `name`. `config` is true if the path has a folder of settings.
+/// Returns the entry of [`SECRET_DIRS`] for a folder `name`. Names without a dot (`gcloud`, `gh`) count only if `config`
+/// is true: the path has `.config` or `.local` in it.
 fn secret_dir(name: &OsStr, config: bool) -> Option<&'static str> {
     let find = |name: &str| SECRET_DIRS.iter().find(|dir| **dir == name).copied();
     let dir = with_lower(name, find)?;

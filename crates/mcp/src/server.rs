@@ -1,8 +1,8 @@
 //! One server of a session: starts it, reads its lists, handles changes, and connects it again.
 //!
-//! A separate task does all of it; other code only reads the state. If the connection ends, it is opened again after 1,
-//! 2, 4 … 30 seconds, at most [`MOST_ATTEMPTS`] times in a row. After that the server is connected only when somebody
-//! needs it.
+//! A separate task does all of it; other code only reads the state. If the connection ends, it is opened again after 1, 2,
+//! 4 and 8 seconds: with the first, [`MOST_ATTEMPTS`] attempts in a row. After that the server is connected only when
+//! somebody needs it.
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};

@@ -366,7 +366,8 @@ impl Walker<'_> {
                 operator = child.kind();
             }
         }
-        // A list succeeds with its last part, unless that part did not have to run.
+        // Only after `&&` does success mean that the last part ran. After `||` it may have been skipped, so its `cd` is
+        // not certain.
         if operator != "&&" {
             self.moved = None;
         }

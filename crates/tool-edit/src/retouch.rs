@@ -159,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        /// The result is equal to the new line except for its form, for any form of the file's line.
+        /// Whatever quotes, dashes and spaces the line of the file has, the result equals the new line once these are the same.
         #[test]
         fn only_the_form_is_the_files(
             old in "[ab“\"'—\\-.… ()]{1,10}", new in "[ab“\"'—\\-.… ()]{1,10}", file in "[ab“\"'—\\-.… ()]{1,10}",

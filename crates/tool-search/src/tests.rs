@@ -399,7 +399,7 @@ async fn one_match_of_many_lines_is_shown_in_part() {
     );
 }
 
-/// Every parameter in every invalid form gives an error that names it, and nothing else.
+/// Each invalid input below gives an error with the expected text, shorter than 5,000 bytes.
 #[tokio::test]
 async fn bad_inputs_are_errors_that_name_the_field() {
     let (_dir, env) = tree(&[("a", "x\n")]);

@@ -27,7 +27,7 @@ pub trait ToolSource: std::fmt::Debug + Send + Sync {
     /// Returns all present tools.
     fn tools(&self) -> Vec<OfferedTool>;
 
-    /// Returns a tool of this name that may still be added. Its call waits for it.
+    /// Returns a substitute for a tool whose source is still starting. A call of it waits until the tool is there.
     fn late(&self, name: &str) -> Option<Arc<dyn Tool>>;
 
     /// Returns the source with all tools, if this one offers a part of them.

@@ -578,7 +578,7 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
             format!("it was stopped at the budget: {what}")
         }
         TurnEnd::TimeLimit { what } => format!("it was stopped: {what}"),
-        TurnEnd::Repetition { what } => format!("it went round in circles: {what}"),
+        TurnEnd::Repetition { what } => format!("the model repeated itself: {what}"),
         TurnEnd::Refusal { reason } => format!("its model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => format!("its context is full: {breakdown}"),
         TurnEnd::NoRoom { what }

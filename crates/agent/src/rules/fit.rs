@@ -56,7 +56,8 @@ fn share(usable: u64, share: f64) -> u64 {
     (usable as f64 * share) as u64
 }
 
-/// Returns the maximum size per item with which all items together fit into `limit`.
+/// Returns the largest size per item with which the items, each cut to it, fit into `limit` together; `u64::MAX` if
+/// nothing need be cut.
 fn level(sizes: &[u64], limit: u64) -> u64 {
     let mut sorted = sizes.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Parses values of options. A message names what is expected.
+//! Parses values of options. Each error says what is expected.
 
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {

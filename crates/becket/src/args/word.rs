@@ -144,8 +144,8 @@ fn nearest(word: &str) -> Option<String> {
     Some(format!("becket {near}"))
 }
 
-/// Returns the command that was meant by a word that differs from its name by one typing error. Words of a language, such
-/// as `explore`, differ by more.
+/// Returns the command whose name differs from `word` by one typing error. Words that a user means as a task, such as
+/// `explore`, differ by more.
 fn mistyped(word: &str) -> Option<String> {
     const SHORTEST: usize = 5;
     let lower = word.to_ascii_lowercase();

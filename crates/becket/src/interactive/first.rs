@@ -319,7 +319,7 @@ fn page(
 /// Judges the key of a server of the user's own, which may have any form.
 fn any_key(key: &str) -> Result<String, String> {
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err("a key has no blanks and no letters outside ASCII".to_owned());
+        return Err("a key has no spaces and only ASCII characters".to_owned());
     }
     Ok("becket uses this key to ask the server; it is saved once you choose a model".to_owned())
 }

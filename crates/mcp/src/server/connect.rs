@@ -196,7 +196,7 @@ impl Program<'_> {
             variables.push((OsString::from(name), OsString::from(value)));
         }
         let dir = self.cwd.map_or_else(|| shared.cwd.clone(), |dir| shared.cwd.join(dir));
-        let command = found(self.command, &variables, &dir).ok_or_else(|| {
+        let command = resolve_program(self.command, &variables, &dir).ok_or_else(|| {
             format!("its program {} is not found (is it installed, and in PATH?)", self.command)
         })?;
         let started = Process::start(&prepared, &command, self.args, &dir, &variables);
@@ -206,8 +206,13 @@ impl Program<'_> {
     }
 }
 
-/// Resolves the program: a path is used unchanged, a name is searched in `PATH`.
-fn found(command: &str, variables: &[(OsString, OsString)], dir: &std::path::Path) -> Option<String> {
+/// Returns the path of the program. A command with a `/` is taken relative to `dir`; any other name is searched in the
+/// absolute folders of `PATH`. `None` if there is no such file.
+fn resolve_program(
+    command: &str,
+    variables: &[(OsString, OsString)],
+    dir: &std::path::Path,
+) -> Option<String> {
     let runs = |path: PathBuf| {
         let path = if path.is_absolute() { path } else { dir.join(path) };
         path.is_file().then(|| path.to_string_lossy().into_owned())

@@ -21,7 +21,7 @@ mod state;
 pub use super::escape::escape_summary_tags as escape_tags;
 pub use super::view::{Journal, Line};
 pub use facts::Facts;
-pub use head::{Audit, chunks, records, shorten};
+pub use head::{TailExcerpt, chunks, records, shorten};
 pub use quotes::Quotes;
 pub use repeats::ShownTexts;
 pub use sections::{Answer, Sections, Template};

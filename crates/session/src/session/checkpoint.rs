@@ -6,7 +6,7 @@
 //! covers every earlier line, so a replaced ledger is noticed. Lines before it are not read when opening.
 //!
 //! It is written under a temporary name and renamed, never while opening. It is written when a commit ends a
-//! turn or compacts, if a compaction is in force and the ledger has grown by [`GROWTH`] and by [`SHARE`]
+//! turn or compacts, if a compaction is in force and the ledger has grown by [`GROWTH`] and by [`GROWTH_FACTOR`]
 //! times the size of the last checkpoint. So it adds little to the amount written and to the cost of a turn,
 //! regardless of the session's length, and opening reads at most that much more. It is not synced to disk:
 //! its checksum shows if it is complete.
@@ -23,7 +23,7 @@ use std::path::Path;
 
 /// Minimum growth of the ledger in bytes before the next checkpoint.
 const GROWTH: u64 = 1 << 20;
-const SHARE: u64 = 24;
+const GROWTH_FACTOR: u64 = 24;
 /// Size of the checksum line: hex digits and a newline.
 const HEAD: usize = 65;
 const LEVEL: i32 = 1;
@@ -93,7 +93,7 @@ pub(super) fn is_moment(entries: &[Entry]) -> bool {
 
 /// True if the ledger has grown enough since the last checkpoint.
 pub(super) fn is_due(ledger: &Ledger, last: Progress) -> bool {
-    ledger.end_on_disk().is_some_and(|end| end.good >= last.at + GROWTH.max(SHARE * last.size))
+    ledger.end_on_disk().is_some_and(|end| end.good >= last.at + GROWTH.max(GROWTH_FACTOR * last.size))
 }
 
 /// Writes a checkpoint of a ledger. A failure is ignored, because a checkpoint is derived data.

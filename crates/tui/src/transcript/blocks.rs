@@ -25,7 +25,7 @@ pub(super) struct Blocks {
     /// This is a page: its text begins at the left edge.
     pub page: bool,
     pub view: Arc<CallView>,
-    /// The number of the next image, if the terminal draws images.
+    /// The id that the terminal gets for the next image; `None` if it draws no images.
     pub next_image: Option<u32>,
     /// The turn is over, so nothing of it will change.
     pub idle: bool,

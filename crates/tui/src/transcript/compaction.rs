@@ -158,7 +158,7 @@ fn sections(summary: &str, without_tail: bool) -> Vec<(String, String)> {
 pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     let mut out = Vec::new();
     for left in left_out {
-        let section = if left.section.is_empty() { "outside of the sections" } else { &left.section };
+        let section = if left.section.is_empty() { "not in any section" } else { &left.section };
         out.push(format!("{section} ({}):", left.why));
         out.extend(left.text.lines().map(|line| format!("  {line}")));
     }

@@ -388,7 +388,7 @@ impl Blocks {
             TurnEnd::TimeLimit { what } | TurnEnd::NoAnswer { what } => (Weight::Warning, what.clone()),
             TurnEnd::CallsAsText { what } => (Weight::Error, what.clone()),
             TurnEnd::Repetition { what } => {
-                (Weight::Warning, format!("stopped, it went round in circles: {what}"))
+                (Weight::Warning, format!("stopped, since the model repeated itself: {what}"))
             }
             TurnEnd::Refusal { reason } => (Weight::Warning, format!("the model refused: {reason}")),
             TurnEnd::ContextFull { breakdown } if self.says_full(breakdown) => return true,

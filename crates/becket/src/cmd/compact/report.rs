@@ -88,7 +88,7 @@ pub(super) fn left_out(left_out: &[LeftOut]) -> String {
         text.push_str("Left out of the model's summary:\n");
     }
     for left in left_out {
-        let section = if left.section.is_empty() { "outside of the sections" } else { &left.section };
+        let section = if left.section.is_empty() { "not in any section" } else { &left.section };
         let _ = writeln!(text, "  {section}: {}", left.why);
         for line in left.text.lines() {
             let _ = writeln!(text, "    {line}");

@@ -71,8 +71,8 @@ const COSTS: [(u8, u8); 16] = [
 const CLASSES: [u8; 256] = classes();
 /// Cost from [`COSTS`] of a byte. Index: class of the previous byte (high half) and its own class (low half).
 const BY_PAIR: [u8; 256] = by_pair();
-/// Cost from [`COSTS`] of two bytes together. Index: class of the previous byte and their own two classes,
-/// four bits each.
+/// Sum of the [`BY_PAIR`] costs of two neighbouring bytes. Index: the classes of the byte before them, of the
+/// first and of the second, four bits each.
 static BY_THREE: [u16; 4096] = by_three();
 
 const fn classes() -> [u8; 256] {

@@ -46,7 +46,7 @@ fn newer_follow(snapshot: &Snapshot, layout: &Layout) -> bool {
     })
 }
 
-/// Builds entries and report at any cost; the caller checks the size.
+/// Builds the entries, the report and the size of the new context, however large; the caller checks the size.
 pub(super) fn build(
     measured: &Measured,
     layout: &Layout,
@@ -59,8 +59,7 @@ pub(super) fn build(
         "" => summary.to_owned(),
         quotes => format!("{summary}\n\n{quotes}"),
     };
-    // The anchor is inserted after the summary was shortened to its limit. Without an anchor the summary is
-    // not changed.
+    // The anchor (the last words before the cut) is inserted after the summary was shortened, so it is never cut.
     let summary = match &anchor {
         Some(anchor) => tail_anchor::splice_before(&quoted, anchor, newer_follow(snapshot, layout)),
         None => quoted,

@@ -12,7 +12,7 @@ use super::{Failure, InputKind, Outcome, Snapshot, Summariser, SummaryRequest};
 use crate::context::budget::{estimate_text, part_of};
 use crate::context::continuation::last_user;
 use crate::context::summary::{
-    Answer, Assembled, Audit, Facts, Prompt, SYSTEM, Sections, Template, assemble, chunks, escape_tags,
+    Answer, Assembled, Facts, Prompt, SYSTEM, Sections, TailExcerpt, Template, assemble, chunks, escape_tags,
     overhead, prompt, read, read_answer, records, shorten,
 };
 use crate::context::tail_anchor;
@@ -344,7 +344,7 @@ impl Ask {
         let user = last_user(&snapshot.messages).map(|i| Arc::clone(&snapshot.messages[i]));
         let stays: Vec<usize> = [self.layout.kept.as_slice(), self.layout.tail.as_slice()].concat();
         let audit = Tokens(self.measured.base(AUDIT_TOKENS).0.min(limit / 8));
-        self.head.audit = Audit::text(user.as_deref(), &self.messages(&stays), audit);
+        self.head.audit = TailExcerpt::text(user.as_deref(), &self.messages(&stays), audit);
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
         let taken = overhead(&self.template, snapshot.request.focus.as_deref()).0
             + estimate_text(&self.head.audit).0

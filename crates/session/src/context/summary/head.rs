@@ -153,9 +153,9 @@ fn slices(text: &str, max: u64) -> Vec<String> {
 
 /// Part of the tail as text for the summariser, limited in size, so that "Next steps" is not outdated.
 #[derive(Debug)]
-pub struct Audit;
+pub struct TailExcerpt;
 
-impl Audit {
+impl TailExcerpt {
     /// Returns at most `max` base tokens: the user's last words, then as much of the end of the tail as fits.
     pub fn text<M: Borrow<Message>>(last_user: Option<&Message>, tail: &[M], max: Tokens) -> String {
         let none = HashSet::new();

@@ -28,7 +28,7 @@ type Source = (usize, Option<usize>);
 struct Cursor {
     /// Index of the next live message.
     next: usize,
-    /// Calls that got something else instead of a result: a repair, or a note that there is none yet.
+    /// Calls without a result in the ledger, for which a substitute is sent: `interrupted`, or `still running`.
     repaired: HashSet<CallId>,
     /// Names of the tools that were called.
     called: BTreeSet<String>,

@@ -91,7 +91,7 @@ impl<'a> Shaped<'a> {
     }
 }
 
-/// Converts the parts of a message that is not a tool result.
+/// Converts a message to the parts that are sent. Not for tool results.
 pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
     let mut out = Shaped { parts: Vec::with_capacity(raw.parts.len()), ..Shaped::default() };
     for (at, part) in raw.parts.iter().enumerate() {

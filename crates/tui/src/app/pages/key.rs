@@ -40,7 +40,7 @@ fn judge(key: &str) -> Result<String, String> {
     match key {
         "" => Err("paste the key first".to_owned()),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {
-            Err("a key has no blanks and no letters outside ASCII".to_owned())
+            Err("a key has no spaces and only ASCII characters".to_owned())
         }
         _ => Ok(format!("{} characters", key.len())),
     }
