@@ -145,39 +145,135 @@ pub fn reading_git(
 pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
     for folder in dir.ancestors() {
         let dot = folder.join(".git");
+        let tree = Tree { files, resolve, folder };
         let inner = match files.text(&dot) {
             // A worktree or a submodule: its folder is elsewhere.
             Ok(text) => match text.trim().strip_prefix("gitdir:") {
-                Some(place) => resolve(&folder.join(place.trim())),
+                Some(place) => {
+                    let inner = resolve(&folder.join(place.trim()));
+                    if !tree.is_named_by(&inner) {
+                        let (dot, inner) = (dot.display(), inner.display());
+                        return Some(format!(
+                            "{dot} leads to {inner}, which does not name this folder in return"
+                        ));
+                    }
+                    inner
+                }
                 None => return Some(format!("{} is no repository's link", dot.display())),
             },
-            Err(e) if e.kind() == io::ErrorKind::IsADirectory => dot,
+            Err(e) if e.kind() == io::ErrorKind::IsADirectory => {
+                let inner = resolve(&dot);
+                if !inner.starts_with(resolve(folder)) {
+                    return Some(format!("{} is a link to {}", dot.display(), inner.display()));
+                }
+                inner
+            }
             Err(e) if !is_missing(&e) => return Some(format!("{} cannot be read", dot.display())),
             Err(_) if looks_bare(files, folder) => {
                 if folder.file_name().is_none_or(|name| name != ".git") {
                     return Some(format!("{} looks like a bare repository", folder.display()));
                 }
-                folder.to_path_buf()
+                resolve(folder)
             }
             Err(_) => continue,
         };
-        let common = match files.text(&inner.join("commondir")) {
-            Ok(text) => resolve(&inner.join(text.trim())),
-            Err(_) => inner.clone(),
+        return tree.objection_to(&inner);
+    }
+    None
+}
+
+/// Files and folders of a git directory from which git shows texts and names. Each must lie in the directory itself.
+const DATA: &[&str] =
+    &["HEAD", "index", "packed-refs", "refs", "logs", "logs/HEAD", "objects", "objects/info", "objects/pack"];
+
+/// A work tree: the folder with `.git`.
+struct Tree<'a> {
+    files: &'a dyn Files,
+    resolve: &'a dyn Fn(&Path) -> PathBuf,
+    folder: &'a Path,
+}
+
+impl Tree<'_> {
+    /// True if the git directory names this work tree in return, or lies in it. A repository can bring a `.git` file that names
+    /// any directory, so that git would show another repository of the user.
+    fn is_named_by(&self, inner: &Path) -> bool {
+        let folder = (self.resolve)(self.folder);
+        let leads_back = |path: PathBuf| (self.resolve)(&path) == (self.resolve)(&self.folder.join(".git"));
+        let worktree =
+            || self.files.text(&inner.join("gitdir")).is_ok_and(|text| leads_back(inner.join(text.trim())));
+        let submodule = || {
+            self.files.text(&inner.join("config")).is_ok_and(|text| {
+                text.lines().filter_map(worktree_setting).any(|value| self.is_at(inner, value))
+            })
         };
-        let configs = [common.join("config"), inner.join("config.worktree")];
-        if let Some(why) = configs.iter().find_map(|path| config(files, path)) {
+        inner.starts_with(folder) || worktree() || submodule()
+    }
+
+    /// True if a value of `core.worktree` in the git directory `inner` names this work tree.
+    fn is_at(&self, inner: &Path, value: &str) -> bool {
+        (self.resolve)(&inner.join(value)) == (self.resolve)(self.folder)
+    }
+
+    /// Why git must not run unasked with the git directory `inner`.
+    fn objection_to(&self, inner: &Path) -> Option<String> {
+        let common = match self.files.text(&inner.join("commondir")) {
+            Ok(text) => {
+                let common = (self.resolve)(&inner.join(text.trim()));
+                // The directory of a worktree is always `worktrees/NAME` of the common one.
+                if inner.parent().and_then(Path::parent) != Some(common.as_path()) {
+                    return Some(format!("{} names another repository", inner.join("commondir").display()));
+                }
+                common
+            }
+            Err(e) if is_missing(&e) => inner.to_path_buf(),
+            Err(_) => return Some(format!("{} cannot be read", inner.join("commondir").display())),
+        };
+        if let Some(path) = self.data_elsewhere(inner, &common) {
+            return Some(format!("{} is kept outside of the repository", path.display()));
+        }
+        let is_own = |value: &str| self.is_at(inner, value);
+        let is_shared = |value: &str| common == inner && is_own(value);
+        let configs: [(PathBuf, &dyn Fn(&str) -> bool); 2] =
+            [(common.join("config"), &is_shared), (inner.join("config.worktree"), &is_own)];
+        if let Some(why) = configs.iter().find_map(|(path, is_own)| config(self.files, path, is_own)) {
             return Some(why);
         }
         // A submodule may ask for a look into its files, with a configuration of its own.
-        return match files.text(&folder.join(".gitmodules")) {
+        match self.files.text(&self.folder.join(".gitmodules")) {
             Ok(text) if text.to_lowercase().contains("ignore") => {
                 Some("its submodules change what `git status` looks at".to_owned())
             }
             _ => None,
-        };
+        }
     }
-    None
+
+    /// The first part of the git directory that is a link out of it, or the file that borrows objects from elsewhere.
+    fn data_elsewhere(&self, inner: &Path, common: &Path) -> Option<PathBuf> {
+        let stays = |path: &Path| path.starts_with(inner) || path.starts_with(common);
+        let dirs = [inner, common].into_iter().take(if inner == common { 1 } else { 2 });
+        let mut parts = dirs.flat_map(|dir| DATA.iter().map(move |name| dir.join(name)));
+        if let Some(part) = parts.find(|part| !stays(&(self.resolve)(part))) {
+            return Some(part);
+        }
+        let alternates = common.join("objects/info/alternates");
+        match self.files.text(&alternates) {
+            Ok(text) => {
+                let mut places =
+                    text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+                let leaves = |place: &str| !stays(&(self.resolve)(&common.join("objects").join(place)));
+                places.any(leaves).then_some(alternates)
+            }
+            Err(e) if is_missing(&e) => None,
+            Err(_) => Some(alternates),
+        }
+    }
+}
+
+/// The value of a line that sets `worktree`, if it is written plainly: without quotes, escapes or comments.
+fn worktree_setting(line: &str) -> Option<&str> {
+    let (key, value) = line.trim().split_once('=')?;
+    let is_plain = !value.contains(['"', '\\', '#', ';']);
+    (is_plain && key.trim().eq_ignore_ascii_case("worktree")).then_some(value.trim())
 }
 
 fn looks_bare(files: &dyn Files, folder: &Path) -> bool {
@@ -190,16 +286,18 @@ pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn config(files: &dyn Files, path: &Path) -> Option<String> {
+/// `is_own` recognizes the value of `core.worktree` that every submodule has.
+fn config(files: &dyn Files, path: &Path, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
     match files.text(path) {
-        Ok(text) => odd_setting(&text).map(|odd| format!("{} sets {odd}", path.display())),
+        Ok(text) => odd_setting(&text, is_own).map(|odd| format!("{} sets {odd}", path.display())),
         Err(e) if is_missing(&e) => None,
         Err(_) => Some(format!("{} cannot be read", path.display())),
     }
 }
 
-/// The first setting that may make a reading command run or read something else.
-pub(crate) fn odd_setting(text: &str) -> Option<String> {
+/// The first setting that may make a reading command run or read something else. `is_own` says if a value of `core.worktree`
+/// is the work tree's own folder.
+fn odd_setting(text: &str, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut section = String::new();
     for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
         if line.starts_with('[') {
@@ -217,8 +315,9 @@ pub(crate) fn odd_setting(text: &str) -> Option<String> {
         let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(line.len());
         let key = line[..end].to_ascii_lowercase();
         let odd = match section.as_str() {
-            // The other two name files that git reads, wherever they are.
-            "core" => matches!(key.as_str(), "worktree" | "excludesfile" | "attributesfile"),
+            "core" if key == "worktree" => !worktree_setting(line).is_some_and(is_own),
+            // These name files that git reads, wherever they are.
+            "core" => matches!(key.as_str(), "excludesfile" | "attributesfile"),
             "submodule" => key == "ignore",
             "diff" => !matches!(
                 key.as_str(),
@@ -279,13 +378,15 @@ mod tests {
 
     #[test]
     fn plain_configurations_are_told_from_others() {
+        let own = |value: &str| value == "../../../s";
         for text in [
             "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = x\n[branch \"a]b\"]\n merge = y\n",
             "; comment\n[core] # here\n\thooksPath = .husky\n\tfsmonitor = true\n",
             "[diff]\n\trenames = true\n[user]\n\tname = A B\n",
+            "[core]\n\tbare = false\n\tworktree = ../../../s\n",
             "",
         ] {
-            assert_eq!(odd_setting(text), None, "{text}");
+            assert_eq!(odd_setting(text, &own), None, "{text}");
         }
         for text in [
             "[diff \"x\"]\n\ttextconv = pwn\n",
@@ -296,6 +397,10 @@ mod tests {
             "[core] [filter \"x\"]\n\tclean = pwn\n",
             "[core] worktree = / #]\n",
             "[core]\n\tworktree = /\n",
+            "[core]\n\tworktree = ../../../s\n\tworktree = /\n",
+            "[core]\n\tworktree = \"../../../s\"/..\n",
+            "[core]\n\tworktree = ../../../s # \\\n",
+            "[core]\n\tworktree\n",
             "[core]\n\texcludesFile = /etc/shadow\n",
             "[core]\n\tattributesFile = ../x\n",
             "\u{feff}[include]\n\tpath = x\n",
@@ -306,7 +411,7 @@ mod tests {
             "[mailmap]\n\tfile = /etc/shadow\n",
             "[remote \"x\" ] [filter \"y\"]\n",
         ] {
-            assert!(odd_setting(text).is_some(), "{text}");
+            assert!(odd_setting(text, &own).is_some(), "{text}");
         }
         let count = PINNED.iter().filter(|(name, _)| name.starts_with("GIT_CONFIG_KEY_")).count();
         assert_eq!(PINNED[0].1, count.to_string());

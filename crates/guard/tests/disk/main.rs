@@ -11,7 +11,7 @@ mod world;
 use becket_types::{Access, PermissionMode};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use world::{World, allowed, there};
+use world::{World, allowed, there, verdict};
 
 /// The tests below ask for a change outside: the hostile program must be able to make one.
 #[test]
@@ -354,6 +354,77 @@ fn git_does_not_obey_submodules() {
             assert!(world.state() == before, "{command} with {own:?}");
         }
         assert!(ran > 20, "{ran}");
+    }
+}
+
+#[test]
+fn git_shows_no_other_repository() {
+    if !there("git") {
+        return;
+    }
+    let who = ["-c", "user.name=x", "-c", "user.email=a@b"];
+    let prepare = || {
+        let world = World::new();
+        world.repository();
+        world.git(&["init", "-q", "../out"]);
+        world.git(&["-C", "../out", "add", "-A"]);
+        world.git(&[&["-C", "../out"], &who[..], &["commit", "-qm", "private"]].concat());
+        world
+    };
+    let elsewhere = |world: &World| world.path("out/.git").display().to_string();
+    let replace = |world: &World, name: &str, target: &str| {
+        let path = world.path("w/.git").join(name);
+        let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        symlink(format!("{}/{target}", elsewhere(world)), path).unwrap();
+    };
+    type Attack<'a> = &'a dyn Fn(&World);
+    let attacks: [(&str, Attack<'_>); 9] = [
+        ("a file that names the other", &|world| {
+            fs::remove_dir_all(world.path("w/.git")).unwrap();
+            fs::write(world.path("w/.git"), format!("gitdir: {}\n", elsewhere(world))).unwrap();
+        }),
+        ("a relative one", &|world| {
+            fs::remove_dir_all(world.path("w/.git")).unwrap();
+            fs::write(world.path("w/.git"), "gitdir: ../out/.git\n").unwrap();
+        }),
+        ("a link to the other", &|world| {
+            fs::remove_dir_all(world.path("w/.git")).unwrap();
+            symlink(elsewhere(world), world.path("w/.git")).unwrap();
+        }),
+        ("a common directory", &|world| {
+            fs::write(world.path("w/.git/commondir"), elsewhere(world)).unwrap();
+        }),
+        ("objects", &|world| replace(world, "objects", "objects")),
+        ("an index", &|world| replace(world, "index", "index")),
+        ("a history of branches", &|world| replace(world, "logs", "logs")),
+        ("borrowed objects", &|world| {
+            let text = format!("# x\n{}/objects\n", elsewhere(world));
+            fs::write(world.path("w/.git/objects/info/alternates"), text).unwrap();
+        }),
+        ("the work tree of the other", &|world| {
+            let config = world.path("w/.git/config");
+            let text = fs::read_to_string(&config).unwrap() + "[core]\n\tworktree = ../../out\n";
+            fs::write(config, text).unwrap();
+        }),
+    ];
+    for (what, attack) in attacks {
+        let world = prepare();
+        attack(&world);
+        let guard = world.guard(&[], PermissionMode::Default);
+        for command in ["git status", "git show HEAD:n.txt", "git -C src log", "git ls-files"] {
+            assert!(!allowed(&guard, command), "{command} with {what}");
+        }
+    }
+    // Submodules, work trees and a directory beside the files in the workspace name their folder in return.
+    let world = prepare();
+    world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../out", "s"]);
+    world.git(&["worktree", "add", "-q", "tree"]);
+    fs::create_dir(world.path("w/beside")).unwrap();
+    world.git(&["init", "-q", "--separate-git-dir=beside/.data", "beside"]);
+    let guard = world.guard(&[], PermissionMode::Default);
+    for folder in [".", "s", "s/dir", "tree", "tree/src", "beside"] {
+        let command = format!("git -C {folder} status");
+        assert!(allowed(&guard, &command), "{command}: {:?}", verdict(&guard, &command));
     }
 }
 
