@@ -350,7 +350,9 @@ impl<'a> Judge<'a> {
 
     /// The allow rule that covers this form of the command. A wildcard does not match options that run another program.
     fn allowed_by(&self, words: &[Word], texts: &[String], dirs: Option<&[PathBuf]>) -> Option<Rule> {
-        let escape = escape(words).or_else(|| self.leaves(words, dirs).then(|| "-C".to_owned()));
+        let escape = escape(words)
+            .or_else(|| self.leaves(words, dirs).then(|| "-C".to_owned()))
+            .or_else(|| self.outside_of_runner(words, dirs));
         // The first two texts are as written. The others leave out folders and quotes, which is only safe for deny rules.
         self.guard
             .rules(Kind::Allow)
@@ -400,7 +402,9 @@ impl<'a> Judge<'a> {
         }
         let text = raw(words);
         let shown = becket_types::cut_end(&text, 120);
-        let mut reason = match (free, escape(words)) {
+        let outside = self.outside_of_runner(words, command.dirs.as_deref());
+        let is_outside = outside.is_some();
+        let mut reason = match (free, escape(words).or(outside)) {
             (_, Some(option)) => {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
             }
@@ -413,7 +417,7 @@ impl<'a> Judge<'a> {
         let dirs = command.dirs.as_deref();
         let delicate = self.sensitive(words, dirs, None).is_some();
         let place = delicate || self.names_outside(words, dirs);
-        let rule = Some(if delicate { exact_rule(&text) } else { suggestion(words) });
+        let rule = Some(if delicate || is_outside { exact_rule(&text) } else { suggestion(words) });
         self.push(Ask { reason, rule, doubt: false, place });
     }
 

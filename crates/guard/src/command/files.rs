@@ -8,7 +8,7 @@ use crate::git;
 use crate::path::{inside, is_sink, protected};
 use crate::rule::Rule;
 use crate::secret::{pattern_meets_secret, secret};
-use crate::shell::escape::git_folders;
+use crate::shell::escape::{git_folders, runner_words};
 use crate::shell::glob;
 use crate::shell::readonly;
 use crate::wording::candidates;
@@ -66,6 +66,23 @@ impl Judge<'_> {
             }
         }
         false
+    }
+
+    /// The word by which a test runner or build tool gets a file or folder outside of the workspace: it would run code from
+    /// there, or write there.
+    pub(super) fn outside_of_runner(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
+        let roots = &self.guard.settings.roots;
+        let is_fine = |path: &PathBuf| {
+            inside(path, roots) || is_sink(path) || path.starts_with("/tmp") && path != Path::new("/tmp")
+        };
+        let leads_out = |text: &&str| {
+            let looks_like_a_path = text.starts_with(['/', '~']) || text.split('/').any(|part| part == "..");
+            looks_like_a_path && !self.places(text, dirs).is_some_and(|places| places.iter().all(is_fine))
+        };
+        let own = runner_words(words);
+        let found = own.iter().filter(|word| word.known != Known::Dynamic);
+        let mut found = found.filter(|word| candidates(&word.text).iter().any(|text| leads_out(text)));
+        found.next().map(|word| if word.is_literal() { word.text.clone() } else { word.raw.clone() })
     }
 
     /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.

@@ -4,6 +4,8 @@
 //! Options are matched as programs match them: long names may be abbreviated, letters may be joined, and a word whose value
 //! is only known at run time may become any of them.
 
+mod services;
+
 use super::readonly::{self, takes_value};
 use super::sedscript;
 use becket_shell_syntax::{Known, Word, base_name};
@@ -74,7 +76,7 @@ const GIT_ALWAYS: &[&str] = &[
 
 const TAR: Options = of(
     "",
-    "checkpoint-action to-command use-compress-program rsh-command rmt-command info-script new-volume-script",
+    "checkpoint-action to-command use-compress-program rsh-command rmt-command info-script new-volume-script index-file volno-file",
     "IF",
     "fCbTXKNLVHg",
 );
@@ -88,6 +90,12 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let (name, rest) = words.split_first()?;
     let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
     let name = base_name(&name.text);
+    // pytest deletes this folder before it starts.
+    if runner(words).is_some_and(|(runner, _)| matches!(runner, "pytest" | "py.test"))
+        && let Some(word) = has(&|t| t.starts_with("--basetemp"))
+    {
+        return Some(word);
+    }
     match name {
         "git" => git(rest),
         "find" => find(rest),
@@ -114,9 +122,8 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         "helm" => HELM.hit(rest),
         "mypy" => MYPY.hit(rest),
         "pylint" => PYLINT.hit(rest),
-        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" => {
-            single_dash(rest, COMPILER).or_else(|| has(&|t| t.starts_with('@')))
-        }
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" => single_dash(rest, COMPILER)
+            .or_else(|| has(&|t| t.starts_with('@') || t.starts_with("-Wl,") && t.contains("plugin"))),
         "rustc" => has(&|t| t.contains("linker") || t.starts_with('@')),
         "nm" | "objdump" | "size" | "ar" | "ranlib" | "ld" | "strip" | "objcopy" => {
             let plugin = |t: &str| {
@@ -129,9 +136,10 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         }
         "make" | "gmake" => make(rest),
         "gradle" | "gradlew" => GRADLE.hit(rest),
-        "curl" => CURL.hit(rest).or_else(|| fetched_beside(rest)),
+        "curl" => {
+            CURL.hit(rest).or_else(|| has(&|t| t.contains("%output{"))).or_else(|| fetched_beside(rest))
+        }
         "wget" => WGET.hit(rest).or_else(|| fetched_beside(rest)),
-        "kubectl" => KUBECTL.hit(rest),
         "pip" | "pip3" => PIP.hit(rest),
         "sed" | "gsed" => sed(rest),
         "awk" | "gawk" | "mawk" | "nawk" => awk(rest),
@@ -141,7 +149,7 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         | "readonly" | "unset" | "wait" => {
             has(&|t| t.contains(['[', '$', '`'])).or_else(|| (name == "let").then(|| all(rest)))
         }
-        _ => None,
+        _ => services::escape(name, rest),
     }
 }
 
@@ -155,9 +163,10 @@ const GRADLE: Options =
 const CURL: Options = of(
     "",
     "config output output-dir remote-name remote-name-all upload-file trace trace-ascii stderr libcurl etag-save hsts alt-svc \
-     cookie-jar dump-header netrc-file",
-    "cDKoOT",
-    "AbBCdeEFhHmPQrtuUwxXyYz",
+     cookie-jar dump-header netrc-file netrc engine connect-to unix-socket abstract-unix-socket preproxy proxy socks4 socks4a socks5 \
+     socks5-hostname resolve doh-url",
+    "cDKnoOTx",
+    "AbBCdeEFhHmPQrtuUwXyYz",
 );
 const WGET: Options = of(
     "",
@@ -166,16 +175,55 @@ const WGET: Options = of(
     "aeOoPi",
     "bBDlnNQtTUwXY",
 );
-/// A configuration of the cluster can name a program that supplies the key.
-const KUBECTL: Options = of("", "kubeconfig profile-output cache-dir", "", "nlofckp");
 const HELM: Options = of("", "post-renderer kubeconfig", "", "nof");
 const MYPY: Options = of("", "python-executable", "", "mpc");
 const PYLINT: Options = of("", "init-hook load-plugins rcfile", "", "jdefr");
 const PIP: Options = of("", "python log", "", "icrt");
 const MAKE: Options = of("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
 const GO: &[&str] = &["exec", "toolexec", "vettool", "overlay", "modfile", "C"];
-const COMPILER: &[&str] =
-    &["wrapper", "fplugin", "B", "specs", "load", "Xclang", "fuse-ld", "fpass-plugin", "ld-path"];
+const COMPILER: &[&str] = &[
+    "wrapper",
+    "fplugin",
+    "B",
+    "specs",
+    "load",
+    "Xclang",
+    "fuse-ld",
+    "fpass-plugin",
+    "ld-path",
+    "MF",
+    "aux-info",
+];
+
+/// Test runners and build tools: they run the code of the project, so a rule for one lets that code run. It covers no code and no
+/// output elsewhere.
+const RUNNERS: &[&str] = &[
+    "cargo", "go", "pytest", "py.test", "jest", "vitest", "mocha", "eslint", "tsc", "prettier", "mypy",
+    "pylint", "ruff", "black", "phpunit", "rspec", "ctest",
+];
+/// Programs that start a runner of which the name stands among their first words.
+const STARTERS: &[&str] = &["npx", "bunx", "pnpm", "yarn", "python", "python3", "uv", "uvx", "poetry"];
+
+/// The runner that a command starts, and the words behind its name.
+fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
+    let starts = base_name(&words.first()?.text);
+    let most = if STARTERS.contains(&starts) { 4 } else { 1 };
+    let at = words.iter().take(most).position(|word| RUNNERS.contains(&base_name(&word.text)))?;
+    Some((base_name(&words[at].text), &words[at + 1..]))
+}
+
+/// The words that a runner takes for itself, without those for the program that it runs.
+pub(crate) fn runner_words(words: &[Word]) -> &[Word] {
+    let Some((name, rest)) = runner(words) else { return &[] };
+    let runs_a_program = rest.first().is_some_and(|word| word.text == "run");
+    let end = match name {
+        "go" if runs_a_program => Some(0),
+        "go" => rest.iter().position(|word| matches!(word.text.as_str(), "-args" | "--args")),
+        "cargo" => rest.iter().position(|word| word.text == "--"),
+        _ => None,
+    };
+    &rest[..end.unwrap_or(rest.len())]
+}
 
 /// The word by which a program that fetches an address also reads a file, or fetches a second address: a rule that names one address
 /// covers only that one.
@@ -278,6 +326,8 @@ fn package_manager(words: &[Word]) -> Option<String> {
         "dir",
         "use-yarnrc",
         "shell-emulator",
+        "logs-dir",
+        "cache",
         "ignore-path",
         "modules-folder",
     ];

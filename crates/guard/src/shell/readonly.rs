@@ -112,6 +112,9 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         return Err(format!("letters behind a value in {} may be options of their own", word.raw));
     }
     let parsed = options(words, entry.flags, entry.valued, entry.long, entry.tame)?;
+    if let Some(why) = walks_through_links(entry, &parsed.seen) {
+        return Err(why);
+    }
     // `-x` is no option of the standard, so `ps` reads all letters in the way of BSD, where `e` shows the environment.
     if entry.names == "ps" && ["e", "x"].iter().all(|letter| parsed.seen.iter().any(|seen| seen == letter)) {
         return Err("with `-x`, `-e` shows the environment of processes".to_owned());
@@ -155,6 +158,17 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         found.extend(patterns.map(|(_, text)| PathArg { text, known: Known::Glob, content: true }));
     }
     Ok(found)
+}
+
+/// Why a program would list folders to which links in the workspace lead, wherever they are.
+fn walks_through_links(entry: &Entry, seen: &[String]) -> Option<String> {
+    let has = |letter: &str, long: &str| seen.iter().any(|option| option == letter || option == long);
+    let walks = match entry.names {
+        "ls dir vdir" => has("R", "recursive"),
+        "du" => true,
+        _ => false,
+    };
+    (walks && has("L", "dereference")).then(|| "with `-L`, it follows links out of the workspace".to_owned())
 }
 
 /// True for a word of `tree` with a value attached to its option. `tree` looks for the value in the next word and takes the

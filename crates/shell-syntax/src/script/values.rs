@@ -71,6 +71,9 @@ impl Walker<'_> {
         let variable = text_of(name, self.source).to_owned();
         let text = text_of(node, self.source);
         let given = text.strip_prefix(variable.as_str()).map_or(text, |t| t.trim_start_matches(['+', '=']));
+        if given.starts_with('(') && has_computed_subscript(given) {
+            self.doubt("a subscript in a list of an array is evaluated as arithmetic");
+        }
         if !vars::may_set_to(&variable, given) {
             self.doubt(format!("it sets {variable}, which other programs obey"));
         }
@@ -153,6 +156,18 @@ impl Walker<'_> {
         self.out.redirects.extend(redirects);
         self.out.assigns.extend(assigns);
     }
+}
+
+/// True if an element of an array's list has a subscript other than a number: `y=([x]=1)`. By the text, because the tree shows
+/// no subscripts there.
+fn has_computed_subscript(list: &str) -> bool {
+    let list = list.replace("\\\n", "");
+    list.match_indices(']').any(|(at, _)| {
+        let after = &list[at + 1..];
+        let is_subscript = after.starts_with('=') || after.starts_with("+=");
+        let before = list[..at].trim_end_matches(|c: char| c.is_ascii_digit());
+        is_subscript && !(before.len() < at && before.ends_with('['))
+    })
 }
 
 /// A numeric comparison in `[[ … ]]` with anything but plain numbers. By the text, in case the tree says otherwise.
