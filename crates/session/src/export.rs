@@ -55,8 +55,39 @@ pub enum Secrets {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::NotFound`], or [`StoreError::Io`] if the disk fails or `out` is closed.
+/// Returns [`StoreError::NotFound`], [`StoreError::Io`] if the session cannot be read, or [`StoreError::Target`] if
+/// `out` fails.
 pub fn export(
+    session_dir: &Path,
+    format: Format,
+    secrets: Secrets,
+    out: &mut dyn Write,
+) -> Result<usize, StoreError> {
+    let mut target = Target { out, failed: false };
+    let written = write_to(session_dir, format, secrets, &mut target);
+    written.map_err(|error| match error {
+        StoreError::Io { source, .. } if target.failed => StoreError::Target(source),
+        other => other,
+    })
+}
+
+/// A writer that remembers that it failed. The user then looks at the target, not at the session.
+struct Target<'a> {
+    out: &'a mut dyn Write,
+    failed: bool,
+}
+
+impl Write for Target<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|_| self.failed = true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().inspect_err(|_| self.failed = true)
+    }
+}
+
+fn write_to(
     session_dir: &Path,
     format: Format,
     secrets: Secrets,

@@ -10,172 +10,17 @@
 //!
 //! Invariants: bytes outside a secret never change; masking twice equals masking once; JSON stays valid.
 
-use regex::{Captures, Regex};
-use serde_json::Value;
+mod forms;
+mod private_key;
+
+use forms::{FORMS, Form, PUBLISHED, has_mark, looks_random};
+use regex::Captures;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
-/// A form of secrets. Group 1, if present, is kept in front; group 2 is the secret.
-struct Form {
-    name: &'static str,
-    pattern: Regex,
-    /// True if nothing else has this form.
-    published: bool,
-    /// True if the value must look random.
-    random: bool,
-}
-
-/// `(name, pattern)` of forms that nothing else has.
-const PUBLISHED: &[(&str, &str)] = &[
-    (
-        "private key",
-        r#"()(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^"‹\\]|\\+[nr])*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|["‹\\]|\z))"#,
-    ),
-    ("age key", r"()(\bAGE-SECRET-KEY-1[0-9A-Z]{58})"),
-    ("Anthropic key", r"()(\bsk-ant-[A-Za-z0-9_-]{16,})"),
-    ("API key", r"()(\b(?:sk|rk|pk)[-_](?:live|test|proj|or|svcacct)[-_][A-Za-z0-9_-]{16,})"),
-    ("API key", r"()(\bsk-[A-Za-z0-9]{20,})"),
-    ("GitHub token", r"()(\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,}))"),
-    ("GitLab token", r"()(\bgl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,})"),
-    ("AWS key", r"()(\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b)"),
-    ("Google key", r"()(\bAIza[A-Za-z0-9_-]{35}\b)"),
-    ("Google token", r"()(\b(?:ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{28}))"),
-    ("Slack token", r"()(\bxox[abeprs]-[A-Za-z0-9-]{10,})"),
-    ("Slack address", r"(https://hooks\.slack\.com/services/)([A-Z0-9]+/[A-Z0-9]+/[A-Za-z0-9]{20,})"),
-    ("npm token", r"()(\bnpm_[A-Za-z0-9]{36}\b)"),
-    ("PyPI token", r"()(\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{40,})"),
-    ("Hugging Face token", r"()(\bhf_[A-Za-z0-9]{30,}\b)"),
-    ("Docker token", r"()(\bdckr_pat_[A-Za-z0-9_-]{20,})"),
-    ("DigitalOcean token", r"()(\bdo[opr]_v1_[a-f0-9]{64}\b)"),
-    ("SendGrid key", r"()(\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b)"),
-    ("Vault token", r"()(\bhv[sb]\.[A-Za-z0-9_-]{24,})"),
-    ("Databricks token", r"()(\bdapi[a-f0-9]{32}\b)"),
-    ("Shopify token", r"()(\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b)"),
-    ("Linear key", r"()(\blin_api_[A-Za-z0-9]{40}\b)"),
-    ("Groq key", r"()(\bgsk_[A-Za-z0-9]{40,}\b)"),
-    ("xAI key", r"()(\bxai-[A-Za-z0-9]{60,}\b)"),
-    ("Replicate token", r"()(\br8_[A-Za-z0-9]{37}\b)"),
-    ("Azure key", r"(\bAccountKey=)([A-Za-z0-9+/]{80,}={0,2})"),
-];
-
-/// Substrings of which each [`PUBLISHED`] form contains one. Text without any of them is not examined
-/// further.
-const MARKS: &[&str] = &[
-    "PRIVATE KEY",
-    "AGE-SECRET",
-    "sk-",
-    "sk_",
-    "rk-",
-    "rk_",
-    "pk-",
-    "pk_",
-    "gho_",
-    "ghp_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "gldt-",
-    "glrt-",
-    "AKIA",
-    "ASIA",
-    "ABIA",
-    "ACCA",
-    "AIza",
-    "ya29.",
-    "GOCSPX-",
-    "xox",
-    "hooks.slack",
-    "npm_",
-    "pypi-Ag",
-    "hf_",
-    "dckr_pat_",
-    "_v1_",
-    "SG.",
-    "hvs.",
-    "hvb.",
-    "dapi",
-    "shpat_",
-    "shpca_",
-    "shppa_",
-    "shpss_",
-    "lin_api_",
-    "gsk_",
-    "xai-",
-    "r8_",
-    "AccountKey",
-];
-
-/// For each byte, the marks (one bit each) that have it in their first, second and third place: most positions of a text are
-/// ruled out by three look-ups.
-static PLACES: [[u64; 256]; 3] = places();
-
-const fn places() -> [[u64; 256]; 3] {
-    assert!(MARKS.len() <= 64, "one bit for each mark");
-    let mut out = [[0; 256]; 3];
-    let mut mark = 0;
-    while mark < MARKS.len() {
-        let mut place = 0;
-        while place < 3 {
-            out[place][MARKS[mark].as_bytes()[place] as usize] |= 1 << mark;
-            place += 1;
-        }
-        mark += 1;
-    }
-    out
-}
-
-/// True if a text has one of [`MARKS`], found in one pass.
-fn has_mark(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.windows(3).enumerate().any(|(at, window)| {
-        let &[first, second, third] = window else { return false };
-        let mut fits =
-            PLACES[0][usize::from(first)] & PLACES[1][usize::from(second)] & PLACES[2][usize::from(third)];
-        while fits != 0 {
-            if bytes[at..].starts_with(MARKS[fits.trailing_zeros() as usize].as_bytes()) {
-                return true;
-            }
-            fits &= fits - 1;
-        }
-        false
-    })
-}
-
-/// `(name, pattern, must look random)` of forms that other text may have too. Each begins with a fixed word
-/// and not with the rest of a preceding name, so that text without such a word is skipped at the speed of
-/// memory.
-const LIKELY: &[(&str, &str, bool)] = &[
-    ("JSON web token", r"()(\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})", false),
-    ("bearer token", r"(?i)(\bbearer\s+)([A-Za-z0-9._~+/-]{16,}=*)", false),
-    ("basic credentials", r"(?i)(\bauthorization:\s*basic\s+)([A-Za-z0-9+/]{8,}=*)", false),
-    ("password", r#"(://[^\s:/@"'\\]+:)([^\s:/@"'\\‹]{3,})(?:@)"#, false),
-    (
-        "value",
-        r#"(?i)((?:password|passwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([^\s"'\\,;<>$({\[‹]{6,})"#,
-        false,
-    ),
-    (
-        "value",
-        r#"(?i)((?:token|credentials?|pwd|[_.-]key|[_.-]auth)(?:\\*["'])?\s*[:=]\s*(?:\\*["'])?)([A-Za-z0-9+/_~-]{20,}={0,2})"#,
-        true,
-    ),
-];
-
-/// Minimum entropy in bits per character of a value that looks random. Words and paths in programs are below
-/// it.
-const RANDOM: f64 = 3.6;
-
-static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    let published = PUBLISHED.iter().map(|(name, form)| (*name, *form, true, false));
-    let likely = LIKELY.iter().map(|(name, form, random)| (*name, *form, false, *random));
-    let made = |(name, form, published, random)| {
-        Some(Form { name, pattern: Regex::new(form).ok()?, published, random })
-    };
-    published.chain(likely).filter_map(made).collect()
-});
+/// The name of the form that [`private_key`] finds.
+const PRIVATE_KEY: &str = "private key";
 
 /// A secret found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,22 +43,20 @@ pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
     if has_mark(text) { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
 }
 
-/// Masks the secrets of published forms in all texts of a JSON value. A value without one stays as it is.
-pub fn mask_published_value(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let (Cow::Owned(masked), _) = mask_published(text) {
-                *text = masked;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(mask_published_value),
-        Value::Object(map) => map.values_mut().for_each(mask_published_value),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {
     let (mut out, mut kinds) = (Cow::Borrowed(text), Vec::new());
+    let blocks = private_key::find(text);
+    if !blocks.is_empty() {
+        let (mut masked, mut from) = (String::with_capacity(text.len()), 0);
+        for block in &blocks {
+            masked.push_str(&text[from..block.start]);
+            masked.push_str("‹private key masked›");
+            from = block.end;
+        }
+        masked.push_str(&text[from..]);
+        out = Cow::Owned(masked);
+        kinds.resize(blocks.len(), PRIVATE_KEY);
+    }
     for form in FORMS.iter().filter(|form| wanted(form)) {
         if !form.pattern.is_match(&out) {
             continue;
@@ -225,14 +68,7 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
                 return whole.to_owned();
             }
             kinds.push(form.name);
-            let behind = match form.name {
-                "password" => "@",
-                // If the key block has no end of its own, it ends with the surrounding string.
-                "private key" if secret.ends_with('"') => "\"",
-                "private key" if secret.ends_with('‹') => "‹",
-                "private key" if secret.ends_with('\\') => "\\",
-                _ => "",
-            };
+            let behind = if form.name == "password" { "@" } else { "" };
             format!("{}‹{} masked›{behind}", found.get(1).map_or("", |m| m.as_str()), form.name)
         });
         if let Cow::Owned(masked) = masked {
@@ -242,23 +78,11 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
     (out, kinds)
 }
 
-/// Returns the kind of a masked secret in a text of a JSON value, in the form that [`mask_published`] writes.
-pub fn masked_in(value: &Value) -> Option<&'static str> {
-    match value {
-        Value::String(text) if text.contains(" masked›") => {
-            let mut kinds = PUBLISHED.iter().map(|(kind, _)| *kind);
-            kinds.find(|kind| text.contains(&format!("‹{kind} masked›")))
-        }
-        Value::Array(items) => items.iter().find_map(masked_in),
-        Value::Object(map) => map.values().find_map(masked_in),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
-    }
-}
-
 /// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
 /// more certain form.
 pub fn find(text: &str) -> Vec<Found> {
-    let mut out: Vec<Found> = Vec::new();
+    let blocks = private_key::find(text).into_iter();
+    let mut out: Vec<Found> = blocks.map(|range| Found { kind: PRIVATE_KEY, range }).collect();
     for form in FORMS.iter() {
         let found = form.pattern.captures_iter(text).filter_map(|found| found.get(2));
         let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
@@ -275,7 +99,72 @@ pub fn find(text: &str) -> Vec<Found> {
     out
 }
 
-/// Masks the secrets in all texts of a JSON value, including values that only their key identifies. Returns
+/// Masks the secrets of published forms in all texts and keys of a JSON value. A value without one stays as it is.
+pub fn mask_published_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let (Cow::Owned(masked), _) = mask_published(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask_published_value),
+        Value::Object(map) => {
+            map.values_mut().for_each(mask_published_value);
+            mask_keys(map, &|key| match mask_published(key) {
+                (Cow::Owned(masked), kinds) => Some((masked, kinds.len())),
+                (Cow::Borrowed(_), _) => None,
+            });
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Masks the keys of a map by `mask`, in place. Two keys that become equal get numbers, so that no value is lost. Returns the
+/// number of secrets.
+fn mask_keys(map: &mut Map<String, Value>, mask: &dyn Fn(&str) -> Option<(String, usize)>) -> usize {
+    if !map.keys().any(|key| mask(key).is_some()) {
+        return 0;
+    }
+    let mut total = 0;
+    for (key, value) in std::mem::take(map) {
+        let mut name = key;
+        if let Some((masked, count)) = mask(&name) {
+            total += count;
+            name = masked;
+        }
+        let first = name.clone();
+        for n in 2.. {
+            if !map.contains_key(&name) {
+                break;
+            }
+            name = format!("{first} {n}");
+        }
+        map.insert(name, value);
+    }
+    total
+}
+
+/// Returns the kind of a masked secret in a text of a JSON value, in the form that [`mask_published`] writes.
+pub fn masked_in(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::String(text) => masked_in_text(text),
+        Value::Array(items) => items.iter().find_map(masked_in),
+        Value::Object(map) => {
+            map.iter().find_map(|(key, value)| masked_in_text(key).or_else(|| masked_in(value)))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+fn masked_in_text(text: &str) -> Option<&'static str> {
+    if !text.contains(" masked›") {
+        return None;
+    }
+    let mut kinds = PUBLISHED.iter().map(|(kind, _)| *kind).chain([PRIVATE_KEY]);
+    kinds.find(|kind| text.contains(&format!("‹{kind} masked›")))
+}
+
+/// Masks the secrets in all texts and keys of a JSON value, including values that only their key identifies. Returns
 /// their number.
 pub(crate) fn mask_value(value: &mut Value) -> usize {
     match value {
@@ -287,7 +176,10 @@ pub(crate) fn mask_value(value: &mut Value) -> usize {
             count
         }
         Value::Array(items) => items.iter_mut().map(mask_value).sum(),
-        Value::Object(map) => map.iter_mut().map(|(key, value)| mask_entry(key, value)).sum(),
+        Value::Object(map) => {
+            let values: usize = map.iter_mut().map(|(key, value)| mask_entry(key, value)).sum();
+            values + mask_keys(map, &|key| Some(mask(key)).filter(|(_, count)| *count > 0))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
@@ -304,23 +196,9 @@ fn mask_entry(key: &str, value: &mut Value) -> usize {
     inside
 }
 
-/// True if a text has letters and digits, and so many different ones that it is not a name.
-fn looks_random(text: &str) -> bool {
-    let has = |test: fn(&u8) -> bool| text.bytes().any(|b| test(&b));
-    if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
-        return false;
-    }
-    let mut counts = [0u32; 256];
-    for byte in text.bytes() {
-        counts[usize::from(byte)] += 1;
-    }
-    let all = text.len() as f64;
-    let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / all);
-    -shares.map(|share| share * share.log2()).sum::<f64>() >= RANDOM
-}
-
 #[cfg(test)]
 mod tests {
+    use super::forms::{LIKELY, MARKS};
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
@@ -432,6 +310,31 @@ mod tests {
                 assert!(masked.contains(" masked›") && !masked.contains(&secret), "{masked}");
             }
         }
+        // A token behind an escape, or in the middle of an address, is one.
+        for secret in published() {
+            for before in ["\\n", "\\t", "\\\\n", "\\u0022", "\\\"", "%3D", "%22", "=", "/"] {
+                for text in
+                    [format!("{{\"log\": \"token:{before}{secret}\"}}"), format!("x{before}{secret}%26z")]
+                {
+                    let (masked, kinds) = mask_published(&text);
+                    assert!(!masked.contains(&secret) && kinds.len() == 1, "{text}: {masked}");
+                }
+            }
+        }
+        for prefix in ["x", "key", "_", "9"] {
+            for secret in
+                published().iter().filter(|secret| secret.starts_with("ghp_") || secret.starts_with("AKIA"))
+            {
+                assert!(!mask_published(&format!("{prefix}{secret}")).0.contains(secret), "{prefix}{secret}");
+            }
+        }
+        for word in [
+            "task-test-of-the-whole-program",
+            "task_live_of_the_whole_program",
+            "half_of_what_was_said_is_not_so",
+        ] {
+            assert_eq!(mask_published(word).0, word);
+        }
         // Passwords in examples are kept in text that the model works with.
         let text = "password = \"hunter22\"\npostgres://me:hunter22@db/x";
         assert_eq!(mask_published(text), (Cow::Borrowed(text), Vec::new()));
@@ -453,6 +356,25 @@ mod tests {
         assert_eq!(found.len(), 20_000);
         assert!(found.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start));
         assert!(found.iter().all(|found| found.kind == "GitHub token"));
+    }
+
+    #[test]
+    fn keys_of_json_are_masked_and_none_is_lost() {
+        let (one, two) =
+            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_9876543210abcdefghijABCDEFGHIJ012345");
+        let value = json!({"a": 1, one: {"x": two}, two: 3, "‹GitHub token masked› 2": 4, "b": 5});
+        let want = json!({
+            "a": 1, "‹GitHub token masked›": {"x": "‹GitHub token masked›"}, "‹GitHub token masked› 2": 3,
+            "‹GitHub token masked› 2 2": 4, "b": 5,
+        });
+        let (mut published, mut all) = (value.clone(), value.clone());
+        mask_published_value(&mut published);
+        assert_eq!(mask_value(&mut all), 3);
+        assert_eq!((&published, &all), (&want, &want));
+        assert_eq!(masked_in(&all), Some("GitHub token"));
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let order: Vec<bool> = keys(&all).iter().zip(keys(&value)).map(|(a, b)| *a == b).collect();
+        assert_eq!(order.iter().filter(|same| **same).count(), 2, "{all}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::cmd::{one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use becket_session::StoreError;
 use becket_session::export::{self, Format, Secrets};
 use becket_session::store::SessionSummary;
 use serde_json::json;
@@ -51,7 +52,10 @@ pub(crate) fn run(
                     .hint("add --force to replace it, or name another file"));
             }
             let masked = into_file(path, |file| {
-                export::export(&session.dir, format, secrets, file).map_err(store_failure)
+                export::export(&session.dir, format, secrets, file).map_err(|error| match error {
+                    StoreError::Target(error) => cannot_write(path, &error),
+                    other => store_failure(other),
+                })
             })?;
             told_file(&session, path, masked, args.json, out)?;
             Ok(masked)
@@ -92,13 +96,17 @@ pub(crate) fn masked_note(masked: usize, format: ExportFormat) -> Option<String>
     }
 }
 
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::error(format!("cannot write {}: {error}", path.display()))
+}
+
 /// Writes to a temporary file beside the target first, so that an existing file survives a failure. A pipe or device is
 /// written directly.
 fn into_file(
     path: &Path,
     export: impl FnOnce(&mut BufWriter<File>) -> Result<usize, Failure>,
 ) -> Result<usize, Failure> {
-    let cannot = |e: io::Error| Failure::error(format!("cannot write {}: {e}", path.display()));
+    let cannot = |e: io::Error| cannot_write(path, &e);
     let there = fs::symlink_metadata(path).ok();
     let is_plain = there.as_ref().is_none_or(fs::Metadata::is_file);
     let mut new = path.as_os_str().to_owned();

@@ -11,7 +11,7 @@ mod messages;
 mod plot;
 mod words;
 
-pub(super) use words::{escape, text, thousands};
+pub(super) use words::{text, thousands};
 
 use super::conversation::Conversation;
 use super::provenance::Provenance;
@@ -22,7 +22,7 @@ use messages::Writer;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
-use words::moment;
+use words::{escape, moment};
 
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
@@ -97,7 +97,7 @@ impl Page {
              <meta name=\"referrer\" content=\"no-referrer\"><title>{title}</title>\n<style>\n{CSS}</style></head>\n<body>\n"
         )?;
         let spans = self.provenance.table(&self.talk.subjects, blobs, &mut masked);
-        out.write_all(self.head(&title, masked, blobs).as_bytes())?;
+        out.write_all(self.head(&title, &mut masked, blobs).as_bytes())?;
         out.write_all(body.as_bytes())?;
         out.write_all(spans.as_bytes())?;
         write!(out, "</main>\n<script>\n{JS}</script>\n</body></html>\n")?;
@@ -114,10 +114,10 @@ impl Page {
         text(&title, masked)
     }
 
-    fn head(&self, title: &str, masked: usize, blobs: &BlobStore) -> String {
+    fn head(&self, title: &str, masked: &mut usize, blobs: &BlobStore) -> String {
         let mut out = format!("<header><h1>{title}</h1><dl>");
         let mut row = |name: &str, value: &str| {
-            let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
+            let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", text(value, masked));
         };
         if let Some(Entry { time, kind: EntryKind::Session { session, version, cwd, extra, .. }, .. }) =
             &self.talk.first
@@ -147,8 +147,8 @@ impl Page {
         if subagents > 0 {
             row("subagents", &format!("{subagents}, below their calls; ${cost:.2} at list price besides"));
         }
-        if masked > 0 {
-            row("masked", &format!("{masked} secrets, by their form"));
+        if *masked > 0 {
+            let _ = write!(out, "<dt>masked</dt><dd>{masked} secrets, by their form</dd>");
         }
         out.push_str("</dl>");
         out.push_str(&plot::tokens(&self.points, &self.compactions));
@@ -163,11 +163,11 @@ impl Page {
     fn body(&self, blobs: &BlobStore, masked: &mut usize) -> String {
         let mut out = String::new();
         Writer::new(&self.talk, &self.subagents, Some(blobs), masked).all(&mut out);
-        out.push_str(&self.requests());
+        out.push_str(&self.requests(masked));
         out
     }
 
-    fn requests(&self) -> String {
+    fn requests(&self, masked: &mut usize) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -189,7 +189,7 @@ impl Page {
                 usage.context(),
                 usage.cache_read,
                 usage.output,
-                escape(&row.request.model),
+                text(&row.request.model, masked),
                 if row.request.purpose == "turn" { "" } else { "(summary)" },
                 escape(&row.request.sha256),
             );
@@ -249,6 +249,55 @@ mod tests {
         assert!(!page.contains("AKIAIOSFODNN7EXAMPLE") && !page.contains('\u{202e}'));
         assert_eq!(page.matches("<script>").count(), 1);
         assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
+    }
+
+    /// A secret is masked wherever the page, the Markdown or the lines show a text of the session, keys and names included.
+    #[test]
+    fn a_secret_is_masked_in_every_place() {
+        const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+        let named = |text: &str| format!("{text}-{TOKEN}");
+        let input = json!({"headers": {TOKEN: "1", named("k"): [{TOKEN: 2}]}});
+        let call = Part::tool_call(named("c1"), named("x"), input);
+        let image = Part::Image {
+            media_type: named("image/x"),
+            source: becket_types::ImageSource::Url(named("https://a.example/")),
+            name: Some(named("shot")),
+            width: None,
+            height: None,
+            extra: Map::new(),
+        };
+        let session = json!({
+            "kind": "session", "session": becket_types::SessionId::new(), "version": named("1"), "cwd": named("/p"), "format": 1,
+            "imported": {"from": named("x")},
+        });
+        let compaction = json!({
+            "kind": "compaction", "summary": named("s"), "tail_from": 2, "tokens_before": 9, "tokens_after": 1,
+            "trigger": "manual", "model": named("p/m"), "source": "model", "snapshot_of": 2, "turn_state": "awaiting_user",
+        });
+        let mut kinds = vec![EntryKind::Title { title: named("t") }];
+        kinds
+            .extend([session, compaction].into_iter().filter_map(|value| serde_json::from_value(value).ok()));
+        assert_eq!(kinds.len(), 3, "the entries above are of the current form");
+        kinds.extend([
+            EntryKind::Message { message: Message::assistant(vec![call, image]) },
+            EntryKind::Message {
+                message: Message::tool_result(named("c1").as_str().into(), "x", named("o"), false),
+            },
+            EntryKind::Notice { text: named("n"), extra: Map::new() },
+        ]);
+        let (mut page, mut text) = (Page::default(), super::super::Markdown::default());
+        for (seq, kind) in (1..).zip(kinds) {
+            let mut value = serde_json::to_value(&kind).unwrap();
+            assert!(crate::secrets::mask_value(&mut value) > 0, "{value}");
+            assert!(!value.to_string().contains(TOKEN), "{value}");
+            let entry = Entry { seq: Seq(seq), time: Millis(0), kind };
+            page.take(&entry);
+            text.take(&entry);
+        }
+        let mut out = Vec::new();
+        page.write(&BlobStore::in_memory(Arc::new(Disk), None), &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        assert!(!page.contains(TOKEN), "{page}");
     }
 
     /// Entries that were reverted or dropped manually are marked; entries that were brought back are not.

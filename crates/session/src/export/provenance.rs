@@ -4,7 +4,7 @@
 //! Shows sizes, origins and the provider's cache. Texts that are not for people are not shown. Sizes are
 //! estimates.
 
-use super::html::{escape, text, thousands};
+use super::html::{text, thousands};
 use super::is_shown;
 use crate::blobs::BlobStore;
 use crate::context::view::{CacheState, KindTotals, cache_states};
@@ -192,7 +192,7 @@ impl Provenance {
             let kind = serde_json::to_value(span.kind).unwrap_or_default();
             let applied = match span.applied.join(", ") {
                 none if none.is_empty() => none,
-                some => format!(" [{}]", escape(&some)),
+                some => format!(" [{}]", text(&some, masked)),
             };
             let _ = write!(
                 out,
@@ -257,7 +257,7 @@ fn origin(
     let seq = message.provenance.seq;
     if let Part::ToolCall { call_id, .. } | Part::ToolResult { call_id, .. } = part {
         let subject = subjects.get(call_id.as_str()).map_or("", String::as_str);
-        return format!("{} (call {})", text(subject, masked), escape(call_id.as_str()));
+        return format!("{} (call {})", text(subject, masked), text(call_id.as_str(), masked));
     }
     match &message.message.origin {
         Origin::Synthetic(Synthetic::Rules) => {

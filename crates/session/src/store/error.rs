@@ -41,6 +41,9 @@ pub enum StoreError {
     /// An entry that JSON cannot represent.
     #[error("an entry cannot be written as JSON: {0}")]
     Encode(#[from] serde_json::Error),
+    /// The receiver of an export failed.
+    #[error("cannot write the export: {0}")]
+    Target(io::Error),
     #[error("cannot {doing} {}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }

@@ -3,7 +3,7 @@
 
 use super::super::conversation::{CallPlace, Conversation, Piece};
 use super::super::subagents::{Subagent, Subagents};
-use super::words::{escape, moment, text, thousands};
+use super::words::{moment, text, thousands};
 use crate::blobs::BlobStore;
 use becket_types::{
     Blobs as _, Compaction, CompactionSource, ImageSource, Message, MessageId, Millis, Part, Role, Seq,
@@ -128,8 +128,7 @@ impl<'a> Writer<'a> {
             }
             Part::File { media_type, name, .. } => {
                 let name = name.as_deref().unwrap_or("file");
-                let _ =
-                    write!(out, "<p class=\"dim\">[Attached {}: {}]</p>", escape(media_type), escape(name));
+                self.attached(media_type, name, out);
             }
             Part::Text { .. } | Part::Reasoning { .. } | Part::Unknown(_) => {}
         }
@@ -149,7 +148,7 @@ impl<'a> Writer<'a> {
             out,
             "<details><summary><span class=\"name{}\">{}</span> {}</summary><pre>{}</pre>",
             if failed { " bad" } else { "" },
-            escape(name),
+            text(name, self.masked),
             text(subject, self.masked),
             text(&input, self.masked)
         );
@@ -174,14 +173,14 @@ impl<'a> Writer<'a> {
             nested.nested = true;
             nested.all(out);
             if let Some(cut) = subagent.cut() {
-                let _ = write!(out, "<p class=\"dim\">{}</p>", escape(&cut));
+                let _ = write!(out, "<p class=\"dim\">{}</p>", text(&cut, self.masked));
             }
             out.push_str("</details>");
         }
     }
 
     /// Includes an image if it is small and of a format that cannot contain a script.
-    fn image(&self, media_type: &str, source: &ImageSource, name: Option<&str>, out: &mut String) {
+    fn image(&mut self, media_type: &str, source: &ImageSource, name: Option<&str>, out: &mut String) {
         use base64::Engine as _;
         let name = name.unwrap_or("image");
         let plain = matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp");
@@ -198,12 +197,18 @@ impl<'a> Writer<'a> {
             }),
             ImageSource::Url(_) => None,
         };
-        let _ = match data.filter(|_| plain) {
+        match data.filter(|_| plain) {
             Some(data) => {
-                write!(out, "<img alt=\"{}\" src=\"data:{media_type};base64,{data}\">", escape(name))
+                let name = text(name, self.masked);
+                let _ = write!(out, "<img alt=\"{name}\" src=\"data:{media_type};base64,{data}\">");
             }
-            None => write!(out, "<p class=\"dim\">[Attached {}: {}]</p>", escape(media_type), escape(name)),
-        };
+            None => self.attached(media_type, name, out),
+        }
+    }
+
+    fn attached(&mut self, media_type: &str, name: &str, out: &mut String) {
+        let (kind, name) = (text(media_type, self.masked), text(name, self.masked));
+        let _ = write!(out, "<p class=\"dim\">[Attached {kind}: {name}]</p>");
     }
 
     /// Writes one line about an event.
@@ -215,7 +220,7 @@ impl<'a> Writer<'a> {
 
     fn compaction(&mut self, seq: Seq, time: Millis, compaction: &Compaction, out: &mut String) {
         let by = match compaction.source {
-            CompactionSource::Model => escape(&compaction.model),
+            CompactionSource::Model => text(&compaction.model, self.masked),
             CompactionSource::Fallback => "becket, without a model".to_owned(),
         };
         let _ = writeln!(
