@@ -44,7 +44,10 @@ fn what_a_hook_denies_does_not_run_in_any_mode() {
         let ran = run(bench.print(Api::Anthropic, &server).args(["--permission-mode", mode, "go"]));
         assert!(!bench.project.exists("made"), "{mode}: {ran:?}");
         if mode == "bypassPermissions" {
-            assert!(last_result(&server).contains("Permission denied, not run: not here"), "{mode}");
+            let result = last_result(&server);
+            assert!(result.contains("Permission denied, not run: not here"), "{mode}");
+            assert!(result.contains("denied by the PreToolUse hook `grep` of "), "{result}");
+            assert!(ran.stderr.contains("denied by the PreToolUse hook `grep` of "), "{ran:?}");
         }
     }
     let server = touch(Some("echo fine"));

@@ -44,6 +44,38 @@ fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
     }
 }
 
+/// A hook may be an address or a model, and its text goes to the session's provider.
+#[test]
+fn a_hook_gets_and_gives_no_token_unless_it_is_allowed() {
+    let bench = Bench::new(&[("a.ini", &format!("token = {}\n", token())), ("echo", &token())]);
+    let hooks = json!({ "hooks": {
+        "PostToolUse": [{"hooks": [{"type": "command", "command": "cat >>hooks.json; cat echo >&2; exit 2"}]}],
+        "PostToolUseFailure": [{"hooks": [{"type": "command", "command": "cat >>hooks.json"}]}],
+    }});
+    bench.home.write(".claude/settings.json", hooks.to_string());
+    for (config, is_sent) in [("", false), ("secrets = \"send\"\n", true)] {
+        bench.home.write(".config/becket/config.toml", config);
+        bench.project.write("hooks.json", "");
+        let server = MockServer::start([
+            Answer::tool("c1", "bash", json!({"command": "cat a.ini"})),
+            Answer::tool("c2", "bash", json!({"command": "cat a.ini; false"})),
+            Answer::text("done"),
+        ]);
+        let bypass = ["--permission-mode", "bypassPermissions", "look"];
+        run(bench.print(Api::Anthropic, &server).args(bypass)).expect(0);
+        let given = bench.project.read("hooks.json");
+        assert!(given.contains("PostToolUse") && given.contains("PostToolUseFailure"), "{given}");
+        assert_eq!(
+            (given.contains(&token()), given.contains("‹GitHub token masked›")),
+            (is_sent, !is_sent),
+            "{given}"
+        );
+        let sent: String = server.requests().iter().map(|r| r.text().to_owned()).collect();
+        assert!(sent.contains("<hook event"), "{sent}");
+        assert_eq!(sent.contains(&token()), is_sent, "{sent}");
+    }
+}
+
 /// Characters that a person cannot see could carry instructions. They are visible in whatever the model gets, whichever tool read them.
 #[test]
 fn what_a_person_cannot_see_is_visible_in_every_output() {
@@ -94,7 +126,9 @@ fn a_mask_is_never_written_over_the_secret_it_stands_for() {
 #[test]
 fn exports_of_every_format_hold_no_secret() {
     let bench = Bench::new(&[]);
-    let server = MockServer::start([Answer::text("noted")]);
+    // A model can use a token as the name of a key or of a tool.
+    let odd = Answer::tool("c1", &format!("x-{}", token()), json!({"headers": {token(): "1"}}));
+    let server = MockServer::start([odd, Answer::text("noted")]);
     let prompt = format!("the token is {} and DB_PASSWORD=hunter22", token());
     run(bench.print(Api::Anthropic, &server).args(["--name", "kept", &prompt])).expect(0);
     for format in ["md", "html", "jsonl"] {

@@ -3,8 +3,10 @@
 //! The agent knows when to ask and what an answer does. It knows nothing of commands, matchers or configuration: an engine
 //! that implements [`Hooks`] is handed in. Without one, nothing of this costs anything.
 
-use becket_types::{HookCall, HookEvent, HookOutcome};
+use becket_session::secrets::mask_published;
+use becket_types::{HookCall, HookEvent, HookOutcome, HookPermission};
 use futures::future::BoxFuture;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Runs the hooks of one session.
@@ -18,4 +20,27 @@ pub trait Hooks: Send + Sync + fmt::Debug {
 
     /// Runs the hooks that match and gives their decision. Dropping the future ends the hooks.
     fn run(&self, call: HookCall) -> BoxFuture<'static, HookOutcome>;
+}
+
+/// Masks the secrets of known forms in the texts of hooks: they go to the model, the ledger and driving programs. Another input of
+/// a tool stays, because it must run as it is.
+pub(crate) fn masked(mut outcome: HookOutcome) -> HookOutcome {
+    let mask = |text: &mut String| {
+        if let (Cow::Owned(masked), _) = mask_published(text) {
+            *text = masked;
+        }
+    };
+    match &mut outcome.permission {
+        Some(
+            HookPermission::Allow { reason }
+            | HookPermission::Ask { reason }
+            | HookPermission::Deny { reason },
+        ) => mask(reason),
+        None => {}
+    }
+    outcome.block.iter_mut().chain(&mut outcome.context).for_each(|text| mask(&mut text.text));
+    outcome.stop.iter_mut().for_each(mask);
+    outcome.messages.iter_mut().for_each(|message| mask(&mut message.text));
+    outcome.runs.iter_mut().for_each(|run| mask(&mut run.detail));
+    outcome
 }

@@ -12,16 +12,17 @@
 use super::rules_files::RulesScope;
 use super::tools::limit_step;
 use super::{Agent, Op};
+use crate::hooks::masked;
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, PromptId};
-use crate::settings::AgentSettings;
+use crate::settings::{AgentSettings, SecretOutputs};
 use becket_session::Durability;
 use becket_session::store::ledger_path;
 use becket_types::{
     CallId, CompactionTrigger, DeliveryMode, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
     NoticeLevel, Synthetic, TurnEnd, TurnState,
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -130,7 +131,9 @@ impl Agent {
         let hooks = self.settings.hooks.engine.as_ref()?;
         let status = hooks.status(&call).flatten();
         self.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
-        Some(hooks.run(call))
+        let run = hooks.run(call);
+        let masks = self.settings.secrets != SecretOutputs::Send;
+        Some(if masks { run.map(masked).boxed() } else { run })
     }
 
     /// Waits for these hooks before any other action. Returns false if there are none.

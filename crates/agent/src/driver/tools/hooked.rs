@@ -10,9 +10,13 @@
 use super::super::Agent;
 use super::batch::{Judged, Opinion, Slot};
 use crate::answer::Call;
+use crate::hooks::masked;
+use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
+use becket_session::secrets::{mask_published, mask_published_value};
 use becket_types::{
-    Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, ToolOutput,
+    Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, HookResult,
+    ToolOutput,
     sdk_names::{own_input, sdk_input, sdk_name, sdk_result},
 };
 use futures::future::{BoxFuture, FutureExt as _};
@@ -29,6 +33,8 @@ pub(super) struct AfterHooks {
     hooks: Arc<dyn crate::hooks::Hooks>,
     done: Option<HookCall>,
     failed: Option<HookCall>,
+    /// True if secrets of known forms are masked in what hooks are given.
+    masks: bool,
     events: mpsc::UnboundedSender<Event>,
 }
 
@@ -43,12 +49,22 @@ impl AfterHooks {
         let failed = output.is_error || output.interrupted;
         let mut call = if failed { self.failed } else { self.done }?;
         call.input.insert("duration_ms".to_owned(), json!(time.as_millis() as u64));
+        // A hook may be an address or a model, so secrets are masked for hooks as they are for the session's provider.
+        let (content, details) = if self.masks {
+            let mut details = output.details.clone();
+            mask_published_value(&mut details);
+            (mask_published(&output.content).0.into_owned(), details)
+        } else {
+            (output.content.clone(), output.details.clone())
+        };
         if failed {
-            call.input.insert("error".to_owned(), json!(output.content));
+            call.input.insert("error".to_owned(), json!(content));
             call.input.insert("is_interrupt".to_owned(), json!(output.interrupted));
         } else {
             let key = |key: &str| call.input.get(key).cloned().unwrap_or_default();
-            let result = response(key("tool_name").as_str().unwrap_or_default(), &key("tool_input"), output);
+            let name = key("tool_name");
+            let name = name.as_str().unwrap_or_default();
+            let result = response(name, &key("tool_input"), &content, &details, output.is_error);
             call.input.insert("tool_response".to_owned(), result);
         }
         let event = call.event;
@@ -58,6 +74,7 @@ impl AfterHooks {
             outcome = self.hooks.run(call) => outcome,
             () = cancel.cancelled() => return None,
         };
+        let outcome = if self.masks { masked(outcome) } else { outcome };
         if let Some(other) = &outcome.updated_output {
             output.content = match other {
                 Value::String(text) => text.clone(),
@@ -69,9 +86,21 @@ impl AfterHooks {
 }
 
 /// Returns the result of a call for hooks: in the SDK's shape if it has one.
-fn response(tool: &str, input: &Value, output: &ToolOutput) -> Value {
-    let known = sdk_result(tool, input, &output.content, &output.details, output.is_error);
-    known.unwrap_or_else(|| json!({ "content": output.content }))
+fn response(tool: &str, input: &Value, content: &str, details: &Value, is_error: bool) -> Value {
+    sdk_result(tool, input, content, details, is_error).unwrap_or_else(|| json!({ "content": content }))
+}
+
+/// Adds to the reason of a denial that a hook gave it, and which one. The model reads it too, so only the first word of the
+/// hook's command is named: the rest may contain a key.
+fn named(permission: HookPermission, outcome: &HookOutcome) -> HookPermission {
+    let HookPermission::Deny { reason } = permission else { return permission };
+    let by = outcome.runs.iter().find(|run| run.result == HookResult::Blocked).map(|run| {
+        let name = run.hook.split_whitespace().next().unwrap_or_default();
+        let place = if run.source.is_empty() { String::new() } else { format!(" of {}", run.source) };
+        format!("the {} hook `{name}`{place}", run.event)
+    });
+    let by = by.unwrap_or_else(|| "a hook".to_owned());
+    HookPermission::Deny { reason: format!("{reason} (denied by {by})") }
 }
 
 /// Returns the input of a call for hooks. It has the SDK's keys. Path and command are those that becket resolved, even
@@ -217,7 +246,7 @@ impl Agent {
         let tools = &self.tools.registry;
         if let Some(slot) = batch.slots.get_mut(index) {
             slot.opinion.waiting = false;
-            let permission = outcome.permission.clone();
+            let permission = outcome.permission.clone().map(|permission| named(permission, &outcome));
             match event {
                 HookEvent::PermissionRequest => slot.opinion.request = permission,
                 _ => slot.opinion.permission = permission,
@@ -258,6 +287,7 @@ impl Agent {
             hooks,
             done,
             failed,
+            masks: self.settings.secrets != SecretOutputs::Send,
             events: self.core.events.clone(),
         })
     }
