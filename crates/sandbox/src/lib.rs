@@ -27,6 +27,8 @@
 
 mod backend;
 mod bwrap;
+mod content;
+mod gitlinks;
 mod grants;
 mod handle;
 pub mod helper;

@@ -46,7 +46,7 @@ fn find(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
 }
 
 /// Returns the file `.git` of the work tree that belongs to a directory.
-fn pointer(dir: &Path) -> Option<PathBuf> {
+pub(crate) fn pointer(dir: &Path) -> Option<PathBuf> {
     let read = |name: &str| becket_files::read(&dir.join(name), 64 << 10).ok();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
     if let Some(file) = read("gitdir").and_then(text) {

@@ -6,31 +6,22 @@
 //! happened anyway are undone when the command ends: a new file or folder is renamed, and a changed or removed file
 //! gets its content back. Nothing that anybody wrote is deleted.
 //!
-//! Limits: folders with more than [`MOST_FILES`] files, and files over [`MOST_BYTES`], are compared only by name. A
-//! command that continues in the background is not checked again.
+//! Limits: the contents of large folders and files are not compared ([`crate::content`]). A command that continues in the
+//! background is not checked again.
 
+use crate::content::{Kind, put_aside, state};
+use crate::gitlinks::Entered;
 use crate::policy::Policy;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-const MOST_FILES: usize = 64;
-const MOST_BYTES: u64 = 256 << 10;
-
-/// The content of one path before the command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    Folder,
-    Link(PathBuf),
-    File { mode: u32, content: Option<Vec<u8>> },
-    Other,
-}
-
 /// The protected paths of a policy before the command.
 #[derive(Debug)]
 pub struct Obeyed {
     places: Vec<Place>,
+    entered: Entered,
 }
 
 /// A protected path before the command.
@@ -47,7 +38,7 @@ impl Obeyed {
     pub fn before(policy: &Policy) -> Self {
         let look =
             |place: &PathBuf| Place { path: place.clone(), content: state(place), links: links_above(place) };
-        Self { places: policy.protected.iter().map(look).collect() }
+        Self { places: policy.protected.iter().map(look).collect(), entered: Entered::before(policy) }
     }
 
     /// Undoes the changes since then. Returns one line for each path.
@@ -59,34 +50,8 @@ impl Obeyed {
                 restore(&place, &now, &mut out);
             }
         }
+        self.entered.restore(&mut out);
         out
-    }
-}
-
-fn state(place: &Path) -> BTreeMap<PathBuf, Kind> {
-    let mut out = BTreeMap::new();
-    look(place, &mut out);
-    out
-}
-
-fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
-    let Ok(meta) = path.symlink_metadata() else { return };
-    let kind = if meta.is_dir() {
-        Kind::Folder
-    } else if meta.is_symlink() {
-        Kind::Link(fs::read_link(path).unwrap_or_default())
-    } else if meta.is_file() {
-        let content = (out.len() < MOST_FILES).then(|| becket_files::read(path, MOST_BYTES).ok()).flatten();
-        Kind::File { mode: meta.permissions().mode(), content }
-    } else {
-        Kind::Other
-    };
-    let folder = kind == Kind::Folder;
-    out.insert(path.to_path_buf(), kind);
-    if folder && out.len() < MOST_FILES * 4 {
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            look(&entry.path(), out);
-        }
     }
 }
 
@@ -139,15 +104,4 @@ fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) 
 /// Returns the folders above `path` that are links, with their targets.
 fn links_above(path: &Path) -> BTreeMap<PathBuf, PathBuf> {
     path.ancestors().skip(1).filter_map(|up| Some((up.to_path_buf(), fs::read_link(up).ok()?))).collect()
-}
-
-/// Renames a file or folder to a name in the same folder that no program obeys.
-fn put_aside(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    let free = (0..100).map(|n| match n {
-        0 => path.with_file_name(format!("{name}.refused")),
-        n => path.with_file_name(format!("{name}.refused-{n}")),
-    });
-    let to = free.into_iter().find(|to| to.symlink_metadata().is_err())?;
-    fs::rename(path, &to).ok().map(|()| to)
 }

@@ -18,12 +18,14 @@ pub enum ObeyedPart {
 
 /// Files in a git directory that change what git runs. `commondir` names the folder with the configuration and the hooks.
 pub const OBEYED_IN_GIT_DIR: &[&str] =
-    &["hooks", "config", "config.worktree", "info/attributes", "commondir"];
+    &["hooks", "config", "config.worktree", "info/attributes", "commondir", "remotes", "branches"];
 
 /// Folder names, in lower case.
 pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".git", ObeyedPart::Only(OBEYED_IN_GIT_DIR)),
     (".hg", ObeyedPart::Only(&["hgrc"])),
+    (".jj", ObeyedPart::Only(&["repo/config.toml"])),
+    ("_darcs", ObeyedPart::Only(&["prefs/defaults"])),
     // Subversion keeps its settings in the home folder.
     (".svn", ObeyedPart::Only(&[])),
     (".subversion", ObeyedPart::Whole),
@@ -33,6 +35,8 @@ pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".cursor", ObeyedPart::Whole),
     (".vscode", ObeyedPart::Whole),
     (".idea", ObeyedPart::Whole),
+    (".zed", ObeyedPart::Whole),
+    (".helix", ObeyedPart::Whole),
     (".husky", ObeyedPart::Whole),
     (".githooks", ObeyedPart::Whole),
     (".direnv", ObeyedPart::Whole),
@@ -80,6 +84,13 @@ pub const OBEYED_FILES: &[&str] = &[
     ".tool-versions",
     ".pre-commit-config.yaml",
     "lefthook.yml",
+    ".lefthook.yml",
+    "lefthook-local.yml",
+    ".lefthook-local.yml",
+    ".simple-git-hooks.json",
+    ".overcommit.yml",
+    "mise.toml",
+    ".mise.toml",
     "crontab",
     ".vimrc",
     ".exrc",

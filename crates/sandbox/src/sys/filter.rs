@@ -150,6 +150,9 @@ const NAMESPACES: &[i32] = &[
 /// `FS_IOC_FSSETXATTR`).
 const REQUESTS: &[u32] = &[0x5412, 0x541C, 0x4008_6602, 0x401C_5820];
 
+/// The bits of a socket's type without its flags.
+const SOCKET_TYPE: u64 = 0xf;
+
 /// Higher system call numbers belong to the x32 ABI, which the rules by number do not cover.
 const X32: u32 = 0x4000_0000;
 
@@ -228,12 +231,18 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
     ])?;
     out.insert(libc::SYS_prlimit64, vec![other]);
     let family = |op: SeccompCmpOp, family: i32| is(0, op, u64::from(family.cast_unsigned()));
+    // A pair of connected sockets reaches no other process, and many programs use one. A pair for datagrams does: each message can
+    // name another receiver. The kernel makes such a pair for `SOCK_RAW`, too.
+    let of_type = |kind: i32| is(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), u64::from(kind.cast_unsigned()));
+    let pairs = vec![
+        SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?,
+        SeccompRule::new(vec![of_type(libc::SOCK_DGRAM)?])?,
+        SeccompRule::new(vec![of_type(libc::SOCK_RAW)?])?,
+    ];
+    out.insert(libc::SYS_socketpair, pairs);
     match policy.network {
-        // A pair of connected sockets reaches no other process, and many programs use one.
         Network::Off => {
             out.insert(libc::SYS_socket, Vec::new());
-            let others = SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
-            out.insert(libc::SYS_socketpair, vec![others]);
         }
         // The internet (or, with the proxy, a network without a route out) and the list of network interfaces. Sockets
         // of local services such as Docker's stay forbidden.

@@ -25,12 +25,37 @@ fn commands_that_read_work_at_the_read_only_level() {
                 "python3 -c 'import socket; a,b=socket.socketpair(); a.send(b\"x\"); print(b.recv(1).decode())'",
                 "x\n",
             ),
+            (
+                "python3 -c 'import socket as s; a,b=s.socketpair(s.AF_UNIX, s.SOCK_SEQPACKET); a.send(b\"x\"); print(b.recv(1).decode())'",
+                "x\n",
+            ),
             ("exit 7", ""),
         ] {
             let output = ground.run(ReadOnly, script);
             assert_eq!(String::from_utf8_lossy(&output.stdout), want, "{kind:?}: {script}: {output:?}");
             let code = if script == "exit 7" { 7 } else { 0 };
             assert_eq!(output.status.code(), Some(code), "{kind:?}: {script}");
+        }
+    }
+}
+
+/// Messages of a pair of sockets for datagrams can name any receiver: the journal, or a service of the user.
+#[test]
+fn a_pair_of_sockets_reaches_no_other_program() {
+    for (kind, ground) in grounds() {
+        let service = std::os::unix::net::UnixDatagram::bind(ground.base.join("outside/service")).unwrap();
+        service.set_nonblocking(true).unwrap();
+        for socket in
+            ["s.SOCK_DGRAM", "s.SOCK_RAW", "s.SOCK_DGRAM | s.SOCK_NONBLOCK | s.SOCK_CLOEXEC", "3 | 0x100000"]
+        {
+            for level in [ReadOnly, Workspace] {
+                let script = format!(
+                    "python3 -c 'import os,socket as s; a,b=s.socketpair(s.AF_UNIX, {socket}); a.sendto(b\"x\", os.environ[\"OUT\"]+\"/service\")' && echo {DONE}"
+                );
+                let output = ground.run(level, &script);
+                assert!(!String::from_utf8_lossy(&output.stdout).contains(DONE), "{kind:?}: {script}");
+                assert!(service.recv(&mut [0; 9]).is_err(), "{kind:?} {level:?}: {script}: {output:?}");
+            }
         }
     }
 }
