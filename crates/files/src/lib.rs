@@ -99,29 +99,50 @@ pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
 }
 
 /// True if a walk can read the ignore rules of this folder: each file is missing, or a regular file of at most
-/// [`MAX_IGNORE_BYTES`].
+/// [`MAX_IGNORE_BYTES`]. A link must lead to another file of ignore rules, because the rules show parts of their text
+/// by the names that they hide.
 ///
 /// The library that walks folders opens these files itself and would wait for a pipe.
 pub fn ignore_rules_are_plain(dir: &Path) -> bool {
     const NAMES: [&str; 5] = [".gitignore", ".ignore", ".git", ".git/info/exclude", ".git/commondir"];
-    NAMES.iter().all(|name| {
-        let path = dir.join(name);
-        match std::fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => meta.len() <= MAX_IGNORE_BYTES && !leads_to_the_kernel(&path),
-            // Opening a folder does no harm: reading it fails.
-            Ok(meta) => meta.is_dir(),
-            // The library cannot open the file either, so it goes on without it.
-            Err(_) => true,
-        }
+    NAMES.iter().all(|name| is_plain(&dir.join(name))) && directory_of_git_is_plain(dir)
+}
+
+fn is_plain(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() => meta.len() <= MAX_IGNORE_BYTES && !leads_to_another_kind(path),
+        // Opening a folder does no harm: reading it fails.
+        Ok(meta) => meta.is_dir(),
+        // The library cannot open the file either, so it goes on without it.
+        Err(_) => true,
+    }
+}
+
+/// The library follows a `.git` file to the directory that it names, and from there to the common one.
+fn directory_of_git_is_plain(dir: &Path) -> bool {
+    let line = |path: &Path| {
+        let text = read_text(path, MAX_IGNORE_BYTES).ok()?;
+        text.lines().next().map(str::to_owned)
+    };
+    let Some(named) = line(&dir.join(".git")) else { return true };
+    // The library takes relative names from its own working directory. Both are examined.
+    let Some(named) = named.strip_prefix("gitdir:").map(str::trim) else { return true };
+    [dir.join(named), Path::new(named).to_path_buf()].iter().all(|git_dir| {
+        let common = git_dir.join("commondir");
+        is_plain(&common)
+            && line(&common).is_none_or(|common| is_plain(&git_dir.join(common).join("info/exclude")))
     })
 }
 
-/// True if a path is a link to a generated file. Some of them wait for events although they look regular.
-fn leads_to_the_kernel(path: &Path) -> bool {
+/// True if a path is a link to a file of another kind: one that holds no ignore rules by its name, or a generated
+/// one. Some generated files wait for events although they look regular.
+fn leads_to_another_kind(path: &Path) -> bool {
     path.is_symlink()
-        && path
-            .canonicalize()
-            .is_ok_and(|real| ["/proc", "/sys", "/dev"].iter().any(|dir| real.starts_with(dir)))
+        && path.canonicalize().is_ok_and(|real| {
+            let is_generated = ["/proc", "/sys", "/dev"].iter().any(|dir| real.starts_with(dir));
+            let name = real.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+            is_generated || !(name.contains("ignore") || path.file_name() == real.file_name())
+        })
 }
 
 #[cfg(test)]
@@ -207,11 +228,41 @@ mod tests {
         let zero: Make = |path| symlink("/dev/zero", path).unwrap();
         let generated: Make = |path| symlink("/proc/self/stat", path).unwrap();
         let absent: Make = |path| symlink("absent", path).unwrap();
+        let linked: Make = |path| {
+            std::fs::write(path.with_file_name(".eslintignore"), "x\n").unwrap();
+            symlink(".eslintignore", path).unwrap();
+        };
+        let secret: Make = |path| {
+            std::fs::write(path.with_file_name("id_rsa"), "x\n").unwrap();
+            symlink("id_rsa", path).unwrap();
+        };
+        let pointer: Make = |path| {
+            let git_dir = path.with_file_name("data");
+            std::fs::create_dir(&git_dir).unwrap();
+            std::fs::write(path, format!("gitdir: {}\n", git_dir.display())).unwrap();
+        };
+        let pointer_to_fifo: Make = |path| {
+            std::fs::create_dir(path.with_file_name("data")).unwrap();
+            std::fs::write(path, "gitdir: data\n").unwrap();
+            fifo(&path.with_file_name("data").join("commondir"));
+        };
+        let pointer_to_fifo_in_common: Make = |path| {
+            let common = path.with_file_name("common");
+            std::fs::create_dir_all(common.join("info")).unwrap();
+            std::fs::create_dir(path.with_file_name("data")).unwrap();
+            std::fs::write(path, "gitdir: data\n").unwrap();
+            std::fs::write(path.with_file_name("data").join("commondir"), "../common\n").unwrap();
+            fifo(&common.join("info/exclude"));
+        };
         let huge: Make = |path| File::create(path).unwrap().set_len(1 << 30).unwrap();
         for (name, make, want) in [
             (".gitignore", write, true),
             (".gitignore", absent, true),
             (".gitignore", folder, true),
+            (".gitignore", linked, true),
+            (".ignore", linked, true),
+            (".gitignore", secret, false),
+            (".ignore", secret, false),
             (".gitignore", generated, false),
             (".gitignore", fifo, false),
             (".gitignore", zero, false),
@@ -220,6 +271,10 @@ mod tests {
             (".ignore", write, true),
             (".git", write, true),
             (".git", folder, true),
+            (".git", pointer, true),
+            (".git", pointer_to_fifo, false),
+            (".git", pointer_to_fifo_in_common, false),
+            (".git/info/exclude", secret, false),
             (".git", fifo, false),
             (".git", huge, false),
             (".git/info/exclude", write, true),
