@@ -47,7 +47,7 @@ mod trust;
 use args::{NotATask, Sub, Subcommands};
 use becket_print::ExitStatus;
 use clap::Parser as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use environment::Environment;
 use failure::Failure;
 use serde_json::json;
@@ -110,7 +110,7 @@ fn tell_as_json(failure: &Failure) {
     } else {
         return;
     };
-    let _ = writeln!(io::stdout(), "{line}");
+    let _ = writeln!(io::stdout(), "{}", becket_print::clean_json(&line.to_string()));
 }
 
 fn dispatch() -> Result<ExitStatus, Failure> {
@@ -140,7 +140,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
     let mut run = match args::parse_run(&arguments) {
         Ok(run) => run,
-        Err(error) => return mistyped(&error, &arguments),
+        Err(error) => return mistyped(error, &arguments),
     };
     if let Some(words) = args::command_first(&run, &arguments) {
         return match Sub::try_parse_from(words) {
@@ -180,15 +180,27 @@ fn command(sub: Sub) -> Result<ExitStatus, Failure> {
 }
 
 /// Handles arguments that clap refuses. A mistyped command gets a suggestion, whatever follows it.
-fn mistyped(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+fn mistyped(mut error: clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
     match args::not_a_command(arguments).filter(|_| is_extra) {
         Some(found) => Err(no_task(&found)),
-        None => match args::unquoted(error, arguments) {
+        None => match args::unquoted(&error, arguments) {
             Some(task) => Err(Failure::usage("a task is one argument, and this one has several words")
                 .hint(format!("put it in quotes: {task}"))),
-            None => Ok(clap_exit(error)),
+            None => {
+                drop_task_tip(&mut error);
+                Ok(clap_exit(&error))
+            }
         },
+    }
+}
+
+/// Removes the tip to write an unknown option behind `--`: it would be sent as a task, and cost money.
+fn drop_task_tip(error: &mut clap::Error) {
+    let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) else { return };
+    let kept: Vec<_> = tips.into_iter().filter(|tip| !tip.to_string().starts_with("to pass ")).collect();
+    if !kept.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(kept));
     }
 }
 
@@ -197,7 +209,9 @@ fn no_task(found: &NotATask) -> Failure {
     let failure = Failure::usage(format!("there is no command `{word}`"));
     match instead {
         Some(instead) => {
-            failure.hint(format!("type: {instead}; to send the word as a task: becket -p -- {word}"))
+            let verb =
+                if instead.starts_with("becket") || instead.starts_with("git ") { "type" } else { "use" };
+            failure.hint(format!("{verb}: {instead}; to send the word as a task: becket -p -- {word}"))
         }
         None => failure
             .hint(format!("all commands: becket help; to send the word as a task: becket -p -- {word}")),
@@ -248,12 +262,15 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     let environment = storage::place(Environment::read())?;
     let stdout = io::BufWriter::new(io::stdout().lock());
     // Escape sequences in titles, paths and texts must not reach a terminal. The picture of a screenshot is binary.
-    let mut out: Box<dyn Write> =
-        if io::stdout().is_terminal() && !matches!(command, Subcommands::Screenshot(_)) {
-            Box::new(becket_print::CleanWriter::new(stdout))
-        } else {
-            Box::new(stdout)
-        };
+    let mut out: Box<dyn Write> = if matches!(command, Subcommands::Screenshot(_)) {
+        Box::new(stdout)
+    } else if std::env::args_os().any(|word| word == "--json") {
+        Box::new(becket_print::CleanWriter::of_json(stdout))
+    } else if io::stdout().is_terminal() {
+        Box::new(becket_print::CleanWriter::new(stdout))
+    } else {
+        Box::new(stdout)
+    };
     let result = match command {
         // `dispatch` has handled them already, because they are runs and not commands.
         Subcommands::Exec(_) | Subcommands::Replay(_) => Ok(ExitStatus::Ok),

@@ -7,7 +7,7 @@
 //! - Nothing but the chosen format goes to the output writer; notes go to the notes writer.
 //! - Messages that are not for people (continuations, summaries, reminders) never reach `text` and are marked
 //!   `isSynthetic` in `stream-json`.
-//! - Escape sequences of models and tools never reach a terminal.
+//! - Escape sequences of models and tools never reach a terminal, inside JSON neither.
 //!
 //! Does not talk to models, read the environment, open files or exit the process.
 
@@ -24,4 +24,4 @@ pub use input::{InputError, InputLine, parse_line, slash_command};
 pub use permission::{Answer, answer_to, can_use_tool, gone};
 pub use printer::{CLAUDE_CODE_VERSION, Format, McpFacts, PrintOptions, Printer, Reaction, SessionFacts};
 pub use schema::{Schema, SchemaError};
-pub use terminal::{CleanWriter, clean};
+pub use terminal::{CleanWriter, clean, clean_json};

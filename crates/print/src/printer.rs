@@ -96,8 +96,7 @@ pub struct Printer {
     items: codex::Items,
     asking: SchemaAsking,
     denied_last: bool,
-    /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.
-    held: Option<String>,
+    held: Held,
     status: ExitStatus,
 }
 
@@ -126,7 +125,7 @@ impl Printer {
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
             denied_last: false,
-            held: None,
+            held: Held::default(),
             status: ExitStatus::Ok,
         }
     }
@@ -388,7 +387,7 @@ impl Printer {
                 format!("context compacted {} → {}", short(pre_tokens.0), short(post_tokens.0))
             }
             Event::CompactionFailed { reason } => {
-                self.held = Some(reason.clone());
+                self.held.failure = Some(reason.clone());
                 return Ok(());
             }
             Event::Pruned { calls, freed, .. } => {
@@ -417,7 +416,7 @@ impl Printer {
 
     /// Prints why a compaction failed, unless the result says it.
     fn tell_held(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
-        let Some(reason) = self.held.take() else { return Ok(()) };
+        let Some(reason) = self.held.failure.take() else { return Ok(()) };
         let said = result.is_some_and(|result| match &result.end {
             TurnEnd::ContextFull { breakdown } => reason == *breakdown,
             _ => result.compaction.by_hand.is_some() && result.text.contains(&reason),
@@ -442,8 +441,7 @@ impl Printer {
                 if self.options.driven {
                     return Ok(());
                 }
-                let line = self.lines.init();
-                self.output.emit(line)
+                self.emit_init()
             }
             // Such messages occur in ledgers that were imported or written by hand.
             Event::UserMessage { message, client_id, steered } if !message.visibility().user => {
@@ -523,7 +521,7 @@ impl Printer {
                 Ok(())
             }
             other => match self.lines.system(other) {
-                Some(line) => self.output.emit(line),
+                Some(line) => self.emit_after_init(line),
                 None => Ok(()),
             },
         }
@@ -558,6 +556,16 @@ impl Printer {
         let input = sdk_names::sdk_input(&name, &input, &self.lines.cwd);
         sdk_names::sdk_result(&name, &input, output, details, *is_error)
     }
+}
+
+/// Texts that wait for their place.
+#[derive(Default)]
+struct Held {
+    /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.
+    failure: Option<String>,
+    /// Lines that came before `system/init`, which clients read first.
+    early: Vec<Value>,
+    has_begun: bool,
 }
 
 /// Combines the turns of repeated requests because of a schema.

@@ -190,14 +190,16 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         TurnEnd::Completed => return None,
         TurnEnd::Interrupted => "interrupted".to_owned(),
         TurnEnd::MaxTurns { limit } => {
-            format!("stopped after {limit} turns (--max-turns); raise the limit, or go on with --continue")
+            let turns = if *limit == 1 { "turn" } else { "turns" };
+            format!("stopped after {limit} {turns} (--max-turns); raise the limit, or go on with --continue")
         }
         TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } | TurnEnd::TimeLimit { what } => {
             format!("{what}; raise the limit, or go on with --continue")
         }
-        TurnEnd::Repetition { what } | TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => {
-            what.clone()
+        TurnEnd::Repetition { what } => {
+            format!("{what}; go on with --continue and say what to do instead, or name another model")
         }
+        TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => what.clone(),
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => breakdown.clone(),
         TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what } => what.clone(),

@@ -1,19 +1,35 @@
 //! Text that may go to a terminal: without control sequences, with invisible characters made visible.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// `text` with C0 and C1 controls (but newline and tab) and bidirectional overrides shown as `\u{…}`.
 ///
 /// A model or a tool can put any bytes into its text; a terminal would obey them.
 pub fn clean(text: &str) -> Cow<'_, str> {
+    escaped(text, |c, out| out.extend(c.escape_unicode()))
+}
+
+/// JSON without the characters that [`clean`] shows: they become `\uXXXX`, which means the same to every program. In JSON they
+/// stand in strings only, because the format allows no others between them.
+pub fn clean_json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c, out| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn escaped(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_unsafe(c) {
-            out.extend(c.escape_unicode());
+            escape(c, &mut out);
         } else {
             out.push(c);
         }
@@ -26,13 +42,19 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 pub struct CleanWriter<W: Write> {
     inner: W,
+    clean: fn(&str) -> Cow<'_, str>,
     /// The beginning of a character whose other bytes have not come yet.
     begun: Vec<u8>,
 }
 
 impl<W: Write> CleanWriter<W> {
     pub fn new(inner: W) -> Self {
-        Self { inner, begun: Vec::new() }
+        Self { inner, clean, begun: Vec::new() }
+    }
+
+    /// Passes JSON on, cleaned as [`clean_json`] does it.
+    pub fn of_json(inner: W) -> Self {
+        Self { inner, clean: clean_json, begun: Vec::new() }
     }
 }
 
@@ -44,12 +66,12 @@ impl<W: Write> Write for CleanWriter<W> {
         loop {
             match std::str::from_utf8(rest) {
                 Ok(text) => {
-                    self.inner.write_all(clean(text).as_bytes())?;
+                    self.inner.write_all((self.clean)(text).as_bytes())?;
                     break;
                 }
                 Err(error) => {
                     let (good, bad) = rest.split_at(error.valid_up_to());
-                    self.inner.write_all(clean(&String::from_utf8_lossy(good)).as_bytes())?;
+                    self.inner.write_all((self.clean)(&String::from_utf8_lossy(good)).as_bytes())?;
                     match error.error_len() {
                         None => {
                             self.begun = bad.to_vec();
@@ -107,6 +129,16 @@ mod tests {
                 from = cut;
             }
             prop_assert_eq!(String::from_utf8(out.inner).unwrap(), clean(&text).into_owned());
+        }
+
+        #[test]
+        fn json_keeps_its_meaning_and_loses_what_terminals_obey(text in ".*", odd in "[\u{7f}-\u{9f}\u{202a}-\u{202e}\u{e0001}-\u{e007f}]{0,5}") {
+            let value = serde_json::json!({ "a": format!("{text}{odd}"), odd: [text] });
+            let mut out = CleanWriter::of_json(Vec::new());
+            out.write_all(value.to_string().as_bytes()).unwrap();
+            let shown = String::from_utf8(out.inner).unwrap();
+            prop_assert!(!shown.chars().any(is_unsafe), "{:?}", shown);
+            prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
         }
 
         #[test]

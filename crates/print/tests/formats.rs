@@ -118,6 +118,22 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
+fn the_first_line_is_init_whatever_was_noticed_before() {
+    let notice = || Event::Notice { level: NoticeLevel::Info, text: "the window is not known".into() };
+    let user = || Event::UserMessage { message: Message::user("go"), client_id: None, steered: false };
+    let subtypes = |driven: bool, events: &[Event]| -> Vec<String> {
+        let options = PrintOptions { format: Format::StreamJson, driven, ..PrintOptions::default() };
+        let (out, ..) = print(options, events);
+        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.map(|line| line["subtype"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let events = [notice(), started(), notice(), user(), notice(), user()];
+    let three = ["init", "informational", "informational", "informational"];
+    assert_eq!(subtypes(false, &events), three);
+    assert_eq!(subtypes(true, &events), [&three[..], &["init"]].concat());
+}
+
+#[test]
 fn text_is_the_answer_and_nothing_else() {
     let (out, notes, status, _) = print(PrintOptions::default(), &run_of_a_compacting_turn("done\n"));
     assert_eq!(out, "done\n");

@@ -132,7 +132,7 @@ impl Agent {
         let status = hooks.status(&call).flatten();
         self.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
         let run = hooks.run(call);
-        let masks = self.settings.secrets != SecretOutputs::Send;
+        let masks = self.settings.tools.secrets != SecretOutputs::Send;
         Some(if masks { run.map(masked).boxed() } else { run })
     }
 

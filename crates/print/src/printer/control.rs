@@ -107,7 +107,27 @@ impl Printer {
             return Ok(());
         }
         self.state("running")?;
+        self.emit_init()
+    }
+
+    /// Writes `system/init`, and the lines that waited for it.
+    pub(super) fn emit_init(&mut self) -> io::Result<()> {
         let line = self.lines.init();
-        self.output.emit(line)
+        self.output.emit(line)?;
+        self.held.has_begun = true;
+        for mut line in std::mem::take(&mut self.held.early) {
+            line["session_id"] = json!(self.lines.session);
+            self.output.emit(line)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line, or keeps a notice until `system/init` is written.
+    pub(super) fn emit_after_init(&mut self, line: Value) -> io::Result<()> {
+        if self.held.has_begun || line["subtype"] != "informational" {
+            return self.output.emit(line);
+        }
+        self.held.early.push(line);
+        Ok(())
     }
 }

@@ -10,14 +10,18 @@ pub(super) const LIMIT: usize = 1024 * 1024 - 1;
 /// No text is cut below this, so a line always keeps its structure.
 const LEAST: usize = 256;
 
-/// The line as bytes, shortened if it is too long for clients.
+/// The line as bytes, shortened if it is too long for clients. Characters that a terminal would obey are escaped, because
+/// people also look at such lines, for example in a log.
 pub(super) fn bytes(mut line: Value) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(&line)?;
+    let to_bytes = |line: &Value| -> serde_json::Result<Vec<u8>> {
+        Ok(crate::clean_json(&serde_json::to_string(line)?).into_owned().into_bytes())
+    };
+    let mut bytes = to_bytes(&line)?;
     // JSON escapes make a text up to six times as long, so halving goes on until the bytes fit.
     let mut most = LIMIT / 2;
     while bytes.len() >= LIMIT && most >= LEAST {
         shorten(&mut line, most);
-        bytes = serde_json::to_vec(&line)?;
+        bytes = to_bytes(&line)?;
         most /= 2;
     }
     bytes.push(b'\n');

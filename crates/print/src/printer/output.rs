@@ -65,9 +65,9 @@ impl Output {
         if self.stream == Stream::Collected {
             self.collected.push(line);
             let all = std::mem::take(&mut self.collected);
-            writeln!(self.out, "{}", Value::Array(all))?;
+            writeln!(self.out, "{}", terminal::clean_json(&Value::Array(all).to_string()))?;
         } else {
-            writeln!(self.out, "{line}")?;
+            writeln!(self.out, "{}", terminal::clean_json(&line.to_string()))?;
         }
         self.out.flush()
     }
