@@ -120,7 +120,7 @@ fn given_config(text: &str) -> Result<Value, Failure> {
         return serde_json::from_str(text)
             .map_err(|e| Failure::usage(format!("--mcp-config is no JSON: {e}")));
     }
-    let read = std::fs::read_to_string(text).map_err(|e| {
+    let read = becket_files::read_text(Path::new(text), MOST_BYTES).map_err(|e| {
         Failure::usage(format!("--mcp-config: {text} cannot be read: {e}"))
             .hint("give a JSON file, or JSON text that begins with {")
     })?;
@@ -179,17 +179,17 @@ fn not_allowed(name: &str) -> String {
 /// Returns the text that the user allows: the entry of the server, and the project's files that it runs.
 pub(crate) fn content(environment: &Environment, cwd: &Path, entry: &Value, server: &ServerConfig) -> String {
     let surroundings = Surroundings::new(environment, &project_root(cwd), cwd);
-    let (commands, dir) = match &server.endpoint {
-        Endpoint::Stdio { command, args, cwd, .. } => {
+    let (commands, surroundings) = match &server.endpoint {
+        Endpoint::Stdio { command, args, cwd, env } => {
             let words = std::iter::once(command).chain(args).cloned().collect();
-            (vec![ProjectCommand::Words(words)], cwd.as_deref())
+            (vec![ProjectCommand::Words(words)], surroundings.starting_in(cwd.as_deref()).with_variables(env))
         }
         Endpoint::Http { headers_helper: Some(helper), .. } => {
-            (vec![ProjectCommand::Shell(helper.clone())], None)
+            (vec![ProjectCommand::Shell(helper.clone())], surroundings)
         }
-        _ => (Vec::new(), None),
+        _ => (Vec::new(), surroundings),
     };
-    with_scripts(&entry.to_string(), &commands, &surroundings.starting_in(dir))
+    with_scripts(&entry.to_string(), &commands, &surroundings)
 }
 
 fn approvals(environment: &Environment) -> PathBuf {

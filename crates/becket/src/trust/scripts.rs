@@ -7,6 +7,8 @@
 //!
 //! Runs nothing. Does not follow the files that a script itself starts.
 
+mod modules;
+
 use crate::environment::Environment;
 use becket_shell_syntax::{
     Dirs, Known, Paths, Script, Simple, Unwrapped, Word, base_name, read_long, unwrap,
@@ -113,6 +115,8 @@ pub(crate) struct Surroundings {
     dirs: Vec<PathBuf>,
     home: PathBuf,
     variables: BTreeMap<String, Vec<String>>,
+    /// Names of the variables that the project's entry itself sets.
+    given: Vec<String>,
 }
 
 impl Surroundings {
@@ -130,7 +134,16 @@ impl Surroundings {
         }
         variables.insert("PWD".to_owned(), dirs.iter().map(|dir| text(dir)).collect());
         let home = environment.home.clone().unwrap_or_else(|| PathBuf::from("/"));
-        Self { root, dirs, home, variables }
+        Self { root, dirs, home, variables, given: Vec::new() }
+    }
+
+    /// The same surroundings with variables that the project sets for the command.
+    pub(crate) fn with_variables(mut self, variables: &BTreeMap<String, String>) -> Self {
+        for (name, value) in variables {
+            self.variables.insert(name.clone(), vec![value.clone()]);
+            self.given.push(name.clone());
+        }
+        self
     }
 
     /// The same surroundings with another folder to start in.
@@ -156,6 +169,8 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
             }
         }
     }
+    search.variables.clone_from(&surroundings.variables);
+    search.given_variables();
     let mut out = config.to_owned();
     for (path, real) in &search.files {
         let _ = write!(out, "\n\n{}", shown(path, real, &surroundings.root));
@@ -443,7 +458,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds the file that a runner of tasks reads, and the module of `python -m`.
+    /// Adds the file that a runner of tasks reads, and the modules that the words name.
     fn runner(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
         let starts: Vec<PathBuf> = dirs.unwrap_or(&self.at.dirs).to_vec();
         for (_, files) in RUNNERS.iter().filter(|(runner, _)| *runner == name) {
@@ -456,13 +471,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let module = words.iter().position(|word| word.text == "-m").and_then(|at| words.get(at + 1));
-        if let Some(module) = module.filter(|_| name.starts_with("python")) {
-            let path = module.text.replace('.', "/");
-            for file in [format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")] {
-                self.file(&file, dirs);
-            }
-        }
+        self.modules(name, words, dirs);
     }
 
     /// Notes a file that runs and is not there or not known. Returns true if the word names a file or may name one.

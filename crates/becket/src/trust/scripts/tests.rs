@@ -152,6 +152,45 @@ fn a_program_without_a_shell_names_files_by_whole_words() {
 }
 
 #[test]
+fn modules_are_found_as_python_and_node_find_them() {
+    let room = room();
+    for file in ["srv.py", "lib/far.py", "srv.js", "app/index.js", "app/start.js", "pre.js", "env.sh"] {
+        std::fs::create_dir_all(room.root.join(file).parent().unwrap()).unwrap();
+        std::fs::write(room.root.join(file), "x").unwrap();
+    }
+    std::fs::write(room.root.join("app/package.json"), "{\"main\": \"start\"}").unwrap();
+    for (words, env, want) in [
+        (&["python3", "-m", "srv"][..], &[][..], &["srv.py"][..]),
+        (&["python3", "-msrv"], &[], &["srv.py"]),
+        (&["python3", "-u", "-m", "runpy", "srv"], &[], &["srv.py"]),
+        (&["python3", "-m", "far"], &[("PYTHONPATH", "lib")], &["lib/far.py", "lib: a folder."]),
+        (&["python3", "-c", "import srv; srv.main()"], &[], &["srv.py", "code in an argument of python"]),
+        (&["python3", "-c", "from srv import main"], &[], &["srv.py"]),
+        (&["python3", "-c", "print(1)"], &[], &[]),
+        (&["node", "srv"], &[], &["srv.js"]),
+        (&["node", "app"], &[], &["app/index.js", "app/package.json", "app/start.js"]),
+        (&["node", "."], &[], &["package.json"]),
+        (&["node", "-r", "./pre", "app/index.js"], &[], &["pre.js", "app/index.js"]),
+        (&["node", "-e", "require('./srv')"], &[], &["srv.js", "code in an argument of node"]),
+        (&["node", "app/index.js"], &[("NODE_OPTIONS", "--require ./pre.js")], &["pre.js", "app/index.js"]),
+        (&["node", "app/index.js"], &[("NODE_OPTIONS", "--require=./pre")], &["pre.js"]),
+        (&["bash", "-c", "true"], &[("BASH_ENV", "env.sh")], &["env.sh"]),
+        (&["perl", "-I.", "-MSrv"], &[], &["code in an argument of perl"]),
+        (&["npx", "-y", "x"], &[("PORT", "8080"), ("KEY", "${KEY}")], &[]),
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let surroundings = room.surroundings().with_variables(&env);
+        let text = with_scripts("", &[ProjectCommand::Words(words.clone())], &surroundings);
+        let titles: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("--- ")).collect();
+        for name in want {
+            assert!(titles.iter().any(|title| title.starts_with(name)), "{words:?}: {name} in {titles:?}");
+        }
+        assert!(!want.is_empty() || titles.is_empty(), "{words:?}: {titles:?}");
+    }
+}
+
+#[test]
 fn a_script_that_cannot_be_found_or_known_is_named() {
     let room = room();
     for (command, want) in [

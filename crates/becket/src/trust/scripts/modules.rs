@@ -1,0 +1,182 @@
+//! Files that Python and node find by the name of a module, and files that variables name for a program.
+//!
+//! Code in an argument (`python -c`, `node -e`) may import anything. Modules that it names are added; that it may run others is
+//! noted. Modules that a file imports are not followed.
+
+use super::{Search, interprets, note, one_line, real};
+use becket_shell_syntax::Word;
+use std::path::{Path, PathBuf};
+
+/// Endings that node adds to a name.
+const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js"];
+/// Modules of Python that run another one, which their arguments name.
+const PYTHON_RUNNERS: [&str; 6] = ["runpy", "unittest", "pdb", "cProfile", "trace", "timeit"];
+
+impl Search<'_> {
+    /// Adds the modules that the words of a call name.
+    pub(super) fn modules(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
+        let texts: Vec<&str> = words.iter().skip(1).map(|word| word.text.as_str()).collect();
+        match interprets(name) {
+            Some("python") => self.python(&texts, dirs),
+            Some("node" | "bun" | "deno" | "tsx" | "ts-node") => self.node(&texts, dirs),
+            Some(other @ ("perl" | "ruby" | "php" | "lua")) => {
+                if texts.iter().any(|text| text.starts_with("-M") || text.starts_with("-m") || *text == "-e")
+                {
+                    self.note_code(other);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the files that the variables of an entry name, and notes the folders in which programs look for modules.
+    pub(super) fn given_variables(&mut self) {
+        let at = self.at;
+        for name in &at.given {
+            for value in at.variables.get(name).into_iter().flatten() {
+                self.word(&Word::literal(value), Some(&at.dirs));
+                if name == "NODE_OPTIONS" {
+                    let words: Vec<&str> = value.split_whitespace().collect();
+                    self.required(&words, Some(&at.dirs));
+                }
+                if name.ends_with("PATH") || name.ends_with("LIB") {
+                    self.folders_of(value);
+                }
+            }
+        }
+    }
+
+    fn folders_of(&mut self, value: &str) {
+        for folder in value.split(':').filter(|folder| !folder.is_empty()) {
+            let inside = |path: &PathBuf| path.is_dir() && real(path).starts_with(&self.at.root);
+            if self.paths(folder, None).iter().any(inside) {
+                note(&mut self.folders, one_line(folder));
+            }
+        }
+    }
+
+    fn python(&mut self, texts: &[&str], dirs: Option<&[PathBuf]>) {
+        for (at, text) in texts.iter().enumerate() {
+            if let Some(code) = text.strip_prefix("-c") {
+                let code =
+                    if code.is_empty() { texts.get(at + 1).copied().unwrap_or_default() } else { code };
+                let imported = imported(code);
+                for module in &imported {
+                    self.python_module(module, dirs);
+                }
+                if !imported.is_empty() {
+                    self.note_code("python");
+                }
+                return;
+            }
+            let Some(module) = text.strip_prefix("-m") else {
+                // The words after a script are its own arguments.
+                if text.starts_with('-') {
+                    continue;
+                }
+                return;
+            };
+            let (module, rest) = match module {
+                "" => (texts.get(at + 1).copied().unwrap_or_default(), texts.get(at + 2..)),
+                glued => (glued, texts.get(at + 1..)),
+            };
+            self.python_module(module, dirs);
+            if PYTHON_RUNNERS.contains(&module) {
+                for other in rest.unwrap_or_default().iter().filter(|word| !word.starts_with('-')) {
+                    self.python_module(other, dirs);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Adds the files of a module in the folders where a command starts, and in those of `PYTHONPATH`.
+    fn python_module(&mut self, module: &str, dirs: Option<&[PathBuf]>) {
+        let path = module.replace('.', "/");
+        let mut folders = vec![String::new()];
+        let named = self.variables.get("PYTHONPATH").cloned().unwrap_or_default();
+        folders.extend(named.iter().flat_map(|all| all.split(':')).map(|folder| format!("{folder}/")));
+        for folder in folders {
+            for file in [format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")] {
+                self.file(&format!("{folder}{file}"), dirs);
+            }
+        }
+    }
+
+    fn node(&mut self, texts: &[&str], dirs: Option<&[PathBuf]>) {
+        self.required(texts, dirs);
+        let mut words = texts.iter();
+        while let Some(text) = words.next() {
+            match *text {
+                "-e" | "--eval" | "-p" | "--print" => {
+                    let code = words.next().copied().unwrap_or_default();
+                    for name in quoted(code).filter(|name| name.starts_with(['.', '/'])) {
+                        self.node_file(name, dirs);
+                    }
+                    if code.contains("require") || code.contains("import") {
+                        self.note_code("node");
+                    }
+                    return;
+                }
+                "-r" | "--require" | "--import" | "--loader" => _ = words.next(),
+                "run" => {}
+                option if option.starts_with('-') => {}
+                script => return self.node_file(script, dirs),
+            }
+        }
+    }
+
+    /// Adds the files that node loads before its script.
+    fn required(&mut self, texts: &[&str], dirs: Option<&[PathBuf]>) {
+        for (at, text) in texts.iter().enumerate() {
+            let (option, value) = text.split_once('=').unwrap_or((*text, ""));
+            if matches!(option, "-r" | "--require" | "--import" | "--loader" | "--experimental-loader") {
+                let value =
+                    if value.is_empty() { texts.get(at + 1).copied().unwrap_or_default() } else { value };
+                self.node_file(value, dirs);
+            }
+        }
+    }
+
+    /// Adds the file that node takes for a name: with an ending, or the main file of a folder.
+    fn node_file(&mut self, name: &str, dirs: Option<&[PathBuf]>) {
+        for ending in NODE {
+            self.file(&format!("{name}{ending}"), dirs);
+        }
+        for folder in self.paths(name, dirs).into_iter().filter(|folder| folder.is_dir()) {
+            self.package(&folder);
+        }
+    }
+
+    fn package(&mut self, folder: &Path) {
+        let description = folder.join("package.json");
+        if !self.file(&description.to_string_lossy(), None) {
+            return;
+        }
+        let text = becket_files::read_text(&description, super::MAX_HASHED).unwrap_or_default();
+        let Ok(serde_json::Value::Object(keys)) = serde_json::from_str(&text) else { return };
+        for main in ["main", "module"].iter().filter_map(|key| keys.get(*key)?.as_str()) {
+            for ending in NODE {
+                self.file(&folder.join(format!("{main}{ending}")).to_string_lossy(), None);
+            }
+        }
+    }
+
+    fn note_code(&mut self, program: &str) {
+        note(&mut self.unknown, format!("code in an argument of {program}, which may load other files"));
+    }
+}
+
+/// The modules that Python code imports, as far as its words say.
+fn imported(code: &str) -> Vec<String> {
+    let ends = |c: char| c.is_whitespace() || matches!(c, ';' | ',' | '(' | ')' | '\'' | '"');
+    let words: Vec<&str> = code.split(ends).filter(|word| !word.is_empty()).collect();
+    let names =
+        words.windows(2).filter(|pair| matches!(pair[0], "import" | "from" | "import_module" | "__import__"));
+    names.map(|pair| pair[1].to_owned()).collect()
+}
+
+/// The texts between quotes.
+fn quoted(code: &str) -> impl Iterator<Item = &str> {
+    code.split(['\'', '"', '`']).skip(1).step_by(2)
+}
