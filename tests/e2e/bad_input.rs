@@ -175,6 +175,32 @@ fn rules_that_are_a_pipe_or_a_loop_are_told_once() {
     }
 }
 
+/// Opening a pipe waits until somebody writes into it, so files that are named must be regular ones.
+#[test]
+fn a_pipe_in_place_of_a_named_file_is_refused_at_once() {
+    let bench = Bench::new(&[]);
+    let made = std::process::Command::new("mkfifo").arg(bench.project.root().join("pipe")).status();
+    assert!(made.unwrap().success());
+    let run_of = |words: &[&'static str]| [&["-p", "--model", "openai/x"], words, &["go"]].concat();
+    for args in [
+        vec!["import", "pipe"],
+        vec!["exec", "-m", "openai/x", "--image", "pipe", "go"],
+        vec!["-p", "--model", "replay:pipe", "go"],
+        run_of(&["--mcp-config", "pipe", "--"]),
+        run_of(&["--locked", "pipe"]),
+        run_of(&["--settings", "pipe"]),
+        run_of(&["--system-prompt-file", "pipe"]),
+        run_of(&["--output-schema", "pipe"]),
+        vec!["permissions", "test", "pipe"],
+        vec!["screenshot", "pipe", "-o", "a.txt"],
+    ] {
+        let ran = run(bench.command().env("OPENAI_API_KEY", "sk-test").args(&args)).expect(2);
+        assert!(ran.stderr.contains("regular file"), "{args:?}: {}", ran.stderr);
+    }
+    let ran = run(bench.command().args(["import", "pipe"])).expect(2);
+    assert!(ran.stderr.contains("becket import - < pipe"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_stdin_without_any_message_is_told() {
     let bench = Bench::new(&[]);

@@ -182,14 +182,11 @@ fn confine(run: &mut Run, level: Option<&str>, options: &ExecOptions) -> Result<
 
 fn image(path: &Path) -> Result<Part, Failure> {
     use base64::Engine as _;
-    use std::io::Read as _;
     let cannot = |why: String| Failure::usage(format!("--image {}: {why}", path.display()));
-    let file = std::fs::File::open(path).map_err(|e| cannot(e.to_string()))?;
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| cannot(e.to_string()))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(cannot("the file is larger than 20 MB".to_owned()));
-    }
+    let bytes = becket_files::read(path, MOST_BYTES).map_err(|e| match e.kind() {
+        std::io::ErrorKind::FileTooLarge => cannot("the file is larger than 20 MB".to_owned()),
+        _ => cannot(e.to_string()),
+    })?;
     let media_type = match bytes.as_slice() {
         [0x89, b'P', b'N', b'G', ..] => "image/png",
         [0xff, 0xd8, ..] => "image/jpeg",

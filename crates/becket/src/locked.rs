@@ -15,6 +15,7 @@ use std::path::Path;
 
 /// The version of the form of the file.
 const FORM: u32 = 1;
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The conditions of a run. Texts are pinned by their SHA-256.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ pub(crate) struct FirstRequest<'a> {
 /// Returns a failure for the user that names the differences, or the reason why the file cannot be used.
 pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) -> Result<(), Failure> {
     let now = pinned(run, first);
-    let text = match std::fs::read_to_string(file) {
+    let text = match becket_files::read_text(file, MOST_BYTES) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound => return write(file, &now),
         Err(e) => return Err(Failure::usage(format!("--locked: cannot read {}: {e}", file.display()))),

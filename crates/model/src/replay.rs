@@ -45,10 +45,15 @@ impl Recording {
     ///
     /// Returns [`ErrorKind::Script`] if the file cannot be read or is no recording.
     pub fn open(file: &Path) -> Result<Self, ModelError> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            ModelError::new(ErrorKind::Script, format!("Cannot read {}: {e}.", file.display()))
+        let cannot = |why: String| {
+            ModelError::new(ErrorKind::Script, format!("Cannot read {}: {why}.", file.display()))
                 .hint("Name a file that `becket --record FILE` wrote.")
-        })?;
+        };
+        // Check before opening: a pipe without a writer would block, and a device may never end.
+        if !std::fs::metadata(file).map_err(|e| cannot(e.to_string()))?.is_file() {
+            return Err(cannot("it is not a regular file".to_owned()));
+        }
+        let text = std::fs::read_to_string(file).map_err(|e| cannot(e.to_string()))?;
         Self::parse(&text)
             .map_err(|e| ModelError { message: format!("{}: {}", file.display(), e.message), ..e })
     }

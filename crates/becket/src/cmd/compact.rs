@@ -26,6 +26,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
+/// Largest summary that is read from a file, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+
 pub(crate) fn run(
     environment: &Environment,
     cwd: &Path,
@@ -127,7 +130,7 @@ fn plan(
     args: &CompactArgs,
 ) -> Result<Result<Box<CompactionPlan>, String>, Failure> {
     let written = args.summary.file.as_ref().map(|path| {
-        std::fs::read_to_string(path)
+        becket_files::read_text(path, MOST_BYTES)
             .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
     });
     let written = written.transpose()?;

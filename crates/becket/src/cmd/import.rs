@@ -73,14 +73,28 @@ fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Re
     write(out, &becket_print::clean(&text))
 }
 
+/// Largest file that is imported, in bytes. An export with all its images is much smaller.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Reads standard input for `-`, or a regular file: opening a pipe would wait until somebody writes into it.
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", file.display()));
-    if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(cannot)?;
-        return Ok(bytes);
+    if file != Path::new("-") {
+        return becket_files::read(file, MAX_BYTES).map_err(|error| {
+            let failure = cannot(error);
+            if file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+                failure.hint(format!("becket import - < {} reads it from standard input", file.display()))
+            } else {
+                failure
+            }
+        });
     }
-    std::fs::read(file).map_err(cannot)
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Failure::usage(format!("standard input has more than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// Describes why no known format fits the file.

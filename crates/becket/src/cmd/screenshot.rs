@@ -8,6 +8,9 @@ use becket_types::Event;
 use image::ImageEncoder as _;
 use std::io::Write;
 
+/// Largest file of events, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
 pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let theme = Theme::by_name(&args.theme).ok_or_else(|| {
         Failure::usage(format!("there is no theme {:?}", args.theme))
@@ -19,7 +22,7 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
             .hint("the file name decides the format: -o out.svg, out.png or out.txt"));
     }
     let name = args.events.display();
-    let text = std::fs::read_to_string(&args.events)
+    let text = becket_files::read_text(&args.events, MOST_BYTES)
         .map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let events = lines.map(|(i, line)| {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Largest file of anchors in bytes.
@@ -146,16 +146,15 @@ fn hash_of(line: &[u8]) -> String {
 /// Returns the anchors of one session. A missing file contains none, but that is an error unless `new` is set.
 fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Failure> {
     let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
-    let opened = match std::fs::File::open(file) {
+    let (text, _) = match becket_files::read_start(file, MOST) {
         Err(e) if !new && e.kind() == std::io::ErrorKind::NotFound => {
             return Err(Failure::usage(format!("--anchor: there is no file {}", file.display()))
                 .hint("--record makes one, with the anchor of the session as it is now"));
         }
         Err(e) if new && e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened.map_err(|e| cannot(&e))?,
+        read => read.map_err(|e| cannot(&e))?,
     };
-    let mut text = String::new();
-    opened.take(MOST).read_to_string(&mut text).map_err(|e| cannot(&e))?;
+    let text = String::from_utf8(text).map_err(|e| cannot(&e))?;
     let mut out = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let anchor: Anchor = serde_json::from_str(line).map_err(|e| cannot(&e))?;
