@@ -7,10 +7,10 @@ use crate::sys::{self, Meta};
 use becket_types::{FileStamp, hex};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::io::{BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -61,14 +61,36 @@ impl Repo {
 
     /// Contents of these objects, in the same order; `None` for each that git cannot read.
     pub(crate) fn objects(&self, ids: &[&str]) -> Vec<Option<Vec<u8>>> {
-        self.ask(ids).unwrap_or_else(|| vec![None; ids.len()])
+        self.ask("--batch", ids, answer).unwrap_or_else(|| vec![None; ids.len()])
     }
 
-    fn ask(&self, ids: &[&str]) -> Option<Vec<Option<Vec<u8>>>> {
+    /// For each of these objects, in the same order, true if git finds it: by itself, in a pack, or elsewhere.
+    pub(crate) fn has(&self, ids: &[&str]) -> Vec<bool> {
+        let there = |out: &mut BufReader<ChildStdout>| {
+            let mut line = String::new();
+            out.read_line(&mut line).is_ok_and(|length| length > 0) && !line.trim_end().ends_with(" missing")
+        };
+        self.ask("--batch-check", ids, there).unwrap_or_else(|| vec![false; ids.len()])
+    }
+
+    /// The name of the object that a file of this repository holds, if it holds one by itself.
+    pub(crate) fn loose_object(&self, path: &Path) -> Option<String> {
+        let name = path.strip_prefix(self.common.join("objects")).ok()?.to_str()?.replace('/', "");
+        let is_name = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_name.then_some(name)
+    }
+
+    /// Asks `git cat-file` about objects. `read` takes one answer.
+    fn ask<T>(
+        &self,
+        how: &str,
+        ids: &[&str],
+        read: impl Fn(&mut BufReader<ChildStdout>) -> T,
+    ) -> Option<Vec<T>> {
         let mut child = Command::new("git")
             .arg("--git-dir")
             .arg(&self.dir)
-            .args(["cat-file", "--batch"])
+            .args(["cat-file", how])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
             // The index names the object that the file was written from, so `git replace` must not substitute another.
@@ -105,7 +127,7 @@ impl Repo {
         });
         let mut found = Vec::with_capacity(ids.len());
         for _ in ids {
-            found.push(answer(&mut out));
+            found.push(read(&mut out));
             let _ = answered.send(());
         }
         drop(answered);
@@ -117,7 +139,7 @@ impl Repo {
 }
 
 /// Reads one object as `cat-file --batch` prints it: a line `<id> <type> <size>`, the bytes, a newline.
-fn answer(out: &mut impl std::io::BufRead) -> Option<Vec<u8>> {
+fn answer(out: &mut BufReader<ChildStdout>) -> Option<Vec<u8>> {
     let mut line = String::new();
     out.read_line(&mut line).ok()?;
     let size: usize = line.trim_end().rsplit_once(' ').and_then(|(_, size)| size.parse().ok())?;

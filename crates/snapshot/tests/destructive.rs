@@ -111,3 +111,37 @@ fn one(template: &Path, command: &str) -> Result<bool, String> {
     }
     if problem.is_empty() { Ok(true) } else { Err(problem) }
 }
+
+/// Git packs objects in the background while a command runs. Undo has nothing to do with that, unless objects were lost.
+#[test]
+fn objects_that_git_packs_meanwhile_are_no_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().canonicalize().unwrap();
+    let (root, home) = (base.join("work"), base.join("home"));
+    std::fs::create_dir_all(&root).unwrap();
+    std::fs::create_dir_all(&home).unwrap();
+    let mut lab = Lab::new(&root, &home);
+    lab.shell(
+        "git init -q .; for n in 1 2 3 4 5 6 7 8 9; do echo $n > f$n; git add -A; git commit -qm $n; done",
+    );
+    let in_git = |lab: &Lab| -> Vec<String> {
+        let history = lab.history();
+        let changes = history.last_calls(1);
+        let paths =
+            changes.iter().flat_map(|change| &change.files).map(|file| file.path.0.display().to_string());
+        paths.filter(|path| path.contains("/.git/objects/") && !path.contains("/pack")).collect()
+    };
+    let id = lab.begin("find . -name 'f*' -delete; git gc -q");
+    lab.shell("rm f1 f2; git gc -q; echo 1 host > .git/gc.pid");
+    lab.end(&id);
+    assert_eq!(in_git(&lab), Vec::<String>::new());
+    let (plan, applied) = lab.undo(1, false);
+    assert!(applied.failed.is_empty() && root.join("f1").exists(), "{plan:?}");
+    assert!(lab.shell("git fsck --strict").status.success());
+    // A lost object comes back.
+    lab.shell("echo new > g; git add g; git commit -qm g");
+    lab.call("rm -rf .git/objects/*");
+    assert!(!in_git(&lab).is_empty());
+    lab.undo(1, false);
+    assert!(lab.shell("git fsck --strict && git show HEAD:g").status.success());
+}

@@ -256,9 +256,41 @@ impl Recorder {
             .collect();
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         let mut skipped = skipped;
+        self.leave_out_packed(&mut changes);
         self.fetch(&mut changes, &mut skipped);
         changes.retain(|change| !observe::same(change.before.as_ref(), change.after.as_ref()));
         (changes, skipped)
+    }
+
+    /// Leaves out files of objects that git still has in a pack. Its own `gc` runs in the background and moves thousands of them
+    /// there; undo needs none of these files.
+    fn leave_out_packed(&self, changes: &mut Vec<PathChange>) {
+        let in_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
+        changes.retain(|change| !(change.path.0.ends_with("gc.pid") && in_git(&change.path.0)));
+        for repo in self.repos.values().flatten() {
+            let loose = |change: &PathChange| {
+                let is_gone = change.after.is_none() && matches!(change.before, Some(FileNode::File(_)));
+                repo.loose_object(&change.path.0).filter(|_| is_gone)
+            };
+            let gone: Vec<String> = changes.iter().filter_map(loose).collect();
+            if gone.is_empty() {
+                continue;
+            }
+            let ids: Vec<&str> = gone.iter().map(String::as_str).collect();
+            let there: HashSet<&str> =
+                ids.iter().zip(repo.has(&ids)).filter(|(_, there)| *there).map(|(id, _)| *id).collect();
+            changes.retain(|change| loose(change).is_none_or(|id| !there.contains(id.as_str())));
+            // The folders of objects that are left out, without those of objects that come back.
+            let needed: HashSet<PathBuf> =
+                changes.iter().filter_map(|change| Some(change.path.0.parent()?.to_path_buf())).collect();
+            let objects = repo.common.join("objects");
+            changes.retain(|change| {
+                let is_dir = change.after.is_none() && matches!(change.before, Some(FileNode::Dir { .. }));
+                let is_of_objects = change.path.0.parent() == Some(objects.as_path())
+                    && change.path.0.file_name().is_some_and(|name| name.len() == 2);
+                !(is_dir && is_of_objects) || needed.contains(&change.path.0)
+            });
+        }
     }
 
     /// Fetches the earlier contents of changed files from the repositories that held them.
