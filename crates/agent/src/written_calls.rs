@@ -121,13 +121,7 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
 
 /// Returns the calls in consecutive JSON documents at `from`, each with its end in the text.
 fn json_calls(text: &str, from: usize) -> Vec<Found> {
-    let rest = text.get(from..).unwrap_or_default();
-    // The language name of a code block comes first.
-    let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
-    if !body.starts_with(['{', '[']) {
-        return Vec::new();
-    }
-    let offset = from + rest.len() - body.len();
+    let Some((offset, body)) = document(text, from) else { return Vec::new() };
     let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
     let mut calls = Vec::new();
     while let Some(Ok(document)) = documents.next() {
@@ -148,6 +142,42 @@ fn json_calls(text: &str, from: usize) -> Vec<Found> {
         }));
     }
     calls
+}
+
+/// Finds a call whose arguments stand beside its name: `{"name": "task", "prompt": …}`. It counts if all arguments are there that
+/// the tool requires, and it requires some. `tools`: their names and schemas.
+pub(crate) fn flat_call<'t>(
+    text: &str,
+    tools: impl Iterator<Item = (&'t str, &'t Value)> + Clone,
+) -> Option<WrittenCalls> {
+    if text.len() > LONGEST_TEXT {
+        return None;
+    }
+    let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len());
+    std::iter::once(0).chain(fences).find_map(|from| {
+        let (offset, body) = document(text, from)?;
+        let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+        let Value::Object(mut keys) = documents.next()?.ok()? else { return None };
+        let end = offset + documents.byte_offset();
+        let key = ["name", "tool"].into_iter().find(|key| keys.get(*key).is_some_and(Value::is_string))?;
+        let Value::String(name) = keys.remove(key)? else { return None };
+        let (_, schema) = tools.clone().find(|(tool, _)| tool.eq_ignore_ascii_case(&name))?;
+        let required = schema["required"].as_array().filter(|required| !required.is_empty())?;
+        let is_there = |key: &Value| key.as_str().is_some_and(|key| keys.contains_key(key));
+        required.iter().all(is_there).then(|| WrittenCalls {
+            names: vec![name],
+            inputs: vec![Some(Value::Object(keys.clone()))],
+            unknown: Vec::new(),
+            is_the_end: is_only_marks(text.get(end..).unwrap_or_default()),
+        })
+    })
+}
+
+/// Returns the JSON that begins at `from`, behind the language name of a code block, with its position.
+fn document(text: &str, from: usize) -> Option<(usize, &str)> {
+    let rest = text.get(from..)?;
+    let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
+    body.starts_with(['{', '[']).then(|| (from + rest.len() - body.len(), body))
 }
 
 /// Returns the tool that a document calls and its input, if it looks like a call: `{"name": …, "arguments": {…}}` or a
@@ -290,6 +320,7 @@ fn is_only_marks(rest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// Returns the names joined by spaces, with `!` if the text ends with a call.
     fn found(text: &str) -> Option<String> {
@@ -372,7 +403,6 @@ mod tests {
 
     #[test]
     fn the_inputs_of_calls_in_text() {
-        use serde_json::json;
         let path = json!({"path": "a.rs"});
         for (text, want) in [
             (
@@ -412,6 +442,34 @@ mod tests {
         let schema = json!({"properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}});
         let input = json!({"path": "1", "limit": "20", "other": "3"});
         assert_eq!(typed(input, &schema), json!({"path": "1", "limit": 20, "other": "3"}));
+    }
+
+    #[test]
+    fn arguments_beside_the_name_count_if_all_required_ones_are_there() {
+        let schema = json!({"properties": {"prompt": {}, "agent": {}}, "required": ["prompt"]});
+        let none = json!({"properties": {"path": {}}});
+        let found = |text: &str| flat_call(text, [("task", &schema), ("list", &none)].into_iter());
+        let input = json!({"prompt": "p", "agent": "general"});
+        let flat = "{\"name\": \"task\", \"prompt\": \"p\", \"agent\": \"general\"}";
+        for text in [flat.to_owned(), format!("```json\n{flat}\n```"), format!("I look.\n```\n{flat}\n```")] {
+            let call = found(&text).unwrap();
+            assert_eq!(
+                (call.names, call.inputs),
+                (vec!["task".to_owned()], vec![Some(input.clone())]),
+                "{text}"
+            );
+            assert!(call.is_the_end, "{text}");
+        }
+        assert!(!found(&format!("```json\n{flat}\n```\nThat is how it looks.")).unwrap().is_the_end);
+        for text in [
+            "{\"name\": \"task\", \"version\": \"1.0\"}",
+            "{\"name\": \"list\", \"path\": \"a\"}",
+            "{\"name\": \"other\", \"prompt\": \"p\"}",
+            "[{\"name\": \"task\", \"prompt\": \"p\"}]",
+            "no call",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::machine::{self, Break, Input, Note};
 use crate::quota::{Pause, QuotaWait, WAITING};
 use crate::reply_error;
 use crate::spend::{Reservation, millis};
-use crate::written_calls::{typed, written_calls};
+use crate::written_calls::{flat_call, typed, written_calls};
 use becket_model::{Model, ModelError, ModelEvent, ModelInfo, Prepared};
 use becket_session::Durability;
 use becket_types::{
@@ -16,7 +16,7 @@ use becket_types::{
 };
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -176,7 +176,8 @@ impl Agent {
         }
         let Some(Part::Text { text, .. }) = answer.parts.last() else { return };
         let names: Vec<&str> = self.tools.specs.iter().map(|spec| spec.name.as_str()).collect();
-        let Some(written) = written_calls(text, &names).filter(|found| found.is_the_end) else { return };
+        let found = written_calls(text, &names).or_else(|| flat_call(text, self.schemas()));
+        let Some(written) = found.filter(|found| found.is_the_end) else { return };
         let known = |name: &str| self.tools.specs.iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
         let made: Option<Vec<Part>> = written
             .names
@@ -195,6 +196,11 @@ impl Agent {
         answer.parts.extend(made.unwrap_or_default());
     }
 
+    /// The names and schemas of the offered tools.
+    fn schemas(&self) -> impl Iterator<Item = (&str, &Value)> + Clone {
+        self.tools.specs.iter().map(|spec| (spec.name.as_str(), &*spec.input_schema))
+    }
+
     /// Handles calls that the model wrote into its text. They run nothing, so the user may think that becket did not
     /// work. Calls that may be an example give a notice. If the answer ends with such calls, the turn ends with the
     /// returned text.
@@ -204,7 +210,8 @@ impl Agent {
             _ => None,
         });
         let names: Vec<&str> = self.tools.specs.iter().map(|spec| spec.name.as_str()).collect();
-        let written = texts.into_iter().find_map(|text| written_calls(text, &names))?;
+        let found = |text: &String| written_calls(text, &names).or_else(|| flat_call(text, self.schemas()));
+        let written = texts.into_iter().find_map(found)?;
         let text = written.explain(&self.wire.model.info().id);
         if written.is_the_end {
             return Some(text);
