@@ -25,6 +25,8 @@ const RUNS: &[(&[&str], &str)] = &[
     (&["-p", "--context-window", "12", "%"], "4,000"),
     (&["-p", "--context-window", "big", "%"], "a whole number of tokens"),
     (&["-p", "--effort", "hgih", "%"], "did you mean high"),
+    (&["-p", "--name", "", "%"], "a title needs a letter"),
+    (&["-p", "--name", " \u{200b}", "%"], "a title needs a letter"),
     (&["-p", "--model", "", "%"], "model"),
     (&["-p", "--model", "gpt5", "%"], "names no model"),
     (&["-p", "--model", "grok/x", "%"], "groq/x"),
@@ -175,6 +177,20 @@ fn faults(ran: &Ran, part: &str, code: i32) -> Vec<String> {
 fn as_json(ran: &Ran) -> Option<Value> {
     let line = ran.stdout.lines().next_back()?;
     serde_json::from_str::<Value>(line).ok()?.get("error").filter(|e| e["message"].is_string()).cloned()
+}
+
+/// An unknown option is never suggested as a task, which would be sent.
+#[test]
+fn no_tip_makes_a_task_of_an_option() {
+    let bench = Bench::new(&[]);
+    for option in ["--yolo", "-x", "-m"] {
+        let ran = run(bench.command().arg(option)).expect(2);
+        assert!(ran.stderr.contains(option) && !ran.stderr.contains("to pass"), "{option}: {}", ran.stderr);
+    }
+    let ran = run(bench.command().arg("--modle")).expect(2);
+    assert!(ran.stderr.contains("--model"), "{}", ran.stderr);
+    let ran = run(bench.command().arg("update")).expect(2);
+    assert!(ran.stderr.contains("use: the package manager"), "{}", ran.stderr);
 }
 
 #[test]

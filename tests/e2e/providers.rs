@@ -200,6 +200,7 @@ fn keys_are_kept_shown_and_removed() {
     assert_eq!(status(1), json!([]));
     let ran = run_with(bench.command().args(["login", "groq"]), format!("{PLANTED}\n").as_bytes()).expect(0);
     assert!(ran.stdout.contains("credentials.toml") && !ran.stdout.contains(PLANTED), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Keys of groq begin with gsk_"), "{}", ran.stdout);
     let file = bench.home.path(".config/becket/credentials.toml");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(status(0), json!([{"provider": "groq", "key": "credentials.toml", "state": "not asked"}]));

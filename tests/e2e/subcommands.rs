@@ -338,7 +338,14 @@ fn help_version_completions_and_manual_pages_are_commands() {
     assert!(printed(&["help", "sessions", "fork"]).contains("becket sessions fork"));
     assert_eq!(printed(&["version"]), printed(&["--version"]));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(printed(&["completions", shell]).contains("sessions"), "{shell}");
+        let script = printed(&["completions", shell]);
+        assert!(script.contains("sessions"), "{shell}");
+        // The other two offer no values.
+        if ["bash", "zsh", "fish"].contains(&shell) {
+            for word in ["acceptEdits", "read-only", "xhigh"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
     }
     let page = printed(&["man"]);
     assert!(page.contains(".TH becket 1") && page.contains("max\\-turns"), "{page}");

@@ -35,7 +35,9 @@ pub(crate) fn end(error: &ModelError, model: &str) -> TurnEnd {
         Some(hint) => format!("{} {hint}", sentence(&error.message)),
         None => error.message.clone(),
     };
+    // A server of the user's own is named by its address, and has other models than the catalog.
     if error.kind == ErrorKind::NotFound
+        && !error.message.starts_with("http")
         && let Some(near) = becket_model::catalog::near(model)
     {
         message = format!("{} Did you mean {near}?", sentence(&message));

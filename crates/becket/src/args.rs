@@ -253,7 +253,7 @@ pub(crate) struct SessionArgs {
     #[arg(long, alias = "ephemeral")]
     pub no_session_persistence: bool,
     /// Set the title of the session.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, value_parser = values::title)]
     pub name: Option<String>,
 }
 

@@ -77,6 +77,12 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     }
 }
 
+/// Returns the beginning that keys of this provider have, if `key` does not have it.
+pub(crate) fn missing_start(provider: &str, key: &str) -> Option<&'static str> {
+    let (start, _) = STARTS.iter().find(|(_, of)| *of == provider)?;
+    (!key.starts_with(start)).then_some(*start)
+}
+
 /// True if text is probably a key: it begins as one, or is long with many digits.
 pub(crate) fn looks_like_one(text: &str) -> bool {
     const SHORTEST: usize = 8;
@@ -140,6 +146,10 @@ mod tests {
 
     #[test]
     fn a_key_says_whose_it_is() {
+        assert_eq!(missing_start("groq", "short"), Some("gsk_"));
+        assert_eq!(missing_start("groq", "gsk_0123"), None);
+        assert_eq!(missing_start("openai", "sk-or-0123"), None);
+        assert_eq!(missing_start("mistral", "anything"), None);
         assert_eq!(provider("sk-ant-api03-0123456789"), Ok("anthropic"));
         assert_eq!(provider("sk-proj-0123456789abcdef"), Ok("openai"));
         assert_eq!(provider("sk-or-v1-0123456789abcdef"), Ok("openrouter"));

@@ -57,11 +57,12 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
         compat,
         models: config.models.iter().map(figures).collect(),
         // A key that was withheld is the likely reason if the server asks for one.
-        key_hint: settings
-            .withheld
-            .get(name)
-            .map(|held| format!("{}.", held.message()))
-            .or_else(|| built_in.and_then(|vendor| key_hint(vendor, config))),
+        key_hint: settings.withheld.get(name).map(|held| format!("{}.", held.message())).or_else(|| {
+            match built_in {
+                Some(vendor) => key_hint(vendor, config),
+                None => Some(own_key_hint(name, config)),
+            }
+        }),
         url_setting: url_setting(name, config, built_in),
         needs_key: !own && config.auth != Some(ProviderAuth::None),
         base_url,
@@ -166,6 +167,16 @@ fn url_setting(name: &str, config: &ProviderConfig, built_in: Option<&'static Ve
         return Some(format!("providers.{name}.base_url"));
     }
     built_in?.urls.first().map(|variable| (*variable).to_owned())
+}
+
+/// Returns the steps by which a provider of the user's own gets a key.
+fn own_key_hint(name: &str, config: &ProviderConfig) -> String {
+    match &config.api_key_env {
+        Some(variable) => format!(
+            "Set {variable}, the variable in providers.{name}.api_key_env, or run `becket login {name}`."
+        ),
+        None => format!("Run `becket login {name}`, or set providers.{name}.api_key_env."),
+    }
 }
 
 /// Returns the steps by which a user gets a key.

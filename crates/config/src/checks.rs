@@ -78,7 +78,9 @@ impl Builder<'_> {
                 url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
             if host.is_empty() || host.starts_with(['/', ':', '?', '#']) || host.contains(char::is_whitespace)
             {
-                self.complain(&key("base_url"), "not an address; write it like https://host/path");
+                let message = "not an address; write it like https://host/path, or http://127.0.0.1:8080/v1 for a \
+                               server on this machine";
+                self.complain(&key("base_url"), message);
             }
         }
         self.check_key_name(&key("api_key_env"), provider.api_key_env.as_deref());

@@ -23,6 +23,11 @@ impl Settings {
         known_keys(&json_schema(), &mut Vec::new(), &mut keys);
         let mut rows = Vec::new();
         for (key, default) in keys {
+            // Hooks of all files count, so each file and event has a row. `hooks = {}` in a file adds none.
+            if key == "hooks" && !self.hooks.is_empty() {
+                rows.extend(self.hooks.iter().flat_map(|(source, hooks)| hook_rows(source, hooks)));
+                continue;
+            }
             match self.merged.get(&key) {
                 Some(merged) => match &merged.value {
                     Value::Array(items) if !items.is_empty() => {
@@ -53,6 +58,24 @@ impl Settings {
         }
         rows
     }
+}
+
+/// Returns one row for each event: the commands, addresses and prompts of its hooks. Other keys of a hook may hold secrets, such as
+/// the headers of a request.
+fn hook_rows(source: &Source, hooks: &Value) -> Vec<Row> {
+    let events = hooks.as_object().into_iter().flatten();
+    let groups = |groups: &Value| groups.as_array().cloned().unwrap_or_default();
+    events
+        .map(|(event, value)| {
+            let hooks = groups(value).into_iter().flat_map(|group| groups(&group["hooks"]));
+            let shown = hooks.map(|hook| match (hook["command"].as_str(), hook["url"].as_str()) {
+                (Some(command), _) => Value::from(command),
+                (None, Some(url)) => Value::from(mask_url(url)),
+                _ => hook["prompt"].clone(),
+            });
+            row(&format!("hooks.{event}"), &Value::Array(shown.collect()), source)
+        })
+        .collect()
 }
 
 fn row(key: &str, value: &Value, source: &Source) -> Row {

@@ -249,6 +249,18 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("OPENAI_BASE_URL", "providers.openai.base_url"),
 ];
 
+/// Variables of becket that are no keys: places of its data, and facts for commands, hooks and tests.
+const OTHER_VARIABLES: &[&str] = &[
+    "BECKET_HOME",
+    "BECKET_STORE",
+    "BECKET_PROJECT_DIR",
+    "BECKET_HOOK_EVENT",
+    "BECKET_COMMAND",
+    "BECKET_RUN",
+    "BECKET_PEERS",
+    "BECKET_UPDATE_SCREENS",
+];
+
 pub(crate) struct Builder<'a> {
     inputs: &'a Inputs<'a>,
     /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
@@ -336,6 +348,20 @@ impl Builder<'_> {
                 _ => Value::String(text.trim().to_owned()),
             };
             self.single(key, value, Source::Environment((*name).to_owned()));
+        }
+        self.misspelt_variables();
+    }
+
+    /// Warns about variables whose names are nearly those of becket: a mode that is not set would be believed in.
+    fn misspelt_variables(&mut self) {
+        let known = || ENVIRONMENT.iter().map(|(name, _)| *name).chain(OTHER_VARIABLES.iter().copied());
+        let set = self.inputs.env.keys().filter(|name| name.starts_with("BECKET_"));
+        for name in set.filter(|name| known().all(|known| known != name.as_str())) {
+            let near = nearest(name, known().filter(|known| known.starts_with("BECKET_")));
+            if let Some(near) = near {
+                let message = format!("becket knows no such variable; did you mean {near}?");
+                self.warnings.push(Problem { origin: name.clone(), at: None, key: None, message });
+            }
         }
     }
 

@@ -137,6 +137,44 @@ fn permission_lists_add_up_with_their_sources() {
 }
 
 #[test]
+fn a_misspelt_variable_is_named_and_others_are_not() {
+    let env = vec![
+        ("BECKET_PERMISION_MODE", "plan"),
+        ("BECKET_MODELS", "x"),
+        ("BECKET_HOME", "/b"),
+        ("BECKET_MODEL", "openai/x"),
+        ("BECKET_ROLE_OF_THE_SERVER", "x"),
+        ("ANTHROPIC_BASE_URLS", "x"),
+    ];
+    let settings = run(Case { env, ..Case::default() }).unwrap();
+    assert_eq!(
+        warnings(&settings),
+        [
+            "BECKET_MODELS: becket knows no such variable; did you mean BECKET_MODEL?",
+            "BECKET_PERMISION_MODE: becket knows no such variable; did you mean BECKET_PERMISSION_MODE?",
+        ]
+    );
+}
+
+#[test]
+fn hooks_of_each_file_are_shown_without_their_headers() {
+    let own =
+        "[[hooks.PreToolUse]]\nmatcher = \"Bash\"\nhooks = [{type = \"command\", command = \"check.sh\"}]\n";
+    let project = "[[hooks.Stop]]\nhooks = [{type = \"http\", url = \"https://u:pw@a.example/x\", headers = {X = \"k-123\"}}]\n";
+    let settings =
+        run(Case { files: vec![(Scope::User, own), (Scope::Project, project)], ..Case::default() }).unwrap();
+    let rows: Vec<_> = settings.explain().into_iter().filter(|row| row.key.starts_with("hooks")).collect();
+    let shown: Vec<(&str, bool)> =
+        rows.iter().map(|row| (row.key.as_str(), row.source.contains("/"))).collect();
+    assert_eq!(shown, [("hooks.PreToolUse", true), ("hooks.Stop", true)], "{rows:?}");
+    assert_eq!(rows[0].value, "[\"check.sh\"]");
+    assert!(rows[1].value.contains("a.example"), "{rows:?}");
+    assert!(!rows[1].value.contains("pw") && !rows[1].value.contains("k-123"), "{rows:?}");
+    let none = run(Case::default()).unwrap().explain();
+    assert_eq!(none.iter().filter(|row| row.key.starts_with("hooks")).count(), 1);
+}
+
+#[test]
 fn a_project_only_narrows() {
     let project = "model = 'm'
 permission_mode = 'bypassPermissions'

@@ -99,7 +99,9 @@ impl ErrorKind {
             Self::Billing => {
                 Some("Add credits or raise the spend limit at the provider, or choose another model.")
             }
-            Self::NotFound => Some("Check the model's name (`becket models`) and the base URL."),
+            Self::NotFound => Some(
+                "Check the model's name (`becket models --remote` lists those of the server) and the base URL.",
+            ),
             Self::Tls => Some(
                 "Check the address and the certificate of the server; a private issuer is named with SSL_CERT_FILE=FILE (PEM).",
             ),

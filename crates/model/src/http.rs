@@ -156,28 +156,34 @@ impl Transport {
         timeout: Duration,
     ) -> Result<serde_json::Value, ModelError> {
         let headers = self.request_headers(false, "GET", &url, &[]).await?;
+        let asked = without_secrets(&url);
         let request = self.client()?.get(url).headers(headers).timeout(timeout);
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
-            return Err(self.failure(response).await);
+            let mut error = self.failure(response).await;
+            if error.kind == ErrorKind::NotFound {
+                error.hint = Some(format!("The address was {asked}. Check the base URL."));
+            }
+            return Err(error);
         }
+        let no_json = |size: &str| {
+            let message = format!("{} sent something that is not JSON{size}.", self.server);
+            let hint = format!("The address was {asked}. Check that the base URL points at a model API.");
+            ModelError::new(ErrorKind::Malformed, message).hint(hint)
+        };
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
             body.extend_from_slice(&chunk);
             // Some servers answer every path with their web page or with a stream of events. The rest of it is not read.
             if body.trim_ascii_start().first().is_some_and(|byte| !matches!(byte, b'{' | b'[')) {
-                let message = format!("{} sent something that is not JSON.", self.server);
-                return Err(ModelError::new(ErrorKind::Malformed, message));
+                return Err(no_json(""));
             }
             if body.len() > MAX_JSON_BODY {
                 let message = format!("{} sent more than {MAX_JSON_BODY} bytes.", self.server);
                 return Err(ModelError::new(ErrorKind::Malformed, message));
             }
         }
-        serde_json::from_slice(&body).map_err(|_| {
-            let message = format!("{} sent something that is not JSON ({} bytes).", self.server, body.len());
-            ModelError::new(ErrorKind::Malformed, message)
-        })
+        serde_json::from_slice(&body).map_err(|_| no_json(&format!(" ({} bytes)", body.len())))
     }
 
     /// Reads the body of an unsuccessful response and turns it into a typed error.
@@ -349,4 +355,13 @@ fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> 
         let cause = e.source().map(|s| format!(": {s}")).unwrap_or_default();
         format!("{e}{cause}")
     })
+}
+/// An address as messages show it: without a user, a password and a query, which may hold keys.
+fn without_secrets(url: &Url) -> String {
+    let mut shown = url.clone();
+    // Both fail for addresses that cannot have a user.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.set_query(None);
+    shown.to_string()
 }

@@ -191,6 +191,11 @@ pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
 }
 
 /// Returns the host in the form that permission rules use.
+/// Returns the host to which `web_fetch` would send a request for this text, as permission rules name it; `None` if it sends none.
+pub fn host_of(text: &str) -> Option<String> {
+    parse(text).ok().map(|url| host(&url))
+}
+
 pub(crate) fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.').to_lowercase()
 }

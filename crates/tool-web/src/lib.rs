@@ -24,6 +24,7 @@ mod search;
 mod untrusted;
 
 pub use becket_network::Lookup;
+pub use client::host_of;
 pub use fetch::{FetchSettings, WebFetch};
 pub use proxy::Proxies;
 pub use search::{Provider, SearchSettings, WebSearch};

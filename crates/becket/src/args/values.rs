@@ -19,6 +19,10 @@ pub(super) fn not_zero(text: &str) -> Result<String, String> {
     }
 }
 
+pub(super) fn title(text: &str) -> Result<String, String> {
+    if becket_types::is_blank(text) { Err("a title needs a letter".to_owned()) } else { Ok(text.to_owned()) }
+}
+
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n.is_finite() && n > 0.0 => Ok(n),

@@ -4,6 +4,7 @@ use crate::args::{CompletionsArgs, HelpArgs, SUBCOMMANDS, run_command, whole_com
 use crate::cmd::write;
 use crate::failure::Failure;
 use clap::Command;
+use clap::builder::PossibleValuesParser;
 use std::io::Write;
 
 pub(crate) fn help(args: &HelpArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -20,8 +21,25 @@ pub(crate) fn version(out: &mut dyn Write) -> Result<(), Failure> {
 
 pub(crate) fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut whole_command(), "becket", &mut script);
+    clap_complete::generate(args.shell, &mut with_values(whole_command()), "becket", &mut script);
     out.write_all(&script).or_else(|error| write(out, "").map_err(|_| not_printed(&error)))
+}
+
+/// Names the values that an option takes, so that shells offer them and not files. The options themselves are parsed elsewhere,
+/// with better messages.
+fn with_values(mut command: Command) -> Command {
+    const VALUES: &[(&str, &[&str])] = &[
+        ("permission_mode", &["default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions"]),
+        ("sandbox", &["auto", "required", "read-only", "off"]),
+        ("effort", &["low", "medium", "high", "xhigh", "max"]),
+    ];
+    for (id, values) in VALUES {
+        if command.get_arguments().any(|arg| arg.get_id() == id) {
+            command = command
+                .mut_arg(id, |arg| arg.value_parser(PossibleValuesParser::new(values.iter().copied())));
+        }
+    }
+    command
 }
 
 /// Prints the manual page in roff, for `man -l -` or a file below `share/man/man1`.

@@ -59,6 +59,15 @@ pub(crate) fn login(
     }
     let place = server.map(|host| format!(" and goes to {host} alone")).unwrap_or_default();
     write(out, &format!("The key for {provider} is saved in {}{place}.\n", path.display()))?;
+    // A server of the user's own may have keys of any form.
+    if !kept.contains('@')
+        && let Some(start) = keys::missing_start(&provider, &key)
+    {
+        let text = format!(
+            "Keys of {provider} begin with {start}, and this one does not. To check it: becket auth status {provider} --check\n"
+        );
+        write(out, &text)?;
+    }
     if let Some(variable) = overrides {
         write(out, &format!("{variable} is set and overrides it; unset it to use the saved key.\n"))?;
     }

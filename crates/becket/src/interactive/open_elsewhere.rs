@@ -66,7 +66,22 @@ pub(super) async fn ask(
         .ok()
         .flatten(),
     };
-    Ok(line.as_deref().and_then(Answer::of))
+    let answer = line.as_deref().and_then(Answer::of);
+    if answer.is_none()
+        && let Some(typed) = line.as_deref().and_then(none_of_them)
+    {
+        let _ = writeln!(io::stderr(), "{typed}");
+    }
+    Ok(answer)
+}
+
+/// Returns the line about a text that is none of the words; `None` if nothing was typed.
+fn none_of_them(line: &str) -> Option<String> {
+    let typed = line.trim();
+    let shown: String = typed.chars().take(40).collect();
+    (!typed.is_empty()).then(|| {
+        format!("`{}` is none of these words, so the session is not opened.", becket_print::clean(&shown))
+    })
 }
 
 #[cfg(test)]
@@ -87,6 +102,8 @@ mod tests {
             ("yes", None),
         ] {
             assert_eq!(Answer::of(line), answer, "{line:?}");
+            let is_named = none_of_them(line).is_some_and(|said| said.contains(line.trim()));
+            assert_eq!(is_named, !line.trim().is_empty(), "{line:?}");
         }
     }
 }

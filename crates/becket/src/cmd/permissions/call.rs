@@ -105,6 +105,10 @@ fn domain(text: &str) -> String {
     if text.starts_with("domain:") {
         return text.to_owned();
     }
+    // The tool itself decides which host an address means.
+    if let Some(host) = becket_tool_web::host_of(text) {
+        return format!("domain:{host}");
+    }
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
