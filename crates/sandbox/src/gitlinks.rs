@@ -41,19 +41,24 @@ struct Repository {
 pub(crate) struct Entered {
     write: Vec<PathBuf>,
     before: BTreeMap<PathBuf, State>,
+    /// The repositories to which the places' own `.git` files and links led. Their contents are protected by themselves.
+    led_to: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Entered {
     pub(crate) fn before(policy: &Policy) -> Self {
         let before =
             entered(&policy.write).into_iter().map(|one| (one.tree.clone(), obeyed_state(&one))).collect();
-        Self { write: policy.write.clone(), before }
+        let led_to = policy.write.iter().filter_map(|place| pointed_to(place));
+        let led_to = led_to.map(|one| (one.tree, real(one.git_dir))).collect();
+        Self { write: policy.write.clone(), before, led_to }
     }
 
     /// Renames the `.git` of each repository that names a program now and did not before. Returns one line for each.
     pub(crate) fn restore(self, out: &mut Vec<String>) {
         for one in entered(&self.write) {
-            let is_as_before = self.before.get(&one.tree) == Some(&obeyed_state(&one));
+            let is_as_before = self.led_to.get(&one.tree) == Some(&real(one.git_dir.clone()))
+                || self.before.get(&one.tree) == Some(&obeyed_state(&one));
             let is_writable = |path: &Path| self.write.iter().any(|place| path.starts_with(place));
             if is_as_before
                 || is_plain(&one.git_dir)
@@ -64,6 +69,8 @@ impl Entered {
             // Without this file, git takes the folder for an ordinary one.
             let (key, why) = if one.git_dir == one.tree {
                 (one.tree.join("HEAD"), "makes a repository of this folder")
+            } else if self.write.contains(&one.tree) {
+                (one.tree.join(".git"), "leads git to a repository elsewhere")
             } else {
                 (one.tree.join(".git"), "is entered by git because the index names it")
             };
@@ -85,6 +92,7 @@ fn entered(write: &[PathBuf]) -> Vec<Repository> {
     let mut seen: BTreeSet<PathBuf> = todo.iter().map(|one| one.tree.clone()).collect();
     let mut out: Vec<Repository> =
         write.iter().filter(|place| is_bare(place)).map(|place| of_itself(place)).collect();
+    out.extend(write.iter().filter_map(|place| pointed_to(place)));
     while let Some(Repository { git_dir, tree }) = todo.pop_front() {
         let Ok(tree) = tree.canonicalize() else { continue };
         for name in links_of(&git_dir) {
@@ -114,6 +122,18 @@ fn is_bare(place: &Path) -> bool {
         && !there(".git")
         && there("HEAD")
         && (there("commondir") || there("objects") && there("refs"))
+}
+
+/// The repository to which a place's own `.git` leads, if that is a file or a link. A folder is protected by its parts.
+fn pointed_to(place: &Path) -> Option<Repository> {
+    let leads = place.join(".git").symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+    let git_dir = git_dir_of(place).filter(|_| leads)?;
+    Some(Repository { git_dir, tree: place.to_path_buf() })
+}
+
+/// The path without links, where that is known.
+fn real(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
 }
 
 fn of_itself(place: &Path) -> Repository {
@@ -234,8 +254,11 @@ fn is_plain_config(text: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, u64, i64, i64);
 
+/// The names in an index, as it was at the stamp.
+type Read = (Stamp, Arc<Vec<PathBuf>>);
+
 /// The names that were read from indexes, so that an index is read once and not at each command.
-static READ: Mutex<BTreeMap<PathBuf, (Stamp, Arc<Vec<PathBuf>>)>> = Mutex::new(BTreeMap::new());
+static READ: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
 
 /// The names in the index of a repository that lead to other repositories.
 fn links_of(git_dir: &Path) -> Vec<PathBuf> {
@@ -278,7 +301,7 @@ fn gitlinks(bytes: &[u8], hash: usize) -> Vec<PathBuf> {
             }
         }
     }
-    if found.has_nameless { found.all } else { found.links }
+    if found.has_nameless { found.all } else { found.outward }
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -287,7 +310,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[derive(Default)]
 struct Links {
-    links: Vec<PathBuf>,
+    outward: Vec<PathBuf>,
     all: Vec<PathBuf>,
     has_nameless: bool,
     /// The name of the entry before, from which version 4 takes the beginning of the next.
@@ -322,7 +345,7 @@ impl Links {
         let path = PathBuf::from(OsStr::from_bytes(&self.name));
         if mode == GITLINK {
             self.has_nameless |= self.name.is_empty();
-            self.links.push(path.clone());
+            self.outward.push(path.clone());
         }
         self.all.push(path);
         let end = at + own;
@@ -420,6 +443,7 @@ mod tests {
                 .into_iter()
                 .map(|one| (one.tree.clone(), obeyed_state(&one)))
                 .collect(),
+            led_to: BTreeMap::new(),
         };
         let undone = |before: Entered| {
             let mut lines = Vec::new();
@@ -472,7 +496,8 @@ mod tests {
         let make = |name: &str, config: &str| {
             let root = root.join(name);
             fs::create_dir_all(root.join("refs/heads")).unwrap();
-            let policy = Entered { write: vec![root.clone()], before: BTreeMap::new() };
+            let policy =
+                Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
             fs::create_dir_all(root.join("objects")).unwrap();
             fs::write(root.join("HEAD"), "ref: refs/heads/main\n").unwrap();
             fs::write(root.join("config"), config).unwrap();
@@ -482,6 +507,27 @@ mod tests {
         };
         assert_eq!(make("evil", "[core]\n\tworktree = .\n\tfsmonitor = pwn\n"), (1, false));
         assert_eq!(make("plain", "[core]\n\tbare = true\n"), (0, true));
+        let point = |name: &str, config: &str, is_link: bool| {
+            let (root, data) = (root.join(name), root.join(name).join("build/c"));
+            fs::create_dir_all(&data).unwrap();
+            let before =
+                Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
+            fs::write(data.join("config"), config).unwrap();
+            if is_link {
+                std::os::unix::fs::symlink("build/c", root.join(".git")).unwrap();
+            } else {
+                fs::write(root.join(".git"), "gitdir: ./build/c\n").unwrap();
+            }
+            let mut lines = Vec::new();
+            before.restore(&mut lines);
+            (lines.len(), root.join(".git").symlink_metadata().is_ok())
+        };
+        for (n, is_link) in [false, true].into_iter().enumerate() {
+            let evil = "[core]\n\tfsmonitor = pwn\n";
+            assert_eq!(point(&format!("file{n}"), evil, is_link), (1, false), "{is_link}");
+            let plain = "[core]\n\tbare = false\n";
+            assert_eq!(point(&format!("fine{n}"), plain, is_link), (0, true), "{is_link}");
+        }
     }
 
     /// A command can put any name into an index that it writes itself.
@@ -496,7 +542,7 @@ mod tests {
         repository(&other);
         assert!(git(&other, &["config", "core.fsmonitor", "mine"]));
         repository(&root);
-        let before = Entered { write: vec![root.clone()], before: BTreeMap::new() };
+        let before = Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
         std::os::unix::fs::symlink("../other", root.join("link")).unwrap();
         let mut index = b"DIRC\0\0\0\x02\0\0\0\x03".to_vec();
         for name in ["../other", "link", other.to_str().unwrap()] {
