@@ -37,7 +37,7 @@ fn four_wire_formats_side_by_side() {
         ("anthropic", "/v1/messages", "x-api-key", PLANTED.to_owned()),
         ("openai-chat", "/v1/chat/completions", "authorization", format!("Bearer {PLANTED}")),
         ("openai-responses", "/v1/responses", "authorization", format!("Bearer {PLANTED}")),
-        ("gemini", "/v1beta/models/one:streamGenerateContent?alt=sse", "x-goog-api-key", PLANTED.to_owned()),
+        ("gemini", "/v1/models/one:streamGenerateContent?alt=sse", "x-goog-api-key", PLANTED.to_owned()),
     ] {
         let bench = Bench::new(&[("a.txt", "content of a\n")]);
         let server = MockServer::start([

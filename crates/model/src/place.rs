@@ -146,7 +146,8 @@ fn bedrock(name: &str, base_url: &str) -> (Kind, String) {
     if name.is_empty() || name.contains("anthropic.") || name.starts_with("claude") {
         return (Kind::Anthropic, format!("{base}/anthropic"));
     }
-    if name.contains("openai.") || name.starts_with("gpt-") {
+    // OpenAI's open weights have no Responses at this address.
+    if (name.contains("openai.") || name.starts_with("gpt-")) && !name.contains("gpt-oss") {
         return (Kind::Responses, format!("{base}/openai/v1"));
     }
     (Kind::Converse, format!("{base}/model"))

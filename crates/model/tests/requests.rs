@@ -513,6 +513,14 @@ async fn clouds_have_paths_and_signatures_of_their_own() {
         ),
         (
             Auth::Aws,
+            Credential::Bearer(Secret::new("bearer")),
+            "",
+            "openai.gpt-oss-120b-1:0",
+            "/model/openai.gpt-oss-120b-1%3A0/converse-stream",
+            "Bearer bearer",
+        ),
+        (
+            Auth::Aws,
             Credential::Aws(aws.clone()),
             "",
             "eu.amazon.nova-pro-v1:0",
@@ -592,5 +600,20 @@ fn turns_and_marks_of_converse() {
             body["model"].is_null()
                 && body["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"].is_object()
         );
+    }
+}
+
+/// Google's own libraries add the version of the API to an address that names none.
+#[tokio::test]
+async fn an_address_of_gemini_gets_its_version() {
+    for (below, want) in
+        [("", "/v1beta/models/"), ("/google", "/google/v1beta/models/"), ("/v1", "/v1/models/")]
+    {
+        let server = MockServer::start([Answer::text("fine")]);
+        let (settings, _) = settings(&format!("{}{below}", server.url()));
+        let model = open(&model_ref(Wire::Gemini), &settings).unwrap();
+        let outcome = run(model.as_ref(), &context(vec![Message::user("hi")])).await;
+        assert_eq!(outcome.text(), "fine", "{outcome:?}");
+        assert!(server.requests()[0].path.starts_with(want), "{below}: {}", server.requests()[0].path);
     }
 }

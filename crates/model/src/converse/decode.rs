@@ -96,7 +96,7 @@ fn reason(word: &str) -> FinishReason {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "tool_use" => FinishReason::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-        "guardrail_intervened" | "content_filtered" => FinishReason::ContentFilter,
+        "guardrail_intervened" | "content_filtered" | "content_filter" => FinishReason::ContentFilter,
         other => FinishReason::Other(other.to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! Messages as Converse takes them: turns of `user` and `assistant` that alternate, each of blocks.
 //!
-//! The results of a batch of calls are one turn directly after the calls. What a user says next is a turn of its own, with an
+//! The results of a batch of calls are one turn directly after the calls. The next words of a user are a turn of their own, with an
 //! assistant's words in between. The last turn stays open in the cache and is closed at send time, with the mark for the end
 //! of the cached prefix where the model knows one.
 

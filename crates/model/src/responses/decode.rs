@@ -255,12 +255,13 @@ impl Decoder for ResponsesDecoder {
                     self.done(item, event.output_index);
                 }
             }
-            "response.completed" | "response.incomplete" | "response.done" => {
-                self.response(event.response.as_ref().unwrap_or(&Value::Null));
-            }
-            "response.failed" => {
+            "response.completed" | "response.incomplete" | "response.done" | "response.failed" => {
                 let response = event.response.unwrap_or_default();
-                return Err(self.assembler.failed(&response.to_string()));
+                // Some servers end a failed answer with another event than `response.failed`.
+                if event.kind == "response.failed" || response["status"] == "failed" {
+                    return Err(self.assembler.failed(&response.to_string()));
+                }
+                self.response(&response);
             }
             // Announcements, keep-alives and unknown events.
             _ => {}
