@@ -295,7 +295,8 @@ fn words_of_other_programs_are_never_a_prompt() {
     let bench = Bench::new(&[]);
     for word in ["serve", "acp", "update", "plugin"] {
         let ran = run(bench.command().arg(word)).expect(2);
-        assert!(ran.stderr.contains("type:"), "{word}: {}", ran.stderr);
+        let verb = if word == "update" { "use:" } else { "type:" };
+        assert!(ran.stderr.contains(verb), "{word}: {}", ran.stderr);
     }
     assert!(bench.ledgers().is_empty());
 }

@@ -96,7 +96,7 @@ const COMMANDS: &[(&[&str], &str, i32)] = &[
     (&["export", "absent"], "absent", 2),
     (&["export", "absent", "--format", "pdf"], "pdf", 2),
     (&["import", "absent.jsonl"], "absent.jsonl", 2),
-    (&["import", "."], "directory", 2),
+    (&["import", "."], "folder", 2),
     (&["import", "a.txt"], "a.txt", 2),
     (&["undo", "absent"], "absent", 2),
     (&["undo", "--yse"], "--yse", 2),

@@ -165,7 +165,7 @@ fn hooks_of_each_file_are_shown_without_their_headers() {
         run(Case { files: vec![(Scope::User, own), (Scope::Project, project)], ..Case::default() }).unwrap();
     let rows: Vec<_> = settings.explain().into_iter().filter(|row| row.key.starts_with("hooks")).collect();
     let shown: Vec<(&str, bool)> =
-        rows.iter().map(|row| (row.key.as_str(), row.source.contains("/"))).collect();
+        rows.iter().map(|row| (row.key.as_str(), row.source.contains('/'))).collect();
     assert_eq!(shown, [("hooks.PreToolUse", true), ("hooks.Stop", true)], "{rows:?}");
     assert_eq!(rows[0].value, "[\"check.sh\"]");
     assert!(rows[1].value.contains("a.example"), "{rows:?}");

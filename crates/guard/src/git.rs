@@ -233,9 +233,9 @@ impl Tree<'_> {
         }
         let is_own = |value: &str| self.is_at(inner, value);
         let is_shared = |value: &str| common == inner && is_own(value);
-        let configs: [(PathBuf, &dyn Fn(&str) -> bool); 2] =
-            [(common.join("config"), &is_shared), (inner.join("config.worktree"), &is_own)];
-        if let Some(why) = configs.iter().find_map(|(path, is_own)| config(self.files, path, is_own)) {
+        let of_all = || config(self.files, &common.join("config"), &is_shared);
+        let of_this = || config(self.files, &inner.join("config.worktree"), &is_own);
+        if let Some(why) = of_all().or_else(of_this) {
             return Some(why);
         }
         // A submodule may ask for a look into its files, with a configuration of its own.

@@ -433,7 +433,7 @@ impl Welcome {
             lines.push(Line::styled(fit(&input), theme.accent));
             match judge(line) {
                 _ if !self.input.fault.is_empty() => {
-                    lines.extend(wrapped(&self.input.fault, theme.outcome.warning))
+                    lines.extend(wrapped(&self.input.fault, theme.outcome.warning));
                 }
                 Ok(what) if !line.is_empty() => lines.extend(wrapped(&what, theme.outcome.ok)),
                 _ => {}

@@ -162,11 +162,13 @@ impl Desk {
                             | Command::Revoke { .. }
                     )
             }
-            Effect::Ask(request) => match request {
-                Request::Allow { .. } | Request::Disallow { .. } | Request::Edit { .. } => true,
-                Request::TrustCustom { .. } => true,
-                _ => false,
-            },
+            Effect::Ask(request) => matches!(
+                request,
+                Request::Allow { .. }
+                    | Request::Disallow { .. }
+                    | Request::Edit { .. }
+                    | Request::TrustCustom { .. }
+            ),
             _ => false,
         };
         self.effects.iter().filter(is).collect()

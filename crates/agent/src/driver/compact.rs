@@ -76,7 +76,7 @@ impl Agent {
         // The user may have repaired the cause of a failed preparation, so a manual compaction asks again.
         let prepared = if trigger == CompactionTrigger::Manual { None } else { self.usable_preparation() };
         let usable = self.budget().usable();
-        let (rules, is_changed) = self.rules.to_keep(&RulesScope::of(&self.settings, usable), &mut self.core);
+        let (rules, is_changed) = self.rules.kept(&RulesScope::of(&self.settings, usable), &mut self.core);
         if is_changed {
             self.prompt_changed();
         }

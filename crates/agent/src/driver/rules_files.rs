@@ -143,7 +143,7 @@ impl KnownRules {
 
     /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their
     /// files, and true if the system prompt changed.
-    pub(super) fn to_keep(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Vec<SystemItem>, bool) {
+    pub(super) fn kept(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Vec<SystemItem>, bool) {
         if !self.resumed {
             // The session was resumed, and is compacted before its first turn.
             self.recall(core);

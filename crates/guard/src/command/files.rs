@@ -81,7 +81,7 @@ impl Judge<'_> {
         };
         let own = runner_words(words);
         let found = own.iter().filter(|word| word.known != Known::Dynamic);
-        let mut found = found.filter(|word| candidates(&word.text).iter().any(|text| leads_out(text)));
+        let mut found = found.filter(|word| candidates(&word.text).iter().any(&leads_out));
         found.next().map(|word| if word.is_literal() { word.text.clone() } else { word.raw.clone() })
     }
 

@@ -2,7 +2,7 @@
 //! own (`--session-mirror`). Each is a `transcript_mirror` line with the file in which Claude Code would keep it.
 //!
 //! Nothing is written to such a file. A record names the one before it, so the records of a session are one branch. A program
-//! that gives the file back, and `--resume` with the id of the session, goes on with the conversation
+//! that gives the file back, and `--resume` with the id of the session, continues the conversation
 //! (`becket_session::import`).
 
 use super::lines::CLAUDE_CODE_VERSION;

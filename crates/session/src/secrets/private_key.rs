@@ -162,11 +162,14 @@ mod tests {
             let key = key(kind);
             let json =
                 json!({"type": "service_account", "private_key": format!("{key}\n"), "after": 1}).to_string();
-            let of_strings: String = key.lines().map(|line| format!("  \"{line}\\n\"\n")).collect();
-            let numbered: String =
-                key.lines().zip(1..).map(|(line, n)| format!("{n:>6}\t{line}\n")).collect();
-            let searched: String =
-                key.lines().zip(1..).map(|(line, n)| format!("keys/k.pem:{n}:{line}\n")).collect();
+            let of_strings: String =
+                key.lines().map(|line| format!("  \"{line}\\n\"")).collect::<Vec<_>>().join("\n");
+            let numbered: Vec<String> =
+                key.lines().zip(1..).map(|(line, n)| format!("{n:>6}\t{line}")).collect();
+            let numbered = numbered.join("\n");
+            let searched: Vec<String> =
+                key.lines().zip(1..).map(|(line, n)| format!("keys/k.pem:{n}:{line}")).collect();
+            let searched = searched.join("\n");
             for text in [
                 key.clone(),
                 key.replace('\n', "\r\n"),
@@ -205,7 +208,7 @@ mod tests {
         let key = key("RSA ");
         let lines: Vec<&str> = key.lines().collect();
         let number = |part: &[&str]| {
-            part.iter().zip(7..).map(|(line, n)| format!("{n:>6}\t{line}\n")).collect::<String>()
+            part.iter().zip(7..).map(|(line, n)| format!("{n:>6}\t{line}")).collect::<Vec<_>>().join("\n")
         };
         for part in [&lines[..5], &lines[..2], &lines[20..], &lines[25..], &lines[26..]] {
             for text in [part.join("\n"), part.join("\\n"), number(part), format!("\"{}\"", part.join("\\n"))]

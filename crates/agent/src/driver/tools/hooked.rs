@@ -287,7 +287,7 @@ impl Agent {
             hooks,
             done,
             failed,
-            masks: self.settings.secrets != SecretOutputs::Send,
+            masks: self.settings.tools.secrets != SecretOutputs::Send,
             events: self.core.events.clone(),
         })
     }

@@ -12,6 +12,11 @@ const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/in
 /// Modules of Python that run another one, which their arguments name.
 const PYTHON_RUNNERS: [&str; 6] = ["runpy", "unittest", "pdb", "cProfile", "trace", "timeit"];
 
+/// True for an option of an interpreter that names a module or holds code.
+fn loads_code(option: &str) -> bool {
+    option.starts_with("-M") || option.starts_with("-m") || option == "-e"
+}
+
 impl Search<'_> {
     /// Adds the modules that the words of a call name.
     pub(super) fn modules(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
@@ -19,11 +24,8 @@ impl Search<'_> {
         match interprets(name) {
             Some("python") => self.python(&texts, dirs),
             Some("node" | "bun" | "deno" | "tsx" | "ts-node") => self.node(&texts, dirs),
-            Some(other @ ("perl" | "ruby" | "php" | "lua")) => {
-                if texts.iter().any(|text| text.starts_with("-M") || text.starts_with("-m") || *text == "-e")
-                {
-                    self.note_code(other);
-                }
+            Some(other @ ("perl" | "ruby" | "php" | "lua")) if texts.iter().any(|text| loads_code(text)) => {
+                self.note_code(other);
             }
             _ => {}
         }
