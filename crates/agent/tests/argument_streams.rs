@@ -168,7 +168,11 @@ fn no_damaged_arguments_run_and_no_session_is_lost() {
         let meant = match arguments.trim() {
             // Servers write both for a call without arguments.
             "" | "null" => Some(json!({})),
-            text => serde_json::from_str::<Value>(text).ok().filter(Value::is_object),
+            // Some servers encode the object twice.
+            text => serde_json::from_str::<Value>(text).ok().and_then(|value| match value {
+                Value::String(inner) => serde_json::from_str::<Value>(&inner).ok().filter(Value::is_object),
+                other => Some(other).filter(Value::is_object),
+            }),
         };
         let found = calls(&decoded);
         assert!(found.len() <= 1, "stream {number}: one call was sent: {decoded}");
