@@ -253,6 +253,16 @@ pub(crate) fn put_str(out: &mut Vec<u8>, text: &str) {
     put(out, text);
 }
 
+/// Appends values as the elements of a list that is open.
+pub(crate) fn put_list(out: &mut Vec<u8>, values: &[serde_json::Value]) {
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put(out, value);
+    }
+}
+
 /// Appends any value as JSON. Writing to memory cannot fail, and no map here has keys that are not strings.
 pub(crate) fn put<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     if serde_json::to_writer(&mut *out, value).is_err() {

@@ -9,7 +9,7 @@ use crate::adapter::Env;
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
 use crate::media::{Media, stub};
-use crate::wire::{Encoder, put};
+use crate::wire::{Encoder, put_list};
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
 use serde_json::{Value, json};
 
@@ -88,12 +88,7 @@ impl ConverseEncoder {
             let role = if turn == Open::Assistant { "assistant" } else { "user" };
             out.extend_from_slice(format!("{{\"role\":\"{role}\",\"content\":[").as_bytes());
         }
-        for (at, block) in blocks.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            put(out, block);
-        }
+        put_list(out, blocks);
     }
 }
 

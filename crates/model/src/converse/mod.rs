@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::schema::for_server;
 use crate::settings::Settings;
 use crate::stream::Decoder;
-use crate::wire::put;
+use crate::wire::{put, put_list};
 use crate::{ModelError, ModelInfo, Request};
 use becket_types::WireLayout;
 pub(crate) use decode::ConverseDecoder;
@@ -73,12 +73,7 @@ impl Protocol for Converse {
         if !texts.is_empty() && !as_user {
             let blocks: Vec<Value> = texts.iter().map(|text| json!({"text": text})).collect();
             out.extend_from_slice(b",\"system\":[");
-            for (at, block) in blocks.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
-                put(&mut out, block);
-            }
+            put_list(&mut out, &blocks);
             if marks_cache(&info.name) {
                 out.push(b',');
                 out.extend_from_slice(MARK.as_bytes());

@@ -8,7 +8,7 @@ use crate::ids::wire_name;
 use crate::layout::summary_text;
 use crate::media::Media;
 use crate::responses::media;
-use crate::wire::{Encoder, put};
+use crate::wire::{Encoder, put_list};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, is_blank};
@@ -79,18 +79,9 @@ impl Encoder for GeminiEncoder {
                 out.push(b',');
             }
             out.extend_from_slice(b"{\"role\":\"user\",\"parts\":[");
-            write_parts(&self.images, out);
+            put_list(out, &self.images);
             out.extend_from_slice(b"]}");
         }
-    }
-}
-
-fn write_parts(parts: &[Value], out: &mut Vec<u8>) {
-    for (at, part) in parts.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put(out, part);
     }
 }
 
@@ -112,7 +103,7 @@ impl GeminiEncoder {
             out.extend_from_slice(format!("{{\"role\":\"{role}\",\"parts\":[").as_bytes());
             self.open = turn;
         }
-        write_parts(parts, out);
+        put_list(out, parts);
     }
 
     fn flush_images(&mut self, out: &mut Vec<u8>) {
