@@ -505,19 +505,16 @@ fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Exist
             (found.session, *fork)
         }
         SessionChoice::Resume { query, fork } => {
-            let found = match store::find(&root, query, Some(&run.project.cwd)) {
-                Err(StoreError::NotFound { .. }) if run.session.persist => {
-                    crate::claude_session::import(environment, &run.project.cwd, query)?
-                }
-                Err(_) => None,
-                Ok(summary) => Some((summary, None)),
-            };
-            match found {
+            let found = store::find(&root, query, Some(&run.project.cwd));
+            let is_missing = matches!(found, Err(StoreError::NotFound { .. })) && run.session.persist;
+            let imported =
+                is_missing.then(|| crate::claude_session::import(environment, &run.project.cwd, query));
+            match imported.transpose()?.flatten() {
                 Some((summary, why)) => {
                     note = why;
                     (summary, *fork)
                 }
-                None => (store::find(&root, query, Some(&run.project.cwd)).map_err(store_failure)?, *fork),
+                None => (found.map_err(store_failure)?, *fork),
             }
         }
     };

@@ -26,15 +26,6 @@ impl Printer {
         self.output.line(json!({ "type": "control_cancel_request", "request_id": request_id }))
     }
 
-    /// Writes a line that is already in its final shape, such as `transcript_mirror`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
-    pub fn raw(&mut self, line: Value) -> io::Result<()> {
-        self.output.emit(line)
-    }
-
     /// Writes the error answer to a control request.
     ///
     /// # Errors
