@@ -6,7 +6,10 @@ usage: benches/layout.py BECKET [OUT]     (BECKET: a release build with symbols;
     cargo rustc --release -p becket --bin becket -- -C strip=none
 
 The functions are those that valgrind's callgrind saw in a few short sessions, headless and at a terminal. A name has `*` in
-place of its hashes, so the list fits other compilers and versions, too. Needs valgrind.
+place of its hashes, so the list fits other compilers and versions, too. But where such a name would also match functions
+that no session runs, and those are larger than the ones that run, the hash stays: copies of one generic function for
+different types differ in nothing else. The functions of a short headless turn come first, as a group, because they run in every session;
+then those that only the longer sessions run. Needs valgrind and nm.
 """
 import fcntl, os, pty, re, select, struct, subprocess, sys, tempfile, termios, time
 from model_server import Server, call_answer, text_answer
@@ -18,9 +21,41 @@ OUT = sys.argv[2] if len(sys.argv) > 2 else f"{HERE}/../crates/becket/session-fu
 OLD, NEW = re.compile(r"17h[0-9a-f]{16}E.*$"), re.compile(r"(?<=Cs)[0-9A-Za-z]+(?=_)")
 
 
+def bare(name):
+    """The name without what link-time optimisation appends."""
+    return re.sub(r"\.llvm\..*", "", name)
+
+
 def pattern(name):
     """The name with `*` for its hashes."""
-    return OLD.sub("17h*", name) if name.startswith("_ZN") else NEW.sub("*", re.sub(r"\.llvm\..*", "", name))
+    return OLD.sub("17h*", name) if name.startswith("_ZN") else NEW.sub("*", name)
+
+
+def sizes():
+    """The bytes of each function of BECKET by its bare name, and the names that have the same pattern."""
+    found, alike = {}, {}
+    for line in subprocess.run(["nm", "-S", BECKET], check=True, capture_output=True, text=True).stdout.splitlines():
+        fields = line.split()
+        if len(fields) == 4 and fields[2] in "tTwW":
+            name = bare(fields[3])
+            found[name] = int(fields[1], 16)
+            alike.setdefault(pattern(name), set()).add(name)
+    return found, alike
+
+
+def listed(ran, size, alike):
+    """The entries of the list for the functions that ran, and the bytes that they put together."""
+    entries, total = set(), 0
+    for wanted in {pattern(name) for name in ran}:
+        names = alike.get(wanted, set())
+        used = sum(size[name] for name in names & ran)
+        if used * 2 >= sum(size[name] for name in names):
+            entries.add(wanted)
+            total += sum(size[name] for name in names)
+        else:
+            entries |= {f"{name}*" for name in names & ran}
+            total += used
+    return sorted(entry for entry in entries if re.fullmatch(r"[A-Za-z_][\w.$*]+", entry)), total
 
 
 CALLS = [("read", {"path": "a.txt"}), ("write", {"path": "b.txt", "content": "two\n"}),
@@ -33,7 +68,7 @@ def work(n):
 
 
 def functions(home, project, answer, arguments, keys=None):
-    """The names of the functions of BECKET that ran with these arguments, as the linker knows them, without their hashes."""
+    """The bare names of the functions of BECKET that ran with these arguments."""
     server = Server(answer)
     profile = f"{home}/callgrind"
     command = ["valgrind", "--tool=callgrind", "--demangle=no", f"--callgrind-out-file={profile}", BECKET, *arguments]
@@ -79,12 +114,12 @@ def functions(home, project, answer, arguments, keys=None):
             here = objects[number]
         # Valgrind knows no file for functions that the linker has laid together before.
         elif kind == "fn" and here in (BECKET, "???") and number in names:
-            found.add(pattern(names[number].split("'")[0]))
+            found.add(bare(names[number].split("'")[0]))
     return found
 
 
 def main():
-    order = set()
+    groups = []
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as project:
         open(f"{project}/a.txt", "w").write("one\n")
         task = ["-p", "--model", "openai/m", "--permission-mode", "bypassPermissions"]
@@ -96,13 +131,14 @@ def main():
              [(b"task", b"go\r"), (b"two", b"\x04")]),
         ]
         for answer, arguments, keys in sessions:
-            new = functions(home, project, answer, arguments, keys)
-            print(f"{len(new)} functions: becket {' '.join(arguments)}")
-            order |= new
-    listed = sorted(name for name in order if re.fullmatch(r"[A-Za-z_][\w.$*]+", name))
+            groups.append(functions(home, project, answer, arguments, keys))
+            print(f"{len(groups[-1])} functions: becket {' '.join(arguments)}")
+    size, alike = sizes()
     with open(OUT, "w") as out:
-        out.write("".join(f"{name}\n" for name in listed))
-    print(f"{len(listed)} functions in {os.path.relpath(OUT)}")
+        for head, ran in [("a short turn", groups[0]), ("longer sessions", set().union(*groups[1:]) - groups[0])]:
+            entries, total = listed(ran, size, alike)
+            out.write(f"# {head}\n" + "".join(f"{entry}\n" for entry in entries))
+            print(f"{head}: {len(entries)} entries, {total / 1e6:.1f} MB of functions")
 
 
 main()

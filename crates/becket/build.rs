@@ -53,11 +53,15 @@ fn glibc() -> Option<(u32, u32)> {
 /// Writes the script that puts the listed functions before all others. Returns its path.
 fn linker_script() -> Option<PathBuf> {
     let names = fs::read_to_string(FUNCTIONS).ok()?;
-    // One list of names: with a rule for each, the linker would go through all functions as often as there are names.
-    let sections: Vec<String> = names.lines().map(|name| format!(".text.{name}")).collect();
+    // A line that begins with `#` opens a group. One rule for each group: with a rule for each name, the linker would go through
+    // all functions as often as there are names.
+    let mut rules = String::new();
+    for group in names.split("# ").filter(|group| !group.is_empty()) {
+        let sections: Vec<String> = group.lines().skip(1).map(|name| format!(".text.{name}")).collect();
+        rules += &format!("*(\n{}\n)\n", sections.join("\n"));
+    }
     let script = PathBuf::from(env::var_os("OUT_DIR")?).join("functions.ld");
-    let sections = sections.join("\n");
-    let text = format!("SECTIONS {{ .text.session : {{ *(\n{sections}\n) }} }} INSERT BEFORE .text;\n");
+    let text = format!("SECTIONS {{ .text.session : {{ {rules} }} }} INSERT BEFORE .text;\n");
     fs::write(&script, text).ok()?;
     Some(script)
 }
