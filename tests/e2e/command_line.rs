@@ -360,3 +360,36 @@ fn a_server_that_does_not_say_its_window_is_not_asked_again() {
     let asked = server.all_requests().iter().filter(|request| request.path.ends_with("/props")).count();
     assert_eq!(asked, 1);
 }
+
+/// Output that cannot be written is an error with one message, whichever command printed it. A reader that stops early is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let bench = Bench::new(&[]);
+    let commands: &[&[&str]] = &[
+        &["--help"],
+        &["--version"],
+        &["undo", "--help"],
+        &["help"],
+        &["version"],
+        &["completions", "bash"],
+        &["man"],
+        &["models"],
+        &["config"],
+        &["permissions", "list"],
+        &["doctor", "--json"],
+    ];
+    for arguments in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = bench.command().args(*arguments).stdout(full).output().unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{arguments:?} {stderr}");
+        assert_eq!(stderr.matches("cannot write to stdout").count(), 1, "{arguments:?} {stderr}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = bench.command().args(*arguments).stdout(writer).output().unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!((ran.status.code(), &*stderr), (Some(0), ""), "{arguments:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! An error for the user: what happened, why, and what to do, with the exit status that it causes.
 
 use becket_print::ExitStatus;
-use std::fmt;
+use std::{fmt, io};
 
 /// Ends a command. It is printed as one message on stderr.
 #[derive(Debug)]
@@ -28,6 +28,15 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+}
+
+/// Returns the failure for output that stdout did not take. If the reader stopped early (`| head`), the command ends without a
+/// message and with status 0: the reader has what it wanted.
+pub(crate) fn unwritten(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure { status: ExitStatus::Ok, ..Failure::error("") };
+    }
+    Failure::error(format!("cannot write to stdout: {error}"))
 }
 
 /// Returns the failure for a panic of the agent. Everything up to it is in the session.

@@ -15,7 +15,7 @@ mod waits;
 use crate::args::InputFormat;
 use crate::assemble::{Assembled, OpenedSession, assemble, leave};
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
@@ -432,7 +432,7 @@ fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
     result.map_err(|e| match e.kind() {
         // The reader closed the pipe by its own choice, so nothing is reported.
         io::ErrorKind::BrokenPipe => Failure::error(String::new()),
-        _ => Failure::error(format!("cannot write to stdout: {e}")),
+        _ => unwritten(&e),
     })
 }
 

@@ -49,7 +49,7 @@ use becket_print::ExitStatus;
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use environment::Environment;
-use failure::Failure;
+use failure::{Failure, unwritten};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -123,7 +123,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
                 let words: Vec<OsString> = std::env::args_os().skip(1).collect();
                 match cmd::login::key_as_argument(&error, &words) {
                     Some(failure) => Err(failure),
-                    None => Ok(clap_exit(&error)),
+                    None => clap_exit(&error),
                 }
             }
         };
@@ -145,7 +145,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     if let Some(words) = args::command_first(&run, &arguments) {
         return match Sub::try_parse_from(words) {
             Ok(sub) => command(sub),
-            Err(error) => Ok(clap_exit(&error)),
+            Err(error) => clap_exit(&error),
         };
     }
     // A program sends messages, so there is no terminal to draw on.
@@ -189,7 +189,7 @@ fn mistyped(mut error: clap::Error, arguments: &[OsString]) -> Result<ExitStatus
                 .hint(format!("put it in quotes: {task}"))),
             None => {
                 drop_task_tip(&mut error);
-                Ok(clap_exit(&error))
+                clap_exit(&error)
             }
         },
     }
@@ -238,10 +238,12 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// Prints help and version to stdout, mistakes to stderr with code 2, and with `--json` to stdout as well.
-fn clap_exit(error: &clap::Error) -> ExitStatus {
-    let _ = error.print();
+fn clap_exit(error: &clap::Error) -> Result<ExitStatus, Failure> {
+    let printed = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitStatus::Ok,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            printed.map(|()| ExitStatus::Ok).map_err(|error| unwritten(&error))
+        }
         _ => {
             let text = error.to_string();
             // The names of missing arguments are lines of the first paragraph.
@@ -253,7 +255,7 @@ fn clap_exit(error: &clap::Error) -> ExitStatus {
                 Some(tip) => failure.hint(tip),
                 None => failure,
             });
-            ExitStatus::Usage
+            Ok(ExitStatus::Usage)
         }
     }
 }
@@ -340,11 +342,5 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::rewind::run(&environment, &cwd, &args, &mut out)),
     };
-    // A reader that stops early (`| head`) is not a failure.
-    match out.flush() {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::error(format!("cannot write to stdout: {e}")))
-        }
-        _ => result,
-    }
+    result.and_then(|status| out.flush().map(|()| status).map_err(|error| unwritten(&error)))
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{CompletionsArgs, HelpArgs, SUBCOMMANDS, run_command, whole_command};
 use crate::cmd::write;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use clap::Command;
 use clap::builder::PossibleValuesParser;
 use std::io::Write;
@@ -22,7 +22,7 @@ pub(crate) fn version(out: &mut dyn Write) -> Result<(), Failure> {
 pub(crate) fn completions(args: &CompletionsArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut with_values(whole_command()), "becket", &mut script);
-    out.write_all(&script).or_else(|error| write(out, "").map_err(|_| not_printed(&error)))
+    out.write_all(&script).map_err(|error| unwritten(&error))
 }
 
 /// Names the values that an option takes, so that shells offer them and not files. The options themselves are parsed elsewhere,
@@ -46,12 +46,8 @@ fn with_values(mut command: Command) -> Command {
 pub(crate) fn man(args: &HelpArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let command = if args.path.is_empty() { whole_command() } else { find(&args.path)? };
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page).map_err(|error| not_printed(&error))?;
-    out.write_all(&page).map_err(|error| not_printed(&error))
-}
-
-fn not_printed(error: &std::io::Error) -> Failure {
-    Failure::error(format!("cannot print: {error}"))
+    clap_mangen::Man::new(command).render(&mut page).map_err(|error| unwritten(&error))?;
+    out.write_all(&page).map_err(|error| unwritten(&error))
 }
 
 /// Returns the command at this path, with its full name.

@@ -27,7 +27,7 @@ pub(crate) mod undo;
 pub(crate) mod verify;
 
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use becket_session::context::ModelScope;
 use becket_session::store::{self, SessionSummary};
 use becket_session::{Session, StoreError};
@@ -154,7 +154,7 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
 
 /// Writes text. If the reader closed the pipe, ends the command quietly.
 pub(crate) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
-    out.write_all(text.as_bytes()).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))
+    out.write_all(text.as_bytes()).map_err(|error| unwritten(&error))
 }
 
 #[cfg(test)]

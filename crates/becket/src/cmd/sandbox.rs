@@ -3,7 +3,7 @@
 
 use crate::args::{LevelArg, SandboxArgs};
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use becket_config::{SandboxConfig, SandboxNetwork};
 use becket_network::HostRules;
 use becket_print::ExitStatus;
@@ -91,7 +91,7 @@ fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Optio
 
 /// Prints the backend of each level and the places that it may reach.
 pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Write) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::error(format!("cannot write to stdout: {e}"));
+    let failed = |error: std::io::Error| unwritten(&error);
     writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;
     writeln!(out, "mode: {}\n", config.mode.as_str()).map_err(failed)?;
     for level in levels(config, sandbox)? {

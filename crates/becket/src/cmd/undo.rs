@@ -4,7 +4,7 @@ use crate::args::{Consent, UndoArgs};
 use crate::cmd::live::{Answer, Live};
 use crate::cmd::{count, one_line, pick_session, short, store_failure, when, write};
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use becket_print::ExitStatus;
 use becket_session::blobs::BlobStore;
 use becket_session::store::{self, Disk, SessionSummary};
@@ -238,7 +238,7 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
             .hint("add --yes to do it, --dry-run to look only"));
     }
     write(out, "Type yes to do it: ")?;
-    out.flush().map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))?;
+    out.flush().map_err(|error| unwritten(&error))?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
     // A single letter may have been typed before the question was read.

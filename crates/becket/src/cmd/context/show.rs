@@ -4,7 +4,7 @@ use super::name;
 use super::sent::{Maker, Placed, Rebuilt, Sent, all};
 use crate::args::ContextArgs;
 use crate::cmd::{one_line, short, when, write};
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use becket_session::context::view::CacheState;
 use becket_types::{Entry, Tokens, Usage};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ pub(super) fn request(
             diff(made, before.as_ref(), out)?;
         }
     } else {
-        out.write_all(&made.body).map_err(|e| Failure::error(format!("cannot write to stdout: {e}")))?;
+        out.write_all(&made.body).map_err(|error| unwritten(&error))?;
     }
     if made.proven {
         return Ok(());
