@@ -188,6 +188,11 @@ fn rewind_goes_back_to_before_a_message() {
     let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let listed = becket(&bench, &["rewind", &id], 0);
     assert!(listed.contains("first") && listed.contains("second"), "{listed}");
+    assert_eq!(
+        becket(&bench, &["rewind"], 0).matches("rewind").count(),
+        2,
+        "the newest session, and how to go on"
+    );
     let listed = becket(&bench, &["rewind", &id, "--json"], 0);
     let rows: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((&rows[1]["message"], &rows[1]["text"]), (&json!(2), &json!("second")), "{rows}");

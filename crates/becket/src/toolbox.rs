@@ -76,14 +76,28 @@ pub(crate) fn registry(
             return Err(Failure::usage(format!("--tools (tools.enabled): there is no tool {unknown:?}"))
                 .hint(format!("tools: {}", registry.all_names().join(", "))));
         }
-        let own = |name: &str| becket_types::sdk_names::own_name(name).to_lowercase();
-        registry.retain(|name| enabled.iter().any(|e| own(e) == own(name)));
+        registry.retain(|name| enabled.iter().any(|enabled| is_named(enabled, name)));
     } else {
         let dialect = becket_tool_edit::Dialect::of(model);
         registry.offer(|name| dialect.offers(name));
     }
-    registry.retain(|name| !config.tools.disabled.iter().any(|d| d.eq_ignore_ascii_case(name)));
+    if !lenient {
+        notes.extend(not_disabled(config, &registry.all_names()));
+    }
+    registry.retain(|name| !config.tools.disabled.iter().any(|disabled| is_named(disabled, name)));
     Ok((registry, notes))
+}
+
+/// True if a setting names the tool `name`: as becket does or as SDK users do, in any case.
+fn is_named(given: &str, name: &str) -> bool {
+    becket_types::sdk_names::own_name(given).eq_ignore_ascii_case(&becket_types::sdk_names::own_name(name))
+}
+
+/// Returns a note for each entry of `tools.disabled` that names none of these tools. Tools of MCP servers come later.
+pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
+    let disabled = config.tools.disabled.iter().filter(|name| !name.starts_with("mcp__"));
+    let unknown = disabled.filter(|given| !names.iter().any(|name| is_named(given, name)));
+    unknown.map(|name| format!("tools.disabled: there is no tool {name:?}, so nothing is disabled")).collect()
 }
 
 /// Windows up to this size, in tokens, get a short prompt and few tools.

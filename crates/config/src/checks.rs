@@ -40,6 +40,18 @@ impl Builder<'_> {
         if config.limits.max_budget_usd.is_some_and(|b| !b.is_finite() || b <= 0.0) {
             self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
         }
+        let times = [
+            ("shell.timeout", config.shell.timeout, "0 would stop every command"),
+            ("limits.max_wall", config.limits.max_wall, "0 would stop every run"),
+        ];
+        for (key, time, why) in times {
+            if time.is_some_and(|time| time.is_zero()) {
+                self.complain(
+                    key,
+                    format!("{why} at once; give a longer time, such as \"10m\", or leave it out"),
+                );
+            }
+        }
         for (name, provider) in &config.providers {
             self.check_provider(name, provider);
         }

@@ -415,8 +415,26 @@ impl Builder<'_> {
 
     /// Removes unknown keys, with a warning for each.
     fn unknown(&mut self, node: &mut Node, schema: &Value, path: &mut Vec<String>, origin: &str, text: &str) {
+        let entries = match (&mut node.kind, schema.get("items"), schema.get("additionalProperties")) {
+            (Kind::List(items), Some(inner), _) => {
+                for item in items {
+                    self.unknown(item, inner, path, origin, text);
+                }
+                return;
+            }
+            // The keys of such a table are names that the user gives.
+            (Kind::Table(entries), _, Some(inner)) if inner.is_object() => {
+                for entry in entries {
+                    path.push(entry.key.clone());
+                    self.unknown(&mut entry.value, inner, path, origin, text);
+                    path.pop();
+                }
+                return;
+            }
+            (Kind::Table(entries), ..) => entries,
+            _ => return,
+        };
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
-        let Kind::Table(entries) = &mut node.kind else { return };
         let mut gone = Vec::new();
         for entry in entries.iter_mut() {
             path.push(entry.key.clone());

@@ -223,13 +223,15 @@ pub(crate) fn describe(schema: &Value, path: &[String]) -> Option<String> {
     Some(text.lines().next()?.trim_end_matches('.').to_owned())
 }
 
-/// Returns the known name that differs by only a few edits.
+/// Returns the known name that differs by only a few edits, and by no more than half of what was given.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
     let wanted = plain(name);
     known
         .map(|candidate| (edit_distance(&plain(candidate), &wanted), candidate))
-        .filter(|(distance, candidate)| *distance <= 2.max(candidate.len() / 4))
+        .filter(|(distance, candidate)| {
+            *distance <= 2.max(candidate.len() / 4) && distance * 2 <= wanted.len()
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

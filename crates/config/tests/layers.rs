@@ -6,7 +6,7 @@ use becket_config::{
 };
 use becket_types::PermissionMode;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -352,6 +352,59 @@ fn unknown_keys_are_warned_about_with_the_nearest_name() {
             format!("{file}:4:1: context.windwo: unknown key; did you mean window?"),
         ]
     );
+}
+
+/// Inline TOML with the key `zzqq` in each table that the schema describes, below names that the user gives and in lists, too.
+fn with_an_unknown_key(schema: &Value) -> Vec<String> {
+    let mut texts = Vec::new();
+    if let Some(properties) = schema["properties"].as_object() {
+        texts.push("{ zzqq = 1 }".to_owned());
+        for (key, inner) in properties {
+            texts.extend(with_an_unknown_key(inner).into_iter().map(|text| format!("{{ {key} = {text} }}")));
+        }
+    }
+    for text in with_an_unknown_key(&schema["additionalProperties"]) {
+        texts.push(format!("{{ openai = {text} }}"));
+    }
+    texts.extend(with_an_unknown_key(&schema["items"]).into_iter().map(|text| format!("[{text}]")));
+    texts
+}
+
+#[test]
+fn an_unknown_key_is_warned_about_in_every_table_of_the_schema() {
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/config.schema.json")).unwrap();
+    let mut seen = 0;
+    for (key, inner) in schema["properties"].as_object().unwrap() {
+        for value in with_an_unknown_key(inner) {
+            let text: &str = format!("{key} = {value}\n").leak();
+            let settings = run(Case { files: vec![(Scope::User, text)], ..Case::default() });
+            let told = match &settings {
+                Ok(settings) => warnings(settings).join("\n"),
+                Err(error) => format!("{error:?}"),
+            };
+            assert!(told.contains("zzqq: unknown key"), "{text}{told}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    let text = "[providers.openai]\napi_key = 'sk-secret'\n";
+    let settings = run(Case { files: vec![(Scope::User, text)], ..Case::default() }).unwrap();
+    assert!(
+        warnings(&settings)[0].ends_with("providers.openai.api_key: unknown key; did you mean api_key_env?")
+    );
+    assert!(!format!("{:?}", settings.explain()).contains("sk-secret"), "an unknown key is not shown");
+}
+
+#[test]
+fn times_of_zero_and_far_names_are_refused_with_advice() {
+    for (text, want) in [
+        ("shell.timeout = 0", "0 would stop every command at once"),
+        ("limits.max_wall = '0s'", "0 would stop every run at once"),
+        ("sandbox.mode = 'on'", "read-only; correct the value"),
+    ] {
+        let error = run(Case { files: vec![(Scope::User, text)], ..Case::default() }).unwrap_err();
+        assert!(error.to_string().contains(want), "{text}: {error}");
+    }
 }
 
 #[test]

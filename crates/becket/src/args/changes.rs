@@ -55,8 +55,8 @@ pub(crate) struct RedoArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").requires("message"))]
 pub(crate) struct RewindArgs {
-    /// The session: its id, the start of its id, or its title.
-    pub session: String,
+    /// The session: its id, the start of its id, or its title. Without it, the newest session of this directory.
+    pub session: Option<String>,
     /// Go back to before this message: its number or id. Without it, messages are listed.
     #[arg(requires = "what")]
     pub message: Option<String>,

@@ -5,11 +5,13 @@ mod secrets;
 
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
+use crate::cmd::permissions::rules_without_effect;
 use crate::cmd::{count, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::model_settings;
 use crate::settings::{configuration, roots};
+use crate::{hooks, toolbox};
 use becket_config::Settings;
 use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
@@ -92,7 +94,11 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
             let why = roots(cwd, &settings.config.add_dirs).err().map(|failure| failure.message);
             vec![check("config", false, why.unwrap_or_default())]
         }
-        Ok(settings) if settings.warnings.is_empty() => {
+        Ok(settings) => {
+            let faults = without_effect(environment, cwd, &settings);
+            if !faults.is_empty() {
+                return faults.into_iter().map(|fault| check("config", false, fault)).collect();
+            }
             let file = environment.config_dir.join("config.toml");
             let text = if file.is_file() {
                 format!("read ({})", file.display())
@@ -101,8 +107,20 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
             };
             vec![check("config", true, text)]
         }
-        Ok(settings) => settings.warnings.iter().map(|w| check("config", false, w.to_string())).collect(),
     }
+}
+
+/// Returns a line for everything in the settings that has no effect: unknown keys, rules, hooks and names of tools.
+fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<String> {
+    let mut faults: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+    faults.extend(rules_without_effect(settings));
+    let bearers = hooks::Bearers { agents: &[], skills: None };
+    let hooks = hooks::search(environment, cwd, settings, bearers);
+    faults.extend(hooks.warnings);
+    faults.extend(hooks.found.iter().flat_map(|found| found.parsed().warnings));
+    let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
+    faults.extend(toolbox::not_disabled(&settings.config, &tools));
+    faults
 }
 
 fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {

@@ -57,6 +57,28 @@ struct Rights {
     settings: Settings,
 }
 
+/// Returns all rules of the settings, the strongest kind first.
+fn rules(settings: &Settings) -> Vec<(Verb, Origin)> {
+    let kinds = [
+        (Verb::Deny, "permissions.deny"),
+        (Verb::Ask, "permissions.ask"),
+        (Verb::Allow, "permissions.allow"),
+    ];
+    kinds
+        .into_iter()
+        .flat_map(|(verb, key)| settings.origins(key).into_iter().map(move |origin| (verb, origin)))
+        .collect()
+}
+
+/// Returns a line for each rule that has no effect, with its file and the reason.
+pub(crate) fn rules_without_effect(settings: &Settings) -> Vec<String> {
+    let faulty = rules(settings).into_iter().filter_map(|(verb, origin)| {
+        let why = Rights::fault(verb, &origin)?;
+        Some(format!("{}: the rule {:?} has no effect: {why}", place(&origin), origin.value))
+    });
+    faulty.collect()
+}
+
 impl Rights {
     fn read(environment: &Environment, args: &ConfigArgs, mode: Option<&str>) -> Result<Self, Failure> {
         let cwd = crate::settings::enter(args.cd.as_deref())?;
@@ -98,15 +120,7 @@ impl Rights {
 
     /// Returns all rules, the strongest kind first.
     fn rules(&self) -> Vec<(Verb, Origin)> {
-        let kinds = [
-            (Verb::Deny, "permissions.deny"),
-            (Verb::Ask, "permissions.ask"),
-            (Verb::Allow, "permissions.allow"),
-        ];
-        kinds
-            .into_iter()
-            .flat_map(|(verb, key)| self.settings.origins(key).into_iter().map(move |o| (verb, o)))
-            .collect()
+        rules(&self.settings)
     }
 
     /// Returns the origin of the rule that decided.

@@ -23,10 +23,11 @@ pub(crate) fn run(
     args: &RewindArgs,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let summary = pick_session(environment, cwd, Some(&args.session))?;
+    let summary = pick_session(environment, cwd, args.session.as_deref())?;
     let prompts = prompts(&summary)?;
     let Some(message) = &args.message else {
-        list(&prompts, &args.session, args.json, out)?;
+        let id = summary.id.to_string();
+        list(&prompts, args.session.as_deref().unwrap_or(&id), args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
     let to = choose(&prompts, message)?.id;
@@ -66,8 +67,8 @@ fn list(prompts: &[Prompt], session: &str, as_json: bool, out: &mut dyn Write) -
     write(
         out,
         &format!(
-            "Messages to rewind to:\n{}To go back to before one: becket rewind {session} NUMBER. This restores files; \
-             --conversation and --both go back in the conversation.\n",
+            "Messages to rewind to:\n{}To go back to before one: becket rewind {session} NUMBER with --files, \
+             --conversation or --both.\n",
             undo::list(prompts)
         ),
     )
