@@ -118,7 +118,8 @@ fn start_of_tests(source: &str) -> usize {
     let mut at = source.len();
     for (start, _) in source.match_indices("\n#[cfg(") {
         let Some((attribute, after)) = source[start + 1..].split_once('\n') else { continue };
-        if attribute.contains("test") && after.starts_with("mod ") && after.contains('{') {
+        let declared = after.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+        if attribute.contains("test") && declared.starts_with("mod ") && after.contains('{') {
             at = at.min(start);
         }
     }
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn modules_with_tests_are_left_out_under_every_condition() {
-        let source = "fn f() { g(\"seen by users\") }\n#[cfg(all(test, unix))]\nmod tests {\n fn t() { g(\"in a test\") }\n}\n";
+        let source = "fn f() { g(\"seen by users\") }\n#[cfg(all(test, unix))]\npub(crate) mod tests {\n fn t() { g(\"in a test\") }\n}\n";
         assert_eq!(found(source), ["f: seen by users"]);
     }
 }
