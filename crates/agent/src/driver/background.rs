@@ -3,11 +3,16 @@
 //! Plain state, and the list of tasks as the session keeps it. The driver's task polls all runs, and [`super::subagent`]
 //! decides what their ends mean. A run is dropped when its call is given up, and all runs are dropped with the agent.
 
+use super::ledger::Core;
+use super::wall_clock;
+use crate::host::lock;
 use crate::subagent::Kind;
-use becket_types::{CallId, Command, PermissionMode, SessionId, ToolOutput};
+use becket_types::{
+    CallId, Command, EntryKind, NoticeLevel, PermissionMode, SessionId, Synthetic, ToolOutput,
+};
 use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -15,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Name of the session state: `[{id, call, agent, description, session, state}]`.
-pub(super) const STATE: &str = "background_tasks";
+const STATE: &str = "background_tasks";
 /// Tasks that run in the background at the same time.
 pub(super) const MOST: usize = 8;
 /// Ended tasks that the state keeps.
@@ -137,14 +142,54 @@ impl Subagents {
         });
     }
 
+    /// Records the state of a task in the ledger.
+    pub(super) fn record(&self, call: &CallId, number: u64, state: &str, core: &mut Core) {
+        let Some(running) = self.running.get(call) else { return };
+        let task = task(call, running, number, state, wall_clock().0);
+        let tasks = listed(tasks(core), task);
+        core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
+    }
+
     /// Withdraws a rule from running subagents' copies of the guard.
     pub(super) fn revoke(&self, rule: &str) {
         self.send(|_| Some(Command::Revoke { rule: rule.to_owned() }));
     }
 }
 
+/// Returns the list of tasks as the session keeps it, with pending entries.
+fn tasks(core: &Core) -> Vec<Value> {
+    let state = lock(&core.session).view().state(STATE).cloned();
+    let pending = core.pending.iter().rev().find_map(|entry| match entry {
+        EntryKind::State { key, value } if key == STATE => Some(value.clone()),
+        _ => None,
+    });
+    pending.or(state).and_then(|value| value.as_array().cloned()).unwrap_or_default()
+}
+
+/// Returns the number of the next task.
+pub(super) fn next_task(core: &Core) -> u64 {
+    tasks(core).iter().filter_map(|task| task["id"].as_u64()).max().unwrap_or_default() + 1
+}
+
+/// Tells the model of a resumed session which tasks ended with the earlier process.
+pub(super) fn tell_lost_tasks(core: &mut Core) {
+    let mut tasks = tasks(core);
+    let lost = lost(&mut tasks);
+    if lost.is_empty() {
+        return;
+    }
+    core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
+    let text = format!(
+        "These background tasks ended with the earlier process of this session, and their results are lost: {}. Look at \
+         what they changed before you start them again.",
+        lost.join(", ")
+    );
+    core.notice(NoticeLevel::Warning, text.clone());
+    core.synthetic(Synthetic::Reminder, text, Map::new());
+}
+
 /// Returns the list of tasks in which one has another state.
-pub(super) fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
+fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
     if let Some(at) = tasks.iter().position(|known| known["id"] == task["id"]) {
         task["since"] = tasks.remove(at)["since"].clone();
     }
@@ -160,7 +205,7 @@ pub(super) fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
 }
 
 /// Returns one task as the session keeps it.
-pub(super) fn task(call: &CallId, running: &Running, number: u64, state: &str, now: u64) -> Value {
+fn task(call: &CallId, running: &Running, number: u64, state: &str, now: u64) -> Value {
     json!({
         "id": number, "call": call, "agent": running.kind.name, "description": running.about.description,
         "session": running.about.session, "state": state, "since": now,
@@ -168,7 +213,7 @@ pub(super) fn task(call: &CallId, running: &Running, number: u64, state: &str, n
 }
 
 /// Marks the tasks that a dead process left, and describes them.
-pub(super) fn lost(tasks: &mut [Value]) -> Vec<String> {
+fn lost(tasks: &mut [Value]) -> Vec<String> {
     let text = |task: &Value, key: &str| task[key].as_str().unwrap_or_default().to_owned();
     let left = tasks.iter_mut().filter(|task| task["state"] == "running");
     left.map(|task| {

@@ -1,6 +1,6 @@
 //! The provider's cache of the conversation: its lifetime, the time of its last use, and the request that keeps it warm.
 //!
-//! Model: between turns the agent wakes up shortly before the cache expires (`prepare`). Both measures, a warming request and a
+//! Model: between turns the agent wakes up shortly before the cache expires (`warming`). Both measures, a warming request and a
 //! compaction, cost money that nobody asked for at that moment. So both are off unless the user configured them, and each is
 //! taken only while it pays by the model's prices (`session::context::cache`).
 //!

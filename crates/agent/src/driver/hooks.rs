@@ -9,18 +9,19 @@
 //! - An interrupt ends hooks for which the loop waits. A prompt that they had not judged yet is withdrawn.
 //! - Each run is an entry of the ledger. A text for the model names its hook.
 
-use super::rules_files::RulesScope;
-use super::tools::limit_step;
-use super::{Agent, Op};
+use super::Op;
+use super::conversation::Conversation;
+use super::flow::Flow;
+use super::inbox::Inbox;
+use super::toolset::Toolset;
 use crate::hooks::masked;
 use crate::host::lock;
-use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, PromptId};
+use crate::machine::{Input, PromptId};
 use crate::settings::{AgentSettings, SecretOutputs};
-use becket_session::Durability;
 use becket_session::store::ledger_path;
 use becket_types::{
-    CallId, CompactionTrigger, DeliveryMode, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
-    NoticeLevel, Synthetic, TurnEnd, TurnState,
+    CallId, CompactionTrigger, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText, NoticeLevel,
+    Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -37,7 +38,7 @@ const END: Duration = Duration::from_secs(5);
 /// Hooks for whose answers the loop waits.
 pub(super) struct HookWait {
     run: BoxFuture<'static, Vec<HookOutcome>>,
-    then: Then,
+    pub(super) then: Then,
 }
 
 impl HookWait {
@@ -65,8 +66,6 @@ pub(crate) struct HookState {
     /// Entries that wait until the ledger of the session has its first entries.
     held: Vec<EntryKind>,
     held_context: Vec<(HookEvent, HookText)>,
-    /// Instructions of hooks for the summary of the running compaction.
-    pub(super) instructions: Option<String>,
 }
 
 impl HookState {
@@ -82,10 +81,18 @@ pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
     Some(if settings.is_subagent() { HookEvent::SubagentStop } else { HookEvent::Stop })
 }
 
-impl Agent {
+/// Asks hooks, and records what they did.
+pub(super) struct HookCaller<'a> {
+    pub(super) conversation: &'a mut Conversation,
+    pub(super) hooking: &'a mut HookState,
+    pub(super) flow: &'a mut Flow,
+    pub(super) tools: &'a Toolset,
+}
+
+impl HookCaller<'_> {
     /// Returns the call for an event, if a hook matches. `keys`: the event's own keys.
     pub(super) fn hook_call(&self, event: HookEvent, subject: Option<&str>, keys: Value) -> Option<HookCall> {
-        let hooks = self.settings.hooks.engine.as_ref()?;
+        let hooks = self.conversation.settings.hooks.engine.as_ref()?;
         if !hooks.listens(event) {
             return None;
         }
@@ -100,7 +107,7 @@ impl Agent {
 
     fn hook_input(&self, event: HookEvent, keys: Value) -> Map<String, Value> {
         let (id, transcript) = {
-            let session = lock(&self.core.session);
+            let session = lock(&self.conversation.core.session);
             (session.id(), ledger_path(session.dir()))
         };
         let mut input = Map::new();
@@ -109,13 +116,13 @@ impl Agent {
         };
         put("session_id", json!(id));
         put("transcript_path", json!(transcript.to_string_lossy()));
-        put("cwd", json!(self.settings.environment.cwd.to_string_lossy()));
-        put("permission_mode", json!(self.mode_name()));
+        put("cwd", json!(self.conversation.settings.environment.cwd.to_string_lossy()));
+        put("permission_mode", json!(self.tools.guard.mode().to_string()));
         put("hook_event_name", json!(event.as_str()));
-        if let Some(effort) = &self.settings.requests.effort {
+        if let Some(effort) = &self.conversation.settings.requests.effort {
             put("effort", json!({ "level": effort }));
         }
-        if let Some(agent) = &self.settings.hooks.agent {
+        if let Some(agent) = &self.conversation.settings.hooks.agent {
             if let Some(id) = &agent.id {
                 put("agent_id", json!(id));
             }
@@ -128,11 +135,11 @@ impl Agent {
     }
 
     pub(super) fn run_hooks(&self, call: HookCall) -> Option<BoxFuture<'static, HookOutcome>> {
-        let hooks = self.settings.hooks.engine.as_ref()?;
+        let hooks = self.conversation.settings.hooks.engine.as_ref()?;
         let status = hooks.status(&call).flatten();
-        self.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
+        self.conversation.core.emit(Event::HooksStarted { hook_event: call.event.to_string(), status });
         let run = hooks.run(call);
-        let masks = self.settings.tools.secrets != SecretOutputs::Send;
+        let masks = self.conversation.settings.tools.secrets != SecretOutputs::Send;
         Some(if masks { run.map(masked).boxed() } else { run })
     }
 
@@ -169,16 +176,16 @@ impl Agent {
     pub(super) fn record_runs(&mut self, outcome: &HookOutcome) {
         for run in &outcome.runs {
             let entry = EntryKind::Hook(Box::new(run.clone()));
-            if self.rules.resumed {
-                self.core.push(entry);
+            if self.conversation.core.resumed {
+                self.conversation.core.push(entry);
             } else {
                 self.hooking.held.push(entry);
             }
-            self.core.announce(Event::HookFinished(Box::new(run.clone())));
+            self.conversation.core.announce(Event::HookFinished(Box::new(run.clone())));
         }
         for message in &outcome.messages {
             let level = if message.warning { NoticeLevel::Warning } else { NoticeLevel::Info };
-            self.core.say(level, message.text.clone());
+            self.conversation.core.say(level, message.text.clone());
         }
     }
 
@@ -189,13 +196,13 @@ impl Agent {
         let marked = format!("<hook event=\"{event}\" from=\"{name}\">\n{text}\n</hook>");
         let mut extra = Map::new();
         extra.insert("hook".to_owned(), Value::from(format!("{event}: {from}")));
-        self.core.synthetic(Synthetic::Hook, marked, extra);
+        self.conversation.core.synthetic(Synthetic::Hook, marked, extra);
     }
 
     /// Appends the waiting texts at a place where a message may be: after prompts, and after the results of a step.
     pub(super) fn release_held(&mut self) {
         for entry in std::mem::take(&mut self.hooking.held) {
-            self.core.push(entry);
+            self.conversation.core.push(entry);
         }
         for (event, text) in std::mem::take(&mut self.hooking.held_context) {
             self.tell_model(event, text);
@@ -203,55 +210,65 @@ impl Agent {
     }
 
     pub(super) fn session_start_hooks(&mut self) {
-        if self.settings.hooks.engine.is_none() {
+        if self.conversation.settings.hooks.engine.is_none() {
             return;
         }
-        if self.settings.is_subagent() {
-            let kind = self.settings.hooks.agent.as_ref().map(|agent| agent.kind.clone());
+        if self.conversation.settings.is_subagent() {
+            let kind = self.conversation.settings.hooks.agent.as_ref().map(|agent| agent.kind.clone());
             let calls =
                 self.hook_call(HookEvent::SubagentStart, kind.as_deref(), json!({})).into_iter().collect();
             self.wait_for_hooks(calls, Then::Nothing);
             return;
         }
-        let source = if self.settings.session.resumed { "resume" } else { "startup" };
-        let keys = json!({ "source": source, "model": self.wire.model.info().id });
+        let source = if self.conversation.settings.session.resumed { "resume" } else { "startup" };
+        let keys = json!({ "source": source, "model": self.conversation.wire.model.info().id });
         let calls = self.hook_call(HookEvent::SessionStart, Some(source), keys).into_iter().collect();
         self.wait_for_hooks(calls, Then::Nothing);
     }
 
-    pub(super) async fn session_end_hooks(&mut self) {
-        if self.settings.hooks.engine.is_none() || self.settings.is_subagent() {
-            return;
+    /// Runs hooks at the end of the session, together with those that still observe. Returns their answers, without those that
+    /// took longer than [`END`]; `None` if no hook is configured.
+    pub(super) fn session_end_hooks(
+        &mut self,
+        is_open: bool,
+    ) -> Option<BoxFuture<'static, Vec<HookOutcome>>> {
+        if self.conversation.settings.hooks.engine.is_none() || self.conversation.settings.is_subagent() {
+            return None;
         }
-        let reason = if self.inbox.is_open { "other" } else { "prompt_input_exit" };
+        let reason = if is_open { "other" } else { "prompt_input_exit" };
         let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }));
         let run = call.and_then(|call| self.run_hooks(call));
         let beside = std::mem::take(&mut self.hooking.beside);
         let all = async {
-            let ended = match run {
+            let mut outcomes = match run {
                 Some(run) => vec![run.await],
                 None => Vec::new(),
             };
-            (ended, futures::StreamExt::collect::<Vec<_>>(beside).await)
+            outcomes.extend(futures::StreamExt::collect::<Vec<_>>(beside).await);
+            outcomes
         };
         // A hook that takes longer is ended with the session.
-        if let Ok((ended, beside)) = tokio::time::timeout(END, all).await {
-            for outcome in ended.iter().chain(&beside) {
-                self.record_runs(outcome);
-            }
+        let limited = tokio::time::timeout(END, all);
+        Some(limited.map(Result::unwrap_or_default).boxed())
+    }
+
+    /// Records the answers of hooks at the end of the session.
+    pub(super) fn record_session_end(&mut self, outcomes: &[HookOutcome]) {
+        for outcome in outcomes {
+            self.record_runs(outcome);
         }
-        if !self.rules.resumed {
+        if !self.conversation.core.resumed {
             // An empty session leaves nothing behind.
             self.hooking.held.clear();
         }
     }
 
-    /// Runs hooks for prompts before they are delivered. Returns false if there are none.
-    pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
-        if self.settings.hooks.engine.is_none() || self.settings.is_subagent() {
+    /// Runs hooks for waiting prompts before they are delivered. Returns false if there are none.
+    pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool, inbox: &Inbox) -> bool {
+        if self.conversation.settings.hooks.engine.is_none() || self.conversation.settings.is_subagent() {
             return false;
         }
-        let texts: Vec<String> = prompts.iter().filter_map(|id| self.inbox.text(*id)).collect();
+        let texts: Vec<String> = prompts.iter().filter_map(|id| inbox.text(*id)).collect();
         let calls = texts
             .iter()
             .filter_map(|text| self.hook_call(HookEvent::UserPromptSubmit, None, json!({ "prompt": text })));
@@ -259,32 +276,31 @@ impl Agent {
         self.wait_for_hooks(calls, Then::Deliver { prompts: prompts.to_vec(), steered })
     }
 
-    /// Runs hooks at the end of a turn.
+    /// Runs hooks at the end of a turn, which may send the model back.
     pub(super) fn stop_hooks(&mut self, sent_back: u32) {
-        let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
-        let keys =
-            json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.spending.turn.text });
-        let agent = self.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
+        let event = end_event(&self.conversation.settings).unwrap_or(HookEvent::Stop);
+        let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.conversation.spending.turn.text });
+        let agent = self.conversation.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
         let kind = agent.map(|agent| agent.kind.clone());
         let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();
         if !self.wait_for_hooks(calls, Then::Stop { sent_back }) {
-            self.feed(Input::StopAsked { go_on: false });
+            self.flow.feed(Input::StopAsked { go_on: false });
         }
     }
 
     /// Runs hooks before a compaction. Returns false if there are none.
-    pub(super) fn compact_hooks(&mut self, trigger: CompactionTrigger) -> bool {
-        if self.settings.hooks.engine.is_none() {
+    pub(super) fn compact_hooks(&mut self, trigger: CompactionTrigger, focus: Option<&str>) -> bool {
+        if self.conversation.settings.hooks.engine.is_none() {
             return false;
         }
         let name = trigger_name(trigger);
-        let keys = json!({ "trigger": name, "custom_instructions": self.compaction.focus.clone().unwrap_or_default() });
+        let keys = json!({ "trigger": name, "custom_instructions": focus.unwrap_or_default() });
         let calls = self.hook_call(HookEvent::PreCompact, Some(name), keys).into_iter().collect();
         self.wait_for_hooks(calls, Then::Compact { trigger })
     }
 
     pub(super) fn failure_hooks(&mut self, end: &TurnEnd) {
-        if self.settings.hooks.engine.is_none() {
+        if self.conversation.settings.hooks.engine.is_none() {
             return;
         }
         let (kind, message) = match end {
@@ -292,7 +308,7 @@ impl Agent {
             TurnEnd::Refusal { reason } => (reason, reason),
             _ => return,
         };
-        let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": self.spending.turn.text });
+        let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": self.conversation.spending.turn.text });
         self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 
@@ -332,162 +348,10 @@ impl Agent {
             Some(name),
             json!({ "trigger": name, "compact_summary": summary }),
         );
-        if !self.settings.is_subagent() {
-            let keys = json!({ "source": "compact", "model": self.wire.model.info().id });
+        if !self.conversation.settings.is_subagent() {
+            let keys = json!({ "source": "compact", "model": self.conversation.wire.model.info().id });
             self.hooks_beside(HookEvent::SessionStart, Some("compact"), keys);
         }
-    }
-
-    /// Processes the answers of the hooks for which the loop waited.
-    pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
-        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
-        match wait.then {
-            Then::Nothing => outcomes.into_iter().for_each(|outcome| self.record_hooks(outcome)),
-            Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
-            Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
-            Then::EndBatch { touched, mut told } => {
-                for outcome in outcomes {
-                    self.record_runs(&outcome);
-                    let texts = outcome.context.into_iter().chain(outcome.block);
-                    told.extend(texts.map(|text| (HookEvent::PostToolBatch, text)));
-                    self.hooking.stop = outcome.stop.or(self.hooking.stop.take());
-                }
-                self.end_batch(&touched, told);
-            }
-            Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
-        }
-    }
-
-    fn prompts_hooked(&mut self, prompts: &[PromptId], steered: bool, outcomes: Vec<HookOutcome>) {
-        let mut delivered = Vec::new();
-        let mut context = Vec::new();
-        let mut refused = None;
-        let mut outcomes = outcomes.into_iter();
-        for id in prompts {
-            if self.inbox.is_note(*id) {
-                delivered.push(*id);
-                continue;
-            }
-            let Some(outcome) = outcomes.next() else {
-                delivered.push(*id);
-                continue;
-            };
-            self.record_runs(&outcome);
-            let why = outcome.block.as_ref().map(|block| block.text.clone()).or(outcome.stop);
-            match why {
-                Some(why) => {
-                    self.take_back(*id, &format!("A hook refused this prompt: {why}"));
-                    refused = Some(why);
-                }
-                None => {
-                    delivered.push(*id);
-                    context.extend(outcome.context);
-                }
-            }
-        }
-        if !delivered.is_empty() {
-            self.deliver(&delivered, steered);
-            self.release_held();
-        }
-        for text in context {
-            self.tell_model(HookEvent::UserPromptSubmit, text);
-        }
-        if let Some(why) = refused
-            && delivered.is_empty()
-        {
-            let owed = steered && lock(&self.core.session).view().turn_state() != TurnState::AwaitingUser;
-            if !owed {
-                self.hooking.stop = Some(format!("A hook refused the prompt: {why}"));
-            }
-        }
-    }
-
-    fn stop_hooked(&mut self, sent_back: u32, outcomes: Vec<HookOutcome>) {
-        let event = end_event(&self.settings).unwrap_or(HookEvent::Stop);
-        let mut go_on = false;
-        let mut stopped = false;
-        for outcome in outcomes {
-            self.record_runs(&outcome);
-            stopped |= outcome.stop.is_some();
-            if outcome.stop.is_none() {
-                let texts: Vec<HookText> = outcome.block.into_iter().chain(outcome.context).collect();
-                go_on |= !texts.is_empty();
-                for text in texts {
-                    self.tell_model(event, text);
-                }
-            }
-        }
-        let go_on = go_on && !stopped;
-        if go_on && sent_back + 1 == MAX_STOP_BLOCKS {
-            let text = format!(
-                "{event} hooks have sent the model back {MAX_STOP_BLOCKS} times; they are not asked again in this turn."
-            );
-            self.core.notice(NoticeLevel::Warning, text);
-        }
-        self.feed(Input::StopAsked { go_on });
-    }
-
-    fn compaction_hooked(&mut self, trigger: CompactionTrigger, outcomes: Vec<HookOutcome>) {
-        let mut refused = None;
-        for outcome in outcomes {
-            self.record_runs(&outcome);
-            refused = outcome.block.map(|block| block.text).or(outcome.stop).or(refused);
-            for HookText { text, .. } in outcome.context {
-                self.hooking.instructions = Some(match self.hooking.instructions.take() {
-                    Some(known) => format!("{known}\n{text}"),
-                    None => text,
-                });
-            }
-        }
-        if let Some(why) = refused {
-            let reason = format!("a hook refused the compaction: {why}");
-            self.core.emit(Event::CompactionFailed { reason: reason.clone() });
-            return self.compaction_over(CompactionEnd::Refused(reason));
-        }
-        if self.hooking.instructions.is_some() {
-            self.give_up_preparation("the instructions of a hook");
-        }
-        self.compact(trigger);
-    }
-
-    /// Ends the hooks for which the loop waits, because of an interrupt or the time limit.
-    pub(super) fn cancel_hooks(&mut self) {
-        if !matches!(self.flow.op, Op::Hooks(_)) {
-            return;
-        }
-        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
-        match wait.then {
-            Then::Nothing | Then::Compact { .. } => {}
-            Then::Deliver { prompts, .. } => {
-                for id in prompts {
-                    if self.inbox.is_note(id) {
-                        self.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
-                        continue;
-                    }
-                    self.take_back(
-                        id,
-                        "Interrupted before the hooks had judged this prompt; it was not sent.",
-                    );
-                }
-            }
-            Then::Stop { .. } => self.feed(Input::StopAsked { go_on: false }),
-            Then::EndBatch { touched, told } => self.end_batch(&touched, told),
-        }
-    }
-
-    /// Ends a batch: all results and the answers of their hooks are present.
-    pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
-        // Rules are added first: they are not cut because of the step's size.
-        let usable = self.budget().usable();
-        self.rules.give_below(touched, &RulesScope::of(&self.settings, usable), &mut self.core);
-        self.core.flush(Durability::Buffered);
-        let (budget, used) = (self.budget(), self.used());
-        limit_step(&mut self.core, &self.budget, &budget, used);
-        for (event, text) in told {
-            self.tell_model(event, text);
-        }
-        self.release_held();
-        self.feed(Input::ToolsDone);
     }
 }
 

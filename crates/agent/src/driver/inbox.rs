@@ -3,21 +3,19 @@
 //! A prompt that comes while the agent is idle is appended at once. One that comes while the agent works waits for the next
 //! step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
 
-use super::Agent;
-use super::sent::{Question, RequestTerms, asked};
-use super::title::{self, TitleRun};
+use super::conversation::Conversation;
+use super::flow::Flow;
+use super::ledger::Core;
+use super::title::Titling;
 use crate::host::lock;
 use crate::machine::{Input, Phase, PromptId};
-use crate::spend::RequestCost;
 use base64::Engine as _;
-use becket_model::ToolChoice;
 use becket_session::Durability;
 use becket_types::{
-    CacheLifetime, Command, Context, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel,
-    Origin, Part, PromptInput, Role, cut_end,
+    Command, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput,
+    Role,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Name of the session state that holds the waiting prompts.
@@ -36,14 +34,10 @@ pub(crate) struct Inbox {
     saved: bool,
     /// Prompts that an earlier process left in its inbox. They are delivered with the first prompt.
     left: Vec<PromptInput>,
-    /// The request for the session's title, while it runs.
-    pub(super) titling: Option<TitleRun>,
-    /// True if the session has a title.
-    pub(super) titled: bool,
 }
 
 impl Inbox {
-    pub(super) fn new(commands: mpsc::Receiver<Command>, titled: bool) -> Self {
+    pub(super) fn new(commands: mpsc::Receiver<Command>) -> Self {
         Self {
             commands,
             is_open: true,
@@ -52,8 +46,6 @@ impl Inbox {
             next: PromptId::default(),
             saved: false,
             left: Vec::new(),
-            titling: None,
-            titled,
         }
     }
 
@@ -99,126 +91,89 @@ impl Inbox {
         let value = serde_json::to_value(waiting).unwrap_or_default();
         Some(EntryKind::State { key: INBOX.to_owned(), value })
     }
-}
 
-impl Agent {
-    pub(super) fn prompt_came(&mut self, mut input: PromptInput) {
+    /// Accepts a prompt. If the agent works, the prompt waits, and is written to disk at once.
+    pub(super) fn prompt_came(&mut self, mut input: PromptInput, core: &mut Core, flow: &mut Flow) {
         for part in &mut input.parts {
-            self.keep_image(part);
+            keep_image(part, core);
         }
-        self.take_left();
+        self.take_left(flow);
         let mode = input.mode;
-        let id = self.inbox.put(input);
-        if self.phase() != Phase::Idle
-            && let Some(entry) = self.inbox.entry()
+        let id = self.put(input);
+        if flow.phase() != Phase::Idle
+            && let Some(entry) = self.entry()
         {
-            self.core.append(vec![entry], Durability::Synced);
+            core.append(vec![entry], Durability::Synced);
         }
-        self.feed(Input::Prompt { id, mode });
+        flow.feed(Input::Prompt { id, mode });
     }
 
     /// Withdraws a waiting prompt. One that was delivered meanwhile stays; its message shows that.
-    pub(super) fn withdraw(&mut self, client_id: String) {
+    pub(super) fn withdraw(&mut self, client_id: String, core: &mut Core, flow: &mut Flow) {
         let waits = |input: &PromptInput| input.client_id.as_ref() == Some(&client_id);
-        let Some(id) = self.inbox.prompts.iter().find(|(_, input)| waits(input)).map(|(id, _)| *id) else {
+        let Some(id) = self.prompts.iter().find(|(_, input)| waits(input)).map(|(id, _)| *id) else {
             return;
         };
-        self.inbox.prompts.remove(&id);
-        self.flow.change(|state| state.withdraw(id));
-        if let Some(entry) = self.inbox.entry() {
-            self.core.append(vec![entry], Durability::Synced);
+        self.prompts.remove(&id);
+        flow.change(|state| state.withdraw(id));
+        if let Some(entry) = self.entry() {
+            core.append(vec![entry], Durability::Synced);
         }
-        self.core.emit(Event::Withdrawn { client_id });
+        core.emit(Event::Withdrawn { client_id });
     }
 
     /// Discards a prompt that hooks refused, and says so.
-    pub(super) fn take_back(&mut self, id: PromptId, why: &str) {
-        let Some(input) = self.inbox.prompts.remove(&id) else { return };
-        if let Some(entry) = self.inbox.entry() {
-            self.core.append(vec![entry], Durability::Synced);
+    pub(super) fn take_back(&mut self, id: PromptId, why: &str, core: &mut Core) {
+        let Some(input) = self.prompts.remove(&id) else { return };
+        if let Some(entry) = self.entry() {
+            core.append(vec![entry], Durability::Synced);
         }
         if let Some(client_id) = input.client_id {
-            self.core.emit(Event::Withdrawn { client_id });
+            core.emit(Event::Withdrawn { client_id });
         }
-        self.core.say(NoticeLevel::Warning, why.to_owned());
-    }
-
-    /// Sets another title. Later prompts do not change it.
-    pub(super) fn rename(&mut self, title: String) {
-        self.begin_ledger();
-        self.inbox.titled = true;
-        self.count_title();
-        self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced);
-        self.core.emit(Event::Renamed { title });
+        core.say(NoticeLevel::Warning, why.to_owned());
     }
 
     /// Takes the prompts that an earlier process had accepted but not delivered. They come before everything else.
-    pub(super) fn take_left(&mut self) {
-        let left = std::mem::take(&mut self.inbox.left);
+    pub(super) fn take_left(&mut self, flow: &mut Flow) {
+        let left = std::mem::take(&mut self.left);
         if left.is_empty() {
             return;
         }
         // They form one turn together with the next prompt, so the idle machine must not start with the first alone.
         for input in left {
-            let id = self.inbox.put(input);
-            self.flow.change(|state| state.hold(id));
-        }
-    }
-
-    /// Replaces an inline image by a blob, because the ledger must not hold its bytes.
-    fn keep_image(&mut self, part: &mut Part) {
-        let Part::Image { source, media_type, width, height, extra, .. } = part else { return };
-        let ImageSource::Base64(data) = source else { return };
-        let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
-            let text = format!("[An attached image ({media_type}) could not be decoded]");
-            self.core.notice(
-                NoticeLevel::Warning,
-                "An attached image is not valid base64 and was left out.".to_owned(),
-            );
-            *part = Part::text(text);
-            return;
-        };
-        if let Some(line) = becket_model::unusable_image(&bytes, media_type) {
-            let text = format!(
-                "An image of the prompt cannot be shown to the model, which sees this instead: {line}"
-            );
-            self.core.notice(NoticeLevel::Warning, text);
-        }
-        // A reader who gets only a description of the image learns its size from these fields.
-        extra.insert("bytes".to_owned(), bytes.len().into());
-        if let (None, None, Some((w, h))) = (*width, *height, becket_model::image_size(&bytes)) {
-            (*width, *height) = (Some(w), Some(h));
-        }
-        let kept = lock(&self.core.session).put_blob(&bytes);
-        match kept {
-            Ok(id) => *source = ImageSource::Blob(id),
-            Err(error) => {
-                self.core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"));
-            }
+            let id = self.put(input);
+            flow.change(|state| state.hold(id));
         }
     }
 
     /// Appends prompts to the ledger and syncs it to disk before anything else happens.
-    pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
-        self.begin_ledger();
+    pub(super) fn deliver(
+        &mut self,
+        prompts: &[PromptId],
+        steered: bool,
+        conversation: &mut Conversation,
+        titling: &mut Titling,
+    ) {
+        let core = &mut conversation.core;
         let mut entries = Vec::new();
         let mut delivered = Vec::new();
         let mut titled = None;
         for id in prompts {
-            if let Some((message, client_id)) = self.inbox.notes.remove(id) {
+            if let Some((message, client_id)) = self.notes.remove(id) {
                 delivered.push((entries.len(), message.clone(), Some(client_id)));
                 entries.push(EntryKind::Message { message });
                 continue;
             }
             let Some(PromptInput { parts, client_id, mode: DeliveryMode::Steer | DeliveryMode::Queue }) =
-                self.inbox.prompts.remove(id)
+                self.prompts.remove(id)
             else {
                 continue;
             };
-            if !self.inbox.titled
+            if !titling.titled
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
             {
-                self.inbox.titled = true;
+                titling.titled = true;
                 titled = Some((title.clone(), text_of(&parts)));
                 entries.push(EntryKind::Title { title });
             }
@@ -226,81 +181,50 @@ impl Agent {
             delivered.push((entries.len(), message.clone(), client_id));
             entries.push(EntryKind::Message { message });
         }
-        if self.inbox.saved {
-            entries.extend(self.inbox.entry());
+        if self.saved {
+            entries.extend(self.entry());
         }
-        self.tools.repetition.reset();
-        let seqs = self.core.append(entries, Durability::Synced);
+        let seqs = core.append(entries, Durability::Synced);
         for (at, mut message, client_id) in delivered {
             message.seq = seqs.get(at).copied().unwrap_or_default();
-            self.core.emit(Event::UserMessage { message, client_id, steered });
+            core.emit(Event::UserMessage { message, client_id, steered });
         }
         if let Some((title, words)) = titled {
-            self.core.emit(Event::Renamed { title });
-            self.ask_title(&words);
+            core.emit(Event::Renamed { title });
+            titling.ask(&words, conversation);
         }
-        self.core.tell_notices();
+        conversation.core.tell_notices();
     }
+}
 
-    /// Asks the model for titles, if there is one, for a title of a session that begins with these words.
-    fn ask_title(&mut self, words: &str) {
-        let Some(model) = self.wire.auxiliary.title.clone() else { return };
-        let words = cut_end(words, title::MAX_INPUT);
-        let read = (title::PROMPT.len() + words.len()) as u64 / 3;
-        let cost = RequestCost::of(model.info(), read, 0, CacheLifetime::default());
-        let max_output = title::MAX_OUTPUT.min(model.info().max_output);
-        match self.spending.limits.room(cost.input, cost.output_price, max_output) {
-            Ok(most) if most == max_output => {}
-            // The limits of the run are for its task.
-            _ => return,
-        }
-        let context = Context {
-            system: Arc::from([Arc::from(title::PROMPT)]),
-            messages: vec![asked(words)],
-            generation: self.wire.own_generation(),
-        };
-        let terms = RequestTerms {
-            purpose: "title",
-            max_output,
-            effort: None,
-            tool_choice: ToolChoice::None,
-            cache: CacheLifetime::default(),
-        };
-        let question = Question { system: title::PROMPT, prompt: words };
-        let prepared = terms.prepare_beside(&mut self.core, &*model, &context, &[], &question);
-        let Ok(prepared) = prepared else { return };
-        let reservation = self.spending.limits.reserve(cost.need(max_output));
-        let stream = model.send(prepared);
-        self.inbox.titling = Some(TitleRun::new(model, stream, Some(reservation)));
+/// Replaces an inline image by a blob, because the ledger must not hold its bytes.
+fn keep_image(part: &mut Part, core: &mut Core) {
+    let Part::Image { source, media_type, width, height, extra, .. } = part else { return };
+    let ImageSource::Base64(data) = source else { return };
+    let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
+        let text = format!("[An attached image ({media_type}) could not be decoded]");
+        core.notice(
+            NoticeLevel::Warning,
+            "An attached image is not valid base64 and was left out.".to_owned(),
+        );
+        *part = Part::text(text);
+        return;
+    };
+    if let Some(line) = becket_model::unusable_image(&bytes, media_type) {
+        let text =
+            format!("An image of the prompt cannot be shown to the model, which sees this instead: {line}");
+        core.notice(NoticeLevel::Warning, text);
     }
-
-    /// Takes the title that a model made, unless the user has chosen one meanwhile.
-    pub(super) fn title_came(&mut self, title: Option<String>) {
-        self.count_title();
-        if let Some(title) = title {
-            self.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Buffered);
-            self.core.emit(Event::Renamed { title });
-        }
+    // A reader who gets only a description of the image learns its size from these fields.
+    extra.insert("bytes".to_owned(), bytes.len().into());
+    if let (None, None, Some((w, h))) = (*width, *height, becket_model::image_size(&bytes)) {
+        (*width, *height) = (Some(w), Some(h));
     }
-
-    /// Waits for a requested title before a headless run ends. The request is paid for anyway.
-    pub(super) async fn finish_title(&mut self) {
-        if !self.settings.asking.headless || self.inbox.titling.is_none() {
-            return;
-        }
-        let limit = tokio::time::sleep(title::PATIENCE);
-        let title = tokio::select! {
-            title = title::next(&mut self.inbox.titling) => title,
-            () = limit => None,
-        };
-        self.title_came(title);
-    }
-
-    /// Ends the request for a title, if there is one, and counts its usage.
-    pub(super) fn count_title(&mut self) {
-        if let Some(run) = self.inbox.titling.take() {
-            let info = run.model.info().clone();
-            self.spent(&info, run.usage, "title", None);
+    let kept = lock(&core.session).put_blob(&bytes);
+    match kept {
+        Ok(id) => *source = ImageSource::Blob(id),
+        Err(error) => {
+            core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"));
         }
     }
 }

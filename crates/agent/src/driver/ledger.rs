@@ -23,6 +23,8 @@ pub(crate) struct Core {
     pub(crate) failed: Option<String>,
     /// True once the first entries (system prompt, tools, model) are in the ledger.
     pub(super) begun: bool,
+    /// True once this process has written what its first turn needs.
+    pub(super) resumed: bool,
 }
 
 impl Core {
@@ -31,7 +33,16 @@ impl Core {
         blobs: Arc<dyn Blobs>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        Self { session, blobs, events, pending: Vec::new(), announce: Vec::new(), failed: None, begun: false }
+        Self {
+            session,
+            blobs,
+            events,
+            pending: Vec::new(),
+            announce: Vec::new(),
+            failed: None,
+            begun: false,
+            resumed: false,
+        }
     }
 
     pub(crate) fn emit(&self, event: Event) {

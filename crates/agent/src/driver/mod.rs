@@ -10,29 +10,33 @@
 //! - Before the task waits, everything that happened is in the ledger (`Core::flush`).
 //! - No lock is held across an await.
 //!
+//! The task only routes. Each field of [`Agent`] owns one part of the work. A part that needs several of them borrows them for
+//! the time of one call: `HookCaller`, `ToolRunner`, `Compactor`, `FirstEntries`.
+//!
 //! | module | what it does |
 //! |---|---|
-//! | `flow` | the state machine, its pending actions and the operation that runs; `budget`: the token budget |
+//! | `flow` | the state machine, its pending actions and the operation that runs |
+//! | `turn` | the actions that concern several owners |
+//! | `conversation` | the record, the models, the size of the context and the cost of requests |
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
+//! | `wire` | the models and what requests to them have shown; `budget`: the token budget |
 //! | `start` | first entries, resume |
 //! | `reattach` | files whose content comes along with a compaction |
 //! | `rules_files` | rules files: reads and sends them |
 //! | `inbox` | prompts that wait to enter the ledger |
-//! | `wire` | the models and what requests to them have shown |
-//! | `request` | budget, view, sending; `sent`: requests with their records |
+//! | `request` | facts before a request, its sending, its outcome; `sent`: requests with their records |
 //! | `request_size` | requests that have too many bytes |
-//! | `reply` | the streamed answer and its outcome |
+//! | `reply` | the streamed answer; `text_calls`: calls that a model wrote as text |
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
-//! | `subagent` | calls that are agents of their own; `background`: their runs |
+//! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
-//! | `hooks` | moments at which hooks are asked, and what their answers do |
+//! | `hooks` | moments at which hooks are asked, and the record of their answers |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, if a decision needs it |
-//! | `cache` | the provider's cache: its lifetime, and requests that keep it warm |
+//! | `cache` | the provider's cache and its lifetime; `warming`: measures before it expires |
 //! | `compact` | compaction, its undo, and pruning |
-//! | `summary` | the requests for a summary |
-//! | `title` | the request for the session's title |
-//! | `prepare` | a summary that is made ahead of time |
+//! | `summary` | the requests for a summary; `prepare`: one that is made ahead of time |
+//! | `title` | the session's title, and the request for a better one |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 
 mod background;
@@ -40,6 +44,7 @@ mod budget;
 mod cache;
 mod clock;
 mod compact;
+mod conversation;
 mod count;
 mod files;
 mod flow;
@@ -56,39 +61,41 @@ mod rules_files;
 mod sent;
 mod start;
 mod subagent;
+mod subagent_run;
 mod summary;
+mod text_calls;
 mod title;
 mod tools;
 mod toolset;
+mod turn;
 mod undo;
+mod warming;
 mod wire;
 
 use crate::host::{SessionHost, lock};
 use crate::machine::{Action, CompactionEnd, Input, Phase, Rules};
-use crate::settings::{AgentParts, AgentSettings};
-use crate::spend::{Limits, TurnSum, millis, over_time};
+use crate::settings::AgentParts;
+use crate::spend::{Limits, TurnSum};
 use background::Ended;
-use becket_model::Model;
 use becket_session::context::compaction::Governor;
 use becket_session::{Durability, Session};
-use becket_types::{
-    Command, CompactedByHand, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens,
-    TurnCompaction, TurnEnd, TurnResult,
-};
+use becket_types::{Command, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens};
 use budget::BudgetState;
 use clock::{until, wall_clock};
+use conversation::{Conversation, Spending};
 use flow::Flow;
 use futures::StreamExt as _;
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
+use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};
+use title::Titling;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tools::Batch;
 use toolset::Toolset;
 use undo::Want;
@@ -112,37 +119,14 @@ pub struct AgentHandle {
 /// It only routes: each field owns one part of the work.
 pub struct Agent {
     flow: Flow,
-    core: Core,
-    wire: Wire,
-    budget: BudgetState,
+    conversation: Conversation,
     compaction: CompactionState,
     inbox: Inbox,
+    titling: Titling,
     tools: Toolset,
     rules: KnownRules,
-    settings: AgentSettings,
     undoing: undo::Undoing,
     hooking: hooks::HookState,
-    spending: Spending,
-}
-
-/// A compaction that runs or is prepared.
-#[derive(Default)]
-struct CompactionState {
-    /// The summary that is being made ahead of time, in parallel with the operation.
-    preparing: Option<Box<CompactionRun>>,
-    /// Time at which the last preparation of this process failed.
-    failed_at: Option<Instant>,
-    /// Focus of the requested manual compaction.
-    focus: Option<String>,
-    /// Size of the context before and after the compaction that just ended.
-    sizes: Option<CompactedByHand>,
-}
-
-/// The limits of the run, and what the turn has used of them.
-struct Spending {
-    limits: Limits,
-    turn: TurnSum,
-    in_turn: bool,
 }
 
 /// The parts that a subagent shares with the agent that it works for.
@@ -228,56 +212,67 @@ impl Agent {
             .is_some_and(|event| settings.hooks.engine.as_ref().is_some_and(|hooks| hooks.listens(event)));
         let rules =
             Rules { max_turns: settings.limits.run.max_turns, auto_compact: policy.auto_compact, stop_hooks };
-        let agent = Self {
-            flow: Flow::new(rules),
+        let conversation = Conversation {
             core: Core::new(session, blobs, events),
             wire: Wire::new(model, auxiliary, fallback_models, find_model, cache),
             budget: BudgetState::new(policy, governor, window_noticed),
+            spending: Spending { limits, turn: TurnSum::new(), in_turn: false },
+            offered: tools.specs().into(),
+            settings,
+        };
+        let agent = Self {
+            flow: Flow::new(rules),
             compaction: CompactionState::default(),
-            inbox: Inbox::new(commands, titled),
-            tools: Toolset::new(tools, guard, host, files, ids, settings.tools.source.is_some()),
+            inbox: Inbox::new(commands),
+            titling: Titling::new(titled),
+            tools: Toolset::new(tools, guard, host, files, ids, conversation.settings.tools.source.is_some()),
             rules: KnownRules::default(),
             undoing: undo::Undoing::default(),
             hooking: hooks::HookState::default(),
-            spending: Spending { limits, turn: TurnSum::new(), in_turn: false },
-            settings,
+            conversation,
         };
-        let session = Arc::downgrade(&agent.core.session);
+        let session = Arc::downgrade(&agent.conversation.core.session);
         (agent, AgentHandle { commands: command_sender, events: event_receiver, session })
     }
 
     /// Runs until the input has ended and no work is left. Returns the session.
     pub async fn run(mut self) -> Arc<Mutex<Session>> {
-        self.start();
-        self.session_start_hooks();
+        start::announce(&mut self.conversation, &mut self.inbox, &mut self.titling, &self.tools);
+        self.hooks().session_start_hooks();
         loop {
             while let Some(action) = self.flow.next_action() {
                 self.perform(action);
             }
-            self.core.flush(Durability::Buffered);
-            if self.phase() == Phase::Exited {
+            self.conversation.core.flush(Durability::Buffered);
+            if self.flow.phase() == Phase::Exited {
                 break;
             }
             let wake = self.wait().await;
             self.woke(wake);
         }
-        self.session_end_hooks().await;
-        self.finish_title().await;
+        let is_open = self.inbox.is_open;
+        let ending = self.hooks().session_end_hooks(is_open);
+        if let Some(ending) = ending {
+            let outcomes = ending.await;
+            self.hooks().record_session_end(&outcomes);
+        }
+        self.titling.finish(&mut self.conversation).await;
         self.finish();
-        self.core.session
-    }
-
-    fn phase(&self) -> Phase {
-        self.flow.phase()
+        self.conversation.core.session
     }
 
     async fn wait(&mut self) -> Wake {
-        let limited = self.spending.in_turn && !self.spending.turn.out_of_time;
-        let deadline =
-            self.spending.limits.max_wall().filter(|_| limited).map(|max| self.spending.turn.started + max);
+        let limited = self.conversation.spending.in_turn && !self.conversation.spending.turn.out_of_time;
+        let deadline = self
+            .conversation
+            .spending
+            .limits
+            .max_wall()
+            .filter(|_| limited)
+            .map(|max| self.conversation.spending.turn.started + max);
         let idle_at = self.idle_at();
-        let Self { flow, wire, compaction, hooking, inbox, tools, .. } = self;
-        let Inbox { commands, is_open, titling, .. } = inbox;
+        let Self { flow, conversation, compaction, hooking, inbox, titling, tools, .. } = self;
+        let Inbox { commands, is_open, .. } = inbox;
         tokio::select! {
             biased;
             command = commands.recv(), if *is_open => Wake::Command(command),
@@ -285,8 +280,8 @@ impl Agent {
             wake = flow.op.next() => wake,
             asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
-            title = title::next(titling) => Wake::Titled(title),
-            () = cache::next(&mut wire.cache) => Wake::Warmed,
+            title = titling.next() => Wake::Titled(title),
+            () = cache::next(&mut conversation.wire.cache) => Wake::Warmed,
             () = until(idle_at) => Wake::Idle,
             ended = tools.subagents.next() => Wake::Subagent(ended),
         }
@@ -298,57 +293,63 @@ impl Agent {
             // The front end is gone. Finish the running work; no more commands will come.
             Wake::Command(None) => {
                 self.inbox.is_open = false;
-                self.settings.asking.headless = true;
-                self.settings.asking.asks_host = false;
-                self.nobody_decides();
-                self.drop_background();
-                self.feed(Input::EndInput);
+                self.conversation.settings.asking.headless = true;
+                self.conversation.settings.asking.asks_host = false;
+                self.tool_runner().nobody_decides();
+                self.tool_runner().drop_background();
+                self.flow.feed(Input::EndInput);
             }
             Wake::Deadline => {
-                self.spending.turn.out_of_time = true;
+                self.conversation.spending.turn.out_of_time = true;
                 self.cancel_hooks();
                 self.give_up_preparation("the time limit");
-                self.interrupt_background();
-                self.feed(Input::Interrupt);
+                self.tool_runner().interrupt_background();
+                self.flow.feed(Input::Interrupt);
             }
             Wake::Reply(pieces) => self.reply_came(pieces),
-            Wake::Tools(done) => self.tools_done(done),
-            Wake::Summary(asked) => self.summary_came(asked),
-            Wake::Prepared(asked) => self.preparation_came(asked),
+            Wake::Tools(done) => self.tool_runner().tools_done(done),
+            Wake::Summary(asked) => self.compactor().summary_came(asked),
+            Wake::Prepared(asked) => self.compaction.preparation_came(&mut self.conversation, asked),
             Wake::Counted(exact) => self.counted(exact),
             Wake::Restored(done) => self.restored(done),
-            Wake::Judged(judged) => self.call_judged(judged),
+            Wake::Judged(judged) => self.tool_runner().call_judged(judged),
             Wake::Hooked(outcomes) => self.hooked(outcomes),
-            Wake::HookedBeside(outcome) => self.record_hooks(outcome),
-            Wake::Titled(title) => self.title_came(title),
-            Wake::Idle => self.act_before_expiry(),
-            Wake::Warmed => self.count_warming(),
+            Wake::HookedBeside(outcome) => self.hooks().record_hooks(outcome),
+            Wake::Titled(title) => self.titling.came(title, &mut self.conversation),
+            Wake::Idle => {
+                if warming::act_before_expiry(&mut self.conversation) {
+                    self.flow.feed(Input::CompactIdle);
+                }
+            }
+            Wake::Warmed => warming::count_warming(&mut self.conversation),
             Wake::Subagent(ended) => self.subagent_ended(ended),
         }
     }
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Prompt(input) => self.prompt_came(input),
+            Command::Prompt(input) => {
+                self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow)
+            }
             Command::Interrupt => {
                 self.cancel_hooks();
                 self.give_up_preparation("an interrupt");
-                self.interrupt_background();
-                self.feed(Input::Interrupt);
+                self.tool_runner().interrupt_background();
+                self.flow.feed(Input::Interrupt);
             }
-            Command::Background { call_id } => self.move_to_background(call_id.as_ref()),
-            Command::ToTask { task, what } => self.pass_to_task(task, *what),
+            Command::Background { call_id } => self.tool_runner().move_to_background(call_id.as_ref()),
+            Command::ToTask { task, what } => self.tool_runner().pass_to_task(task, *what),
             Command::Continue => self.continue_turn(),
             Command::Compact { focus } => {
                 self.compaction.focus = focus;
-                self.feed(Input::Compact);
+                self.flow.feed(Input::Compact);
             }
             Command::SetModel { model } => {
-                let set = self.set_model(&model);
+                let set = self.conversation.set_model(&model);
                 self.tell_refusal(set);
             }
             Command::SetMode { mode } => {
-                let set = self.set_mode(&mode);
+                let set = self.tools.set_mode(&mode, &mut self.conversation.core);
                 self.tell_refusal(set);
             }
             Command::Limits { change } => {
@@ -357,8 +358,8 @@ impl Agent {
             }
             Command::WithReceipt { request_id, what } => {
                 let done = match *what {
-                    Command::SetModel { model } => self.set_model(&model),
-                    Command::SetMode { mode } => self.set_mode(&mode),
+                    Command::SetModel { model } => self.conversation.set_model(&model),
+                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation.core),
                     Command::Limits { change } => self.change_limit(change),
                     // Plans and their ends have events of their own.
                     other => {
@@ -366,63 +367,64 @@ impl Agent {
                         Ok(())
                     }
                 };
-                self.core.emit(Event::Receipt { request_id, error: done.err() });
+                self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
             }
-            Command::Decide { call_id, decision } => self.decided(&call_id, decision),
-            Command::Withdraw { client_id } => self.withdraw(client_id),
-            Command::Revoke { rule } => self.tools.revoke(&rule, &self.core),
-            Command::Grant { rule } => self.tools.grant(&rule, &self.core),
-            Command::Forbid { rule } => self.tools.forbid(&rule, &self.core),
-            Command::SetEffort { effort } => self.set_effort(effort),
-            Command::Rename { title } => self.rename(title),
+            Command::Decide { call_id, decision } => self.tool_runner().decided(&call_id, decision),
+            Command::Withdraw { client_id } => {
+                self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow)
+            }
+            Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
+            Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
+            Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
+            Command::SetEffort { effort } => self.conversation.set_effort(effort),
+            Command::Rename { title } => {
+                self.begin_ledger();
+                self.titling.rename(title, &mut self.conversation);
+            }
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
             Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),
-            Command::UndoCompaction => self.feed(Input::UndoCompaction),
+            Command::UndoCompaction => self.flow.feed(Input::UndoCompaction),
             Command::RedoCompaction => self.undo_asked(Want::RedoCompaction),
             Command::Undo => self.undo_asked(Want::Undo),
             Command::UndoCalls { count } => self.undo_asked(Want::UndoCalls(count)),
             Command::Redo => self.undo_asked(Want::Redo),
             Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
             Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
-            Command::ToSubagent { call_id, what } => self.pass_to_subagent(&call_id, *what),
+            Command::ToSubagent { call_id, what } => self.tool_runner().pass_to_subagent(&call_id, *what),
             Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
             Command::EndInput => {
                 // The person leaves the session, and its work ends with it.
-                if !self.settings.asking.headless {
-                    self.drop_background();
+                if !self.conversation.settings.asking.headless {
+                    self.tool_runner().drop_background();
                 }
-                self.feed(Input::EndInput);
+                self.flow.feed(Input::EndInput);
             }
         }
-    }
-
-    fn feed(&mut self, input: Input) {
-        self.flow.feed(input);
     }
 
     fn perform(&mut self, action: Action) {
         match action {
             Action::StartTurn => {
-                self.spending.turn.begin();
-                self.spending.in_turn = true;
+                self.conversation.spending.turn.begin();
+                self.conversation.spending.in_turn = true;
                 self.hooking.stop = None;
                 self.undoing.forget();
                 self.tools.repetition.reset();
-                self.budget.governor.turn_started();
-                self.doubt_limits();
+                self.conversation.budget.governor.turn_started();
+                self.conversation.doubt_limits();
             }
             Action::Deliver { prompts, steered } => {
                 if !self.prompt_hooks(&prompts, steered) {
                     self.deliver(&prompts, steered);
-                    self.release_held();
+                    self.hooks().release_held();
                 }
             }
-            Action::AskStop { sent_back } => self.stop_hooks(sent_back),
+            Action::AskStop { sent_back } => self.hooks().stop_hooks(sent_back),
             Action::Assess => {
                 // If an exact count is started, the facts follow when it is finished.
                 if !self.count_first() {
                     let facts = self.assess();
-                    self.feed(Input::Assessed(facts));
+                    self.flow.feed(Input::Assessed(facts));
                 }
             }
             Action::Request { step, attempt, wrap_up } => self.request(step, attempt, wrap_up),
@@ -430,37 +432,40 @@ impl Agent {
             Action::FallBack => self.fall_back(),
             Action::CancelRequest => self.cancel_request(),
             Action::RunTools => {
-                lock(&self.core.session).view_mut().set_calls_may_run(true);
-                self.run_tools();
+                lock(&self.conversation.core.session).view_mut().set_calls_may_run(true);
+                self.tool_runner().run_tools();
             }
-            Action::CloseCalls(why) => self.close_calls(why),
-            Action::CancelTools => self.cancel_tools(),
+            Action::CloseCalls(why) => self.tool_runner().close_calls(why),
+            Action::CancelTools => self.tool_runner().cancel_tools(),
             Action::Compact { trigger } => {
                 self.undoing.forget();
-                if !self.compact_hooks(trigger) {
-                    self.compact(trigger);
+                let focus = self.compaction.focus.clone();
+                if !self.hooks().compact_hooks(trigger, focus.as_deref()) {
+                    self.compactor().compact(trigger);
                 }
             }
             Action::PlanCompaction => {
                 self.undoing.forget();
-                self.compact(CompactionTrigger::Manual);
+                self.compactor().compact(CompactionTrigger::Manual);
             }
             Action::CancelCompaction => {
-                self.cancel_compaction();
-                if !self.spending.in_turn {
+                self.compactor().cancel_compaction();
+                if !self.conversation.spending.in_turn {
                     // No other event reports the end of the compaction.
-                    self.core.emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
+                    self.conversation
+                        .core
+                        .emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
                 }
-                self.compaction_over(CompactionEnd::Cancelled);
+                self.compactor().compaction_over(CompactionEnd::Cancelled);
             }
             Action::Note(note) => self.note(&note),
             Action::UndoCompaction => {
                 self.undoing.forget();
-                self.undo_compaction();
+                self.compactor().undo_compaction();
             }
             Action::Restore => self.restore(),
             Action::MarkInterrupt => {
-                self.core.push(EntryKind::Interrupt);
+                self.conversation.core.push(EntryKind::Interrupt);
             }
             Action::EndTurn(end) => self.end_turn(end),
             // The loop ends by the machine's phase.
@@ -468,80 +473,24 @@ impl Agent {
         }
     }
 
-    fn end_turn(&mut self, end: TurnEnd) {
-        let end = match (end, self.spending.limits.max_wall()) {
-            (TurnEnd::Interrupted, Some(max)) if self.spending.turn.out_of_time => {
-                TurnEnd::TimeLimit { what: over_time(max) }
-            }
-            (end, _) => end,
-        };
-        // In a headless run no further prompt will come, so no compaction needs the summary.
-        let phase = self.phase();
-        if self.settings.asking.headless || phase == Phase::Exited {
-            self.give_up_preparation("the end of the turn");
-        }
-        self.core.pending.extend(self.tools.host.read_files());
-        self.core.flush(Durability::Buffered);
-        self.report_usage();
-        let state = lock(&self.core.session).view().turn_state();
-        self.keep_meter();
-        self.core.push(EntryKind::TurnEnd { end: end.name().to_owned(), state });
-        self.core.flush(Durability::Synced);
-        self.core.tell_notices();
-        self.spending.in_turn = false;
-        self.failure_hooks(&end);
-        let completed = end == TurnEnd::Completed;
-        let result = self.take_result(end);
-        self.core.emit(Event::TurnFinished(Box::new(result)));
-        if completed && phase == Phase::Idle && !self.settings.asking.headless {
-            self.prepare_for_next_prompt();
-        }
-    }
-
-    /// Takes the sums of the turn. Later usage, by a manual compaction or a summary made ahead of time, counts for the next turn.
-    fn take_result(&mut self, end: TurnEnd) -> TurnResult {
-        let turn = &mut self.spending.turn;
-        turn.take_in_subagents(&self.spending.limits);
-        let result = TurnResult {
-            end,
-            text: std::mem::take(&mut turn.text),
-            stop_reason: turn.stop_reason.take(),
-            steps: turn.steps,
-            duration: millis(turn.started.elapsed()),
-            api_duration: millis(turn.api),
-            usage: turn.usage,
-            cost: turn.cost,
-            models: std::mem::take(&mut turn.models),
-            denials: std::mem::take(&mut turn.denials),
-            compaction: TurnCompaction { count: turn.compactions, by_hand: None },
-            unsaved: lock(&self.core.session).backlog() > 0,
-        };
-        self.spending.turn = TurnSum::new();
-        result
-    }
-
     /// Runs before the exit: tries once more to write pending entries.
     fn finish(&mut self) {
         self.give_up_preparation("the end of the session");
-        self.count_title();
-        self.count_warming();
-        self.core.pending.extend(self.tools.host.drain().0);
-        self.core.flush(Durability::Buffered);
-        lock(&self.core.session).flush();
+        self.titling.end(&mut self.conversation);
+        warming::count_warming(&mut self.conversation);
+        self.conversation.core.pending.extend(self.tools.host.drain().0);
+        self.conversation.core.flush(Durability::Buffered);
+        lock(&self.conversation.core.session).flush();
         // In a headless run the result has been emitted already, so the caller takes the last notices from the session.
-        if !self.settings.asking.headless {
-            self.core.tell_notices();
+        if !self.conversation.settings.asking.headless {
+            self.conversation.core.tell_notices();
         }
     }
 
     fn tell_refusal(&mut self, done: Result<(), String>) {
         if let Err(why) = done {
-            self.core.say(NoticeLevel::Error, why);
+            self.conversation.core.say(NoticeLevel::Error, why);
         }
-    }
-
-    fn model(&self) -> Arc<dyn Model> {
-        Arc::clone(&self.wire.model)
     }
 }
 

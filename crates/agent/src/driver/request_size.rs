@@ -7,7 +7,7 @@
 //!
 //! Invariant: each attempt has fewer bytes than the previous one, and there are at most [`MAX_ATTEMPTS`] in a row.
 
-use super::Agent;
+use super::conversation::Conversation;
 use crate::host::lock;
 use crate::reply_error;
 use becket_model::{ErrorKind, ModelError, byte_size};
@@ -32,7 +32,7 @@ struct Shortened {
     entries: Vec<Seq>,
 }
 
-impl Agent {
+impl Conversation {
     /// Makes a request smaller that was refused for its bytes, or would be. Returns true if the smaller one should be
     /// sent; otherwise `error` explains the sizes.
     pub(super) fn is_made_smaller(&mut self, error: &mut ModelError) -> bool {

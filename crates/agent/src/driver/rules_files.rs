@@ -36,8 +36,6 @@ pub(crate) struct KnownRules {
     standing: Standing,
     /// Files that apply when a file that they are for is used.
     scoped: Vec<Scoped>,
-    /// True once the first turn of this process has begun.
-    pub(super) resumed: bool,
 }
 
 impl KnownRules {
@@ -144,7 +142,7 @@ impl KnownRules {
     /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their
     /// files, and true if the system prompt changed.
     pub(super) fn kept(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Vec<SystemItem>, bool) {
-        if !self.resumed {
+        if !core.resumed {
             // The session was resumed, and is compacted before its first turn.
             self.recall(core);
         }

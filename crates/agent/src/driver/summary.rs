@@ -8,7 +8,7 @@
 //! may have grown since: calls that run now have no result yet, and a view built at that moment would call them
 //! interrupted.
 
-use super::Agent;
+use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::host::lock;
 use crate::reply_error;
@@ -162,7 +162,7 @@ fn failure(error: &ModelError) -> Failure {
     }
 }
 
-impl Agent {
+impl Conversation {
     pub(super) fn summariser(&mut self, model: &Arc<dyn Model>) -> Summariser {
         let running = Arc::ptr_eq(model, &self.wire.model);
         let info = model.info();
@@ -280,7 +280,7 @@ impl Agent {
             tool_choice: ToolChoice::None,
             cache: if cached { self.wire.cache.lifetime } else { CacheLifetime::default() },
         };
-        let tools: &[ToolSpec] = if cached { &self.tools.specs } else { &[] };
+        let tools: &[ToolSpec] = if cached { &self.offered } else { &[] };
         let question = Question { system: &request.system, prompt: &request.prompt };
         let prepared = terms.prepare_beside(&mut self.core, &*tries.model, &context, tools, &question);
         let prepared = match prepared {

@@ -9,11 +9,16 @@
 //!
 //! `batch` holds the running calls, `outcome` runs one call and words its result.
 
+use super::Op;
+use super::conversation::Conversation;
 use super::files::Touch;
-use super::{Agent, Op};
+use super::flow::Flow;
+use super::hooks::{HookCaller, HookState};
+use super::rules_files::{KnownRules, RulesScope};
+use super::toolset::Toolset;
 use crate::answer::Call;
 use crate::host::lock;
-use crate::machine::NotRun;
+use crate::machine::{Input, NotRun};
 use crate::settings::SecretOutputs;
 use crate::spend::millis;
 use becket_guard::Verdict;
@@ -21,28 +26,29 @@ use becket_session::Durability;
 use becket_session::secrets::masked_in;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, DecidedBy, Decision, Effect, EntryKind, Event, JournalState, NoticeLevel,
-    PermissionDenial, PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
+    Access, Effect, EntryKind, Event, HookEvent, HookText, JournalState, NoticeLevel, PermissionDenial,
+    PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod batch;
+mod decision;
 mod hooked;
 mod limit;
 mod outcome;
 
 pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
-pub(super) use limit::limit_step;
+use limit::limit_step;
 use outcome::{
     asked_as_text, called, interrupted, invalid_arguments, journal, journal_result, mask_secrets,
-    masked_secret, not_run, permission, refused_hosts, result_message, run, secrets_in, subject,
+    masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
 };
 
 /// Limit on read-only calls that run at the same time.
@@ -60,7 +66,31 @@ enum Taken {
     Blocked,
 }
 
-impl Agent {
+/// Runs the calls of an answer.
+pub(super) struct ToolRunner<'a> {
+    pub(super) flow: &'a mut Flow,
+    pub(super) conversation: &'a mut Conversation,
+    pub(super) tools: &'a mut Toolset,
+    pub(super) rules: &'a mut KnownRules,
+    pub(super) hooking: &'a mut HookState,
+}
+
+impl ToolRunner<'_> {
+    fn hooks(&mut self) -> HookCaller<'_> {
+        HookCaller {
+            conversation: self.conversation,
+            hooking: self.hooking,
+            flow: self.flow,
+            tools: self.tools,
+        }
+    }
+
+    /// Takes the answer of hooks about a waiting call, and continues with the calls.
+    pub(super) fn call_judged(&mut self, judged: Judged) {
+        self.hooks().call_judged(judged);
+        self.advance();
+    }
+
     pub(super) fn run_tools(&mut self) {
         let calls = std::mem::take(&mut self.tools.ids.last_calls);
         let calls = calls.into_iter().map(|call| self.tools.meant(call)).collect();
@@ -87,11 +117,11 @@ impl Agent {
             }
             batch.next += 1;
         }
-        self.core.flush(synced);
-        self.report_usage();
+        self.conversation.core.flush(synced);
+        self.conversation.report_usage();
         self.write_results(&mut batch);
         if batch.is_over() {
-            if self.batch_hooks(&mut batch) {
+            if self.hooks().batch_hooks(&mut batch) {
                 return;
             }
             self.end_batch(&batch.touched, batch.told);
@@ -132,39 +162,42 @@ impl Agent {
                 );
                 return Taken::Settled;
             }
-            self.core.push(journal(slot, JournalState::Intended, Value::Null));
+            self.conversation.core.push(journal(slot, JournalState::Intended, Value::Null));
         }
-        if self.settings.hooks.engine.is_some() && self.ask_pre_hooks(slot, index, &access, &batch.judging) {
+        if self.conversation.settings.hooks.engine.is_some()
+            && self.hooks().ask_pre_hooks(slot, index, &access, &batch.judging)
+        {
             return Taken::Blocked;
         }
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
-        if self.settings.hooks.engine.is_some()
+        if self.conversation.settings.hooks.engine.is_some()
             && let Verdict::Ask { reason, .. } = &verdict
-            && self.ask_request_hooks(slot, index, &access, reason, &batch.judging)
+            && self.hooks().ask_request_hooks(slot, index, &access, reason, &batch.judging)
         {
             return Taken::Blocked;
         }
         let (by, verdict) = slot.opinion.answered(by, verdict);
         match verdict {
             Verdict::Allow { why } => {
-                self.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
+                self.conversation.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
             }
             Verdict::Deny { reason, .. } => {
-                self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
-                self.call_denied(&slot.call, &access, &reason);
+                self.conversation.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+                self.hooks().call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule }
-                if self.settings.asking.headless && !self.settings.asking.asks_host =>
+                if self.conversation.settings.asking.headless
+                    && !self.conversation.settings.asking.asks_host =>
             {
                 let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
                 let reason = format!("{reason}{how} (nobody can be asked in this session)");
-                self.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
-                self.call_denied(&slot.call, &access, &reason);
+                self.conversation.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+                self.hooks().call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason);
                 return Taken::Settled;
             }
@@ -178,7 +211,7 @@ impl Agent {
                     return Taken::Settled;
                 }
                 let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
-                self.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
+                self.conversation.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
                     call_id: slot.call.id.clone(),
                     tool: slot.call.name.clone(),
                     input: slot.call.input.clone(),
@@ -191,7 +224,7 @@ impl Agent {
                 })));
                 let asked = format!("becket needs your permission to use {}", slot.call.name);
                 slot.state = SlotState::Asking { access, rule };
-                self.notification_hooks("permission_prompt", &asked);
+                self.hooks().notification_hooks("permission_prompt", &asked);
                 return Taken::Blocked;
             }
         }
@@ -208,16 +241,16 @@ impl Agent {
         if let Some(text) = &call.invalid {
             return Err(invalid_arguments(text));
         }
-        let late = || self.settings.tools.source.as_ref()?.late(&call.name);
+        let late = || self.conversation.settings.tools.source.as_ref()?.late(&call.name);
         let Some(tool) = self.tools.registry.get(&call.name).cloned().or_else(late) else {
             return Err(self.tools.registry.unknown(&call.name));
         };
         let mut env = ToolEnv {
-            cwd: self.settings.environment.cwd.clone(),
-            roots: self.settings.roots.as_slice().into(),
+            cwd: self.conversation.settings.environment.cwd.clone(),
+            roots: self.conversation.settings.roots.as_slice().into(),
             call_id: call.id.clone(),
             cancel: cancel.child_token(),
-            progress: self.core.progress(call.id.clone(), Arc::clone(partial)),
+            progress: self.conversation.core.progress(call.id.clone(), Arc::clone(partial)),
             host: Arc::clone(&self.tools.host) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| false),
             variables: &[],
@@ -227,7 +260,7 @@ impl Agent {
         let access = tool.access(&call.input, &env)?;
         env.judged = Some(access.paths.as_slice().into());
         // The model saw a mask in place of a secret. Writing it would replace the secret by the mask.
-        if self.settings.tools.secrets != SecretOutputs::Send
+        if self.conversation.settings.tools.secrets != SecretOutputs::Send
             && !access.is_read_only()
             && let Some(kind) = masked_in(&call.input)
         {
@@ -257,22 +290,30 @@ impl Agent {
             }
             None => (called(tool, slot.call.input.clone(), env, rejected), Value::Null),
         };
-        self.core.push(journal(slot, JournalState::Started, known));
-        self.core.announce(Event::ToolStarted {
+        self.conversation.core.push(journal(slot, JournalState::Started, known));
+        self.conversation.core.announce(Event::ToolStarted {
             call_id: slot.call.id.clone(),
             name: slot.call.name.clone(),
             input: slot.call.input.clone(),
         });
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
-        let after = self.after_hooks(&slot.call, &access);
-        let hook = (access.effect == Effect::Write).then(|| self.settings.tools.edit_hook.clone()).flatten();
+        let after = self.hooks().after_hooks(&slot.call, &access);
+        let hook = (access.effect == Effect::Write)
+            .then(|| self.conversation.settings.tools.edit_hook.clone())
+            .flatten();
         let (mode, paths) = (self.tools.guard.mode(), access.paths.clone());
-        let home = self.settings.tools.snapshots.as_ref().and_then(|snapshots| snapshots.home.as_deref());
+        let home = self
+            .conversation
+            .settings
+            .tools
+            .snapshots
+            .as_ref()
+            .and_then(|snapshots| snapshots.home.as_deref());
         let (files, touch) = (self.tools.files.clone(), self.tools.touches(&access, &around, home));
         let (id, host) = (slot.call.id.clone(), Arc::clone(&self.tools.host));
         batch.touched.extend(access.paths);
-        let call = run(call, around.cancel.clone(), self.settings.tools.timeout);
+        let call = run(call, around.cancel.clone(), self.conversation.settings.tools.timeout);
         batch.running.push(
             async move {
                 let files = files.filter(|_| !matches!(touch, Touch::Nothing));
@@ -310,109 +351,10 @@ impl Agent {
             input: slot.call.input.clone(),
             reason: reason.clone(),
         };
-        self.spending.limits.denied(&denial);
-        self.spending.turn.denials.push(denial.clone());
-        self.core.announce(Event::PermissionDenied(denial));
+        self.conversation.spending.limits.denied(&denial);
+        self.conversation.spending.turn.denials.push(denial.clone());
+        self.conversation.core.announce(Event::PermissionDenied(denial));
         slot.refuse(format!("Permission denied, not run: {reason}."));
-    }
-
-    /// Handles the answer to a question for permission.
-    pub(super) fn decided(&mut self, id: &CallId, decision: Decision) {
-        let Op::Tools(mut batch) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
-        if batch.asks_secrets {
-            self.decided_secrets(&mut batch, id, &decision);
-            self.flow.op = Op::Tools(batch);
-            self.advance();
-            return;
-        }
-        let index = batch.next;
-        if let Some(slot) = batch.slots.get_mut(index)
-            && slot.call.id == *id
-            && let SlotState::Asking { access, rule } = std::mem::replace(&mut slot.state, SlotState::Waiting)
-        {
-            match decision {
-                Decision::Deny { reason } => {
-                    let words = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                    let reason = format!("the user said no{words}");
-                    self.core.push(permission(slot, Verb::Deny, DecidedBy::Person, None, &reason));
-                    self.deny(slot, reason);
-                }
-                Decision::AllowChanged { input } => self.allowed_with(&mut batch, index, input),
-                Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
-                    let (kept, how) = match &decision {
-                        Decision::AllowSession => (rule.clone(), "the user allowed it for the session"),
-                        Decision::AllowWithout { .. } => (None, "the user allowed a part of it"),
-                        _ => (None, "the user allowed it once"),
-                    };
-                    self.core.push(permission(slot, Verb::Allow, DecidedBy::Person, kept, how));
-                    if decision == Decision::AllowSession
-                        && let Some(rule) = rule
-                    {
-                        self.tools.grant(&rule, &self.core);
-                    }
-                    // The user has decided about the access that was shown, so check the call again: it must need the same access.
-                    match self.check(&slot.call, &batch.cancel, &slot.partial) {
-                        Ok((tool, mut env, now)) if now == access => {
-                            env.variables = self.tools.guard.variables(&access);
-                            env.sandbox = self.tools.guard.sandbox_level(&access, true);
-                            let rejected = match decision {
-                                Decision::AllowWithout { rejected } => rejected,
-                                _ => Vec::new(),
-                            };
-                            let taken = self.launch(&mut batch, index, (tool, env, access), rejected);
-                            batch.alone = matches!(taken, Taken::Running { alone: true });
-                        }
-                        Ok(_) => {
-                            slot.refuse("Not run: what it would touch changed while the user was asked.");
-                        }
-                        Err(why) => slot.refuse(why),
-                    }
-                    // A session-wide permission is synced to disk, like the start of any call with side effects.
-                    self.core.flush(Durability::Synced);
-                }
-            }
-            batch.next += 1;
-        }
-        self.flow.op = Op::Tools(batch);
-        self.advance();
-    }
-
-    /// Runs a call with the input that the program gave in place of the model's, unless a rule denies that one.
-    fn allowed_with(&mut self, batch: &mut Batch, index: usize, input: Value) {
-        let Some(slot) = batch.slots.get_mut(index) else { return };
-        slot.call.input = input;
-        let (tool, mut env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
-            Ok(checked) => checked,
-            Err(why) => return slot.refuse(why),
-        };
-        slot.subject = subject(&access, &env);
-        let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
-        if let Verdict::Deny { reason, .. } = judged.verdict {
-            self.core.push(permission(slot, Verb::Deny, judged.by, judged.rule, &reason));
-            return self.deny(slot, reason);
-        }
-        let how = "the program that drives the session allowed it with another input";
-        self.core.push(permission(slot, Verb::Allow, DecidedBy::Person, None, how));
-        env.variables = self.tools.guard.variables(&access);
-        env.sandbox = self.tools.guard.sandbox_level(&access, true);
-        let taken = self.launch(batch, index, (tool, env, access), Vec::new());
-        batch.alone = matches!(taken, Taken::Running { alone: true });
-        self.core.flush(Durability::Synced);
-    }
-
-    /// Called when the front end is gone: answers open questions with no.
-    pub(super) fn nobody_decides(&mut self) {
-        self.tools.subagents.nobody_decides();
-        let Op::Tools(batch) = &self.flow.op else { return };
-        let asked = if batch.asks_secrets {
-            batch.slots.get(batch.written)
-        } else {
-            batch.slots.get(batch.next).filter(|_| batch.asks_permission())
-        };
-        if let Some(slot) = asked {
-            let id = slot.call.id.clone();
-            self.decided(&id, Decision::Deny { reason: Some("the front end is gone".to_owned()) });
-        }
     }
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
@@ -436,7 +378,7 @@ impl Agent {
             }
         }
         for (event, outcome) in said {
-            self.tool_hooked(event, outcome);
+            self.hooks().tool_hooked(event, outcome);
         }
         self.advance();
     }
@@ -468,7 +410,7 @@ impl Agent {
     fn write_results(&mut self, batch: &mut Batch) {
         let (state, mut reads) = self.tools.host.drain();
         for entry in state {
-            self.core.push(entry);
+            self.conversation.core.push(entry);
         }
         while !self.waits_for_secrets(batch) {
             let Some(slot) = batch.slots.get_mut(batch.written) else { break };
@@ -476,13 +418,13 @@ impl Agent {
             let (mut output, time) = (std::mem::take(output), *time);
             batch.written += 1;
             if slot.send_secrets != Some(true)
-                && self.settings.tools.secrets != SecretOutputs::Send
+                && self.conversation.settings.tools.secrets != SecretOutputs::Send
                 && let Some(kinds) = mask_secrets(&mut output)
             {
                 let name = &slot.call.name;
                 // A person who has just decided this needs no notice.
                 if slot.send_secrets.is_none() {
-                    self.core.say(
+                    self.conversation.core.say(
                         NoticeLevel::Warning,
                         format!(
                             "Masked in the output of {name} before it is sent: {kinds}. With secrets = \"send\" it is sent."
@@ -491,87 +433,52 @@ impl Agent {
                 }
             }
             for refusal in refused_hosts(slot, &output) {
-                self.core.push(refusal);
+                self.conversation.core.push(refusal);
             }
             self.tools.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
                 let result = journal_result(&output, std::mem::take(&mut reads), time);
-                self.core.push(journal(slot, JournalState::Finished, result));
+                self.conversation.core.push(journal(slot, JournalState::Finished, result));
             }
             let changes = output.changes.clone();
             let mut message = result_message(&slot.call, output);
-            message.seq = self.core.next_seq();
-            self.core.push(EntryKind::Message { message: message.clone() });
-            self.core.announce(Event::ToolFinished { message, changes, duration: millis(time) });
+            message.seq = self.conversation.core.next_seq();
+            self.conversation.core.push(EntryKind::Message { message: message.clone() });
+            self.conversation.core.announce(Event::ToolFinished { message, changes, duration: millis(time) });
         }
-        self.core.flush(Durability::Buffered);
-    }
-
-    /// True while the next result waits for the person's decision about its secrets. Asks the question when it is its turn.
-    fn waits_for_secrets(&mut self, batch: &mut Batch) -> bool {
-        if batch.asks_secrets
-            || self.settings.asking.headless
-            || self.settings.tools.secrets != SecretOutputs::Ask
-        {
-            return batch.asks_secrets;
-        }
-        let Some(slot) = batch.slots.get(batch.written) else { return false };
-        let SlotState::Done { output, .. } = &slot.state else { return false };
-        let Some(kinds) = secrets_in(output).filter(|_| slot.send_secrets.is_none()) else { return false };
-        if batch.cancel.is_cancelled() {
-            return false;
-        }
-        // Ask one question at a time; the open one is about another call.
-        if batch.asks_permission() {
-            return true;
-        }
-        batch.asks_secrets = true;
-        self.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
-            call_id: slot.call.id.clone(),
-            tool: slot.call.name.clone(),
-            input: slot.call.input.clone(),
-            access: Access { subject: slot.subject.clone(), ..Access::session() },
-            reason: "what a tool prints goes to the provider of the model".to_owned(),
-            offer: None,
-            nearest: None,
-            secrets: Some(kinds),
-            preview: Vec::new(),
-        })));
-        true
-    }
-
-    /// Handles the answer to the question whether secrets in an output may be sent.
-    fn decided_secrets(&mut self, batch: &mut Batch, id: &CallId, decision: &Decision) {
-        let Some(slot) = batch.slots.get_mut(batch.written).filter(|slot| slot.call.id == *id) else {
-            return;
-        };
-        batch.asks_secrets = false;
-        let (verb, how) = match decision {
-            Decision::Deny { .. } => (Verb::Deny, "the user had the secrets in its output masked"),
-            Decision::AllowOnce | Decision::AllowWithout { .. } | Decision::AllowChanged { .. } => {
-                (Verb::Allow, "the user had its output sent with its secrets")
-            }
-            Decision::AllowSession => {
-                self.settings.tools.secrets = SecretOutputs::Send;
-                (Verb::Allow, "the user lets secrets in outputs be sent for the rest of the session")
-            }
-        };
-        slot.send_secrets = Some(verb == Verb::Allow);
-        self.core.push(permission(slot, verb, DecidedBy::Person, None, how));
-        self.core.flush(Durability::Buffered);
+        self.conversation.core.flush(Durability::Buffered);
     }
 
     /// Gives every call of the last answer a result without running it.
     pub(super) fn close_calls(&mut self, why: NotRun) {
         for call in std::mem::take(&mut self.tools.ids.last_calls) {
             let mut message = result_message(&call, ToolOutput::error(not_run(why)));
-            message.seq = self.core.next_seq();
-            self.core.push(EntryKind::Message { message: message.clone() });
-            self.core.announce(Event::ToolFinished {
+            message.seq = self.conversation.core.next_seq();
+            self.conversation.core.push(EntryKind::Message { message: message.clone() });
+            self.conversation.core.announce(Event::ToolFinished {
                 message,
                 changes: Vec::new(),
                 duration: millis(Duration::ZERO),
             });
         }
+    }
+
+    /// Ends a batch: all results and the answers of their hooks are present.
+    pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
+        // Rules are added first: they are not cut because of the step's size.
+        let usable = self.conversation.budget().usable();
+        self.rules.give_below(
+            touched,
+            &RulesScope::of(&self.conversation.settings, usable),
+            &mut self.conversation.core,
+        );
+        self.conversation.core.flush(Durability::Buffered);
+        let (budget, used) = (self.conversation.budget(), self.conversation.used());
+        limit_step(&mut self.conversation.core, &self.conversation.budget, &budget, used);
+        for (event, text) in told {
+            self.hooks().tell_model(event, text);
+        }
+        self.hooks().release_held();
+        self.flow.feed(Input::ToolsDone);
     }
 }

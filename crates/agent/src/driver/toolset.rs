@@ -13,20 +13,24 @@ use super::reattach;
 use crate::answer::Call;
 use crate::host::{SessionHost, lock};
 use crate::repetition::RepetitionGuard;
+use crate::watch::Fate;
 use becket_guard::{Guard, Verdict};
+use becket_session::Durability;
 use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
-use becket_types::{Access, EntryKind, Event, NoticeLevel, ToolSpec};
-use serde_json::json;
+use becket_types::{Access, EntryKind, Event, NoticeLevel, PermissionMode, Synthetic, ToolSpec};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Limit on changed files that a message to the model names.
+const MAX_CHANGED: usize = 10;
 
 /// The tools, everything that judges or records their calls, and the calls that run on their own.
 pub(super) struct Toolset {
     pub(super) registry: Registry,
     /// Tools without those of the source; `None` without a source.
     sourced: Option<Sourced>,
-    pub(super) specs: Arc<[ToolSpec]>,
     pub(super) guard: Guard,
     pub(super) host: Arc<SessionHost>,
     pub(super) files: Option<Arc<Files>>,
@@ -52,7 +56,6 @@ impl Toolset {
         changes: bool,
     ) -> Self {
         Self {
-            specs: registry.specs().into(),
             sourced: changes.then(|| Sourced { own: registry.clone(), generation: 0 }),
             registry,
             guard,
@@ -64,13 +67,17 @@ impl Toolset {
         }
     }
 
-    /// Updates the tools of the source, if they changed since the last step. Returns true if requests have other definitions
-    /// now.
-    pub(super) fn take_in(&mut self, source: Option<&Arc<dyn ToolSource>>) -> bool {
-        let (Some(source), Some(sourced)) = (source, &mut self.sourced) else { return false };
+    /// Updates the tools of the source, if they changed since the last step. Returns the definitions for requests if they
+    /// differ from those that were `offered` before.
+    pub(super) fn update_from(
+        &mut self,
+        source: Option<&Arc<dyn ToolSource>>,
+        offered: &[ToolSpec],
+    ) -> Option<Arc<[ToolSpec]>> {
+        let (source, sourced) = (source?, self.sourced.as_mut()?);
         let generation = source.generation();
         if std::mem::replace(&mut sourced.generation, generation) == generation {
-            return false;
+            return None;
         }
         let mut tools = sourced.own.clone();
         for offer in source.tools() {
@@ -82,11 +89,7 @@ impl Toolset {
         tools.retain(|name| !removed.iter().any(|r| r == name));
         let specs = tools.specs();
         self.registry = tools;
-        if *self.specs == *specs {
-            return false;
-        }
-        self.specs = specs.into();
-        true
+        (*offered != *specs).then(|| specs.into())
     }
 
     /// Records the definitions of the requests in the ledger.
@@ -163,5 +166,43 @@ impl Toolset {
     /// Returns the files that the model was shown, in their present state; those that were used last come first.
     pub(super) fn files_to_attach(&self, snapshot: &Snapshot, cwd: &Path, mask: bool) -> Vec<FileNow> {
         reattach::files_now(snapshot, cwd, &self.host, &self.guard, mask)
+    }
+
+    /// Sets the permission mode. `Err` says why it was not changed.
+    pub(super) fn set_mode(&mut self, name: &str, core: &mut Core) -> Result<(), String> {
+        let mode = name.parse::<PermissionMode>()?;
+        self.guard.set_mode(mode);
+        self.subagents.set_mode(mode);
+        let value = Value::from(mode.as_str());
+        core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
+        core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
+        Ok(())
+    }
+
+    /// Informs the model of files that it has read and that others have changed since. Each change is reported once, in a
+    /// message of its own.
+    pub(super) fn tell_changed_files(&self, cwd: &Path, core: &mut Core) {
+        let changed = self.host.watch().changed();
+        if let Some(text) = self.host.watch().notice() {
+            core.notice(NoticeLevel::Info, text);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        let mut lines: Vec<String> = Vec::new();
+        for (path, fate) in changed.iter().take(MAX_CHANGED) {
+            let what = match fate {
+                Fate::Changed => "changed on disk since you read it",
+                Fate::Gone => "is gone from disk since you read it",
+            };
+            lines.push(format!("{} {what}.", path.strip_prefix(cwd).unwrap_or(path).display()));
+        }
+        if changed.len() > MAX_CHANGED {
+            lines.push(format!(
+                "{} more files that you read changed on disk, too.",
+                changed.len() - MAX_CHANGED
+            ));
+        }
+        core.synthetic(Synthetic::Reminder, lines.join("\n"), Map::new());
     }
 }

@@ -4,17 +4,18 @@
 //! Runs only between turns. Planning and carrying out run on the blocking pool as the current operation, so a prompt that
 //! comes meanwhile waits. A plan is valid until another one is made, a turn begins, or the context is compacted.
 
+use super::conversation::Conversation;
 use super::files::Files;
-use super::{Agent, Op};
+use super::ledger::Core;
 use crate::host::lock;
-use crate::machine::{Input, Phase};
+use crate::machine::Phase;
 use crate::undo::{Draft, SessionBlobs, UndoScope, carry_out, history, plan_conversation, plan_files, turns};
 use becket_session::context::compaction::{CompactionEffect, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
 use becket_types::{
-    CompactionPlan, CompactionTrigger, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel,
-    Prices, RewindWhat, Seq, Tokens, UndoKind, UndoOutcome,
+    CompactionPlan, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices, RewindWhat,
+    Seq, UndoKind, UndoOutcome,
 };
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -73,6 +74,111 @@ impl Undoing {
     pub(super) fn forget(&mut self) {
         self.planned = None;
     }
+
+    /// Accepts a request. `Err` says why it cannot be carried out now.
+    pub(super) fn ask(&mut self, want: Want, phase: Phase) -> Result<(), String> {
+        if phase != Phase::Idle {
+            let what = match want {
+                Want::Change(_) | Want::Show(_) | Want::Edit { .. } | Want::RedoCompaction => {
+                    "The context is changed"
+                }
+                _ => "Files and conversation go back",
+            };
+            return Err(format!("{what} only between turns: interrupt this one, then ask again."));
+        }
+        if let Want::CarryOut { plan, .. } | Want::Edit { plan, .. } = want
+            && (self.planned.is_none() || plan != self.plan)
+        {
+            return Err(
+                "That plan does not hold any more, so nothing was changed. Ask for it again.".to_owned()
+            );
+        }
+        self.want = Some(want);
+        Ok(())
+    }
+
+    /// Starts the pending request.
+    pub(super) fn begin(&mut self, conversation: &Conversation, files: Option<&Arc<Files>>) -> Begun {
+        let Some(want) = self.want.take() else { return Begun::Nothing };
+        let (want, planned) = match (want, self.planned.take()) {
+            (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => return Begun::Compaction(outcome),
+            other => other,
+        };
+        let session = Arc::clone(&conversation.core.session);
+        let store = SessionBlobs::of(&lock(&session));
+        let prices = conversation.wire.model.info().prices;
+        let around = Around { session, files: files.cloned(), store, prices };
+        Begun::Task(tokio::task::spawn_blocking(move || match (want, planned) {
+            (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
+                around.carry_out(*planned, plan, force)
+            }
+            (Want::CarryOut { .. }, Some(Shown::Change(edit))) => around.change(*edit),
+            (Want::Show(outcome), _) => around.show(outcome),
+            (Want::Edit { summary, .. }, Some(Shown::Compaction(outcome))) => {
+                around.show(with_summary(outcome, &summary))
+            }
+            (Want::RedoCompaction, _) => around.redo_compaction(),
+            (Want::Change(change), _) => around.plan_change(&change),
+            (want, _) => around.plan(&want),
+        }))
+    }
+
+    /// Shows the user the plan or the result. A plan becomes the one that can be carried out.
+    pub(super) fn show(&mut self, done: Done, core: &mut Core, files: Option<&Arc<Files>>) {
+        match done {
+            Done::Planned(Planning(Err(why))) => core.say(NoticeLevel::Info, why.to_owned()),
+            Done::Planned(Planning(Ok(planned))) => {
+                self.plan += 1;
+                let shown = planned.draft.shown(self.plan);
+                self.planned = Some(Shown::Back(planned));
+                core.emit(Event::UndoPlanned(Box::new(shown)));
+            }
+            Done::Change(Err(Refused { why, hint })) => {
+                core.say(NoticeLevel::Info, format!("Nothing was changed: {why} ({hint})."));
+            }
+            Done::Change(Ok(mut edit)) => {
+                self.plan += 1;
+                edit.plan.plan = self.plan;
+                let shown = edit.plan.clone();
+                self.planned = Some(Shown::Change(edit));
+                core.emit(Event::ContextPlanned(Box::new(shown)));
+            }
+            Done::Compaction(outcome, mut plan) => {
+                self.plan += 1;
+                plan.plan = self.plan;
+                self.planned = Some(Shown::Compaction(outcome));
+                core.emit(Event::CompactionPlanned(plan));
+            }
+            Done::Redone(entry) => {
+                core.emit(Event::CompactionReverted { entry, counts: true });
+                core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} counts again."));
+                core.tell_notices();
+            }
+            Done::Nothing(why) => core.say(NoticeLevel::Info, why.to_owned()),
+            Done::Changed(text) => {
+                core.tell_notices();
+                core.emit(Event::ContextChanged { text });
+            }
+            Done::CarriedOut(outcome, changes) => {
+                if let (Some(files), Some(changes)) = (files, &changes) {
+                    files.restored(changes);
+                }
+                core.tell_notices();
+                core.emit(Event::UndoDone(outcome));
+            }
+            Done::Failed(why) => {
+                core.say(NoticeLevel::Error, format!("This could not be done to its end: {why}"));
+            }
+        }
+    }
+}
+
+/// The work on a request.
+pub(super) enum Begun {
+    Nothing,
+    /// The user has confirmed a compaction, which is committed now.
+    Compaction(Box<Outcome>),
+    Task(JoinHandle<Done>),
 }
 
 /// The result of a request.
@@ -104,128 +210,15 @@ pub(super) async fn next(task: &mut JoinHandle<Done>) -> Done {
     task.await.unwrap_or_else(|error| Done::Failed(error.to_string()))
 }
 
-impl Agent {
-    pub(super) fn undo_asked(&mut self, want: Want) {
-        if self.phase() != Phase::Idle {
-            let what = match want {
-                Want::Change(_) | Want::Show(_) | Want::Edit { .. } | Want::RedoCompaction => {
-                    "The context is changed"
-                }
-                _ => "Files and conversation go back",
-            };
-            let text = format!("{what} only between turns: interrupt this one, then ask again.");
-            return self.core.say(NoticeLevel::Warning, text);
+impl Done {
+    /// Returns what changed earlier messages, if this result did.
+    pub(super) fn changed_conversation(&self) -> Option<&'static str> {
+        match self {
+            Self::Redone(_) => Some("a redo"),
+            Self::Changed(_) => Some("a change of the context"),
+            Self::CarriedOut(outcome, _) if outcome.conversation.is_some() => Some("a rewind"),
+            _ => None,
         }
-        if let Want::CarryOut { plan, .. } | Want::Edit { plan, .. } = want
-            && (self.undoing.planned.is_none() || plan != self.undoing.plan)
-        {
-            let text = "That plan does not hold any more, so nothing was changed. Ask for it again.";
-            return self.core.say(NoticeLevel::Warning, text.to_owned());
-        }
-        self.undoing.want = Some(want);
-        self.feed(Input::Restore);
-    }
-
-    /// Starts the pending request.
-    pub(super) fn restore(&mut self) {
-        let Some(want) = self.undoing.want.take() else { return self.feed(Input::Restored) };
-        let planned = self.undoing.planned.take();
-        let (want, planned) = match (want, planned) {
-            (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => {
-                self.give_up_preparation("a compaction by hand");
-                self.commit_compaction(CompactionTrigger::Manual, *outcome);
-                return self.feed(Input::Restored);
-            }
-            other => other,
-        };
-        let session = Arc::clone(&self.core.session);
-        let store = SessionBlobs::of(&lock(&session));
-        let prices = self.model().info().prices;
-        let around = Around { session, files: self.tools.files.clone(), store, prices };
-        self.flow.op = Op::Restore(tokio::task::spawn_blocking(move || match (want, planned) {
-            (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
-                around.carry_out(*planned, plan, force)
-            }
-            (Want::CarryOut { .. }, Some(Shown::Change(edit))) => around.change(*edit),
-            (Want::Show(outcome), _) => around.show(outcome),
-            (Want::Edit { summary, .. }, Some(Shown::Compaction(outcome))) => {
-                around.show(with_summary(outcome, &summary))
-            }
-            (Want::RedoCompaction, _) => around.redo_compaction(),
-            (Want::Change(change), _) => around.plan_change(&change),
-            (want, _) => around.plan(&want),
-        }));
-    }
-
-    pub(super) fn restored(&mut self, done: Done) {
-        self.flow.op = Op::None;
-        match done {
-            Done::Planned(Planning(Err(why))) => self.core.say(NoticeLevel::Info, why.to_owned()),
-            Done::Planned(Planning(Ok(planned))) => {
-                self.undoing.plan += 1;
-                let shown = planned.draft.shown(self.undoing.plan);
-                self.undoing.planned = Some(Shown::Back(planned));
-                self.core.emit(Event::UndoPlanned(Box::new(shown)));
-            }
-            Done::Change(Err(Refused { why, hint })) => {
-                self.core.say(NoticeLevel::Info, format!("Nothing was changed: {why} ({hint})."));
-            }
-            Done::Change(Ok(mut edit)) => {
-                self.undoing.plan += 1;
-                edit.plan.plan = self.undoing.plan;
-                let shown = edit.plan.clone();
-                self.undoing.planned = Some(Shown::Change(edit));
-                self.core.emit(Event::ContextPlanned(Box::new(shown)));
-            }
-            Done::Compaction(outcome, mut plan) => {
-                self.undoing.plan += 1;
-                plan.plan = self.undoing.plan;
-                self.undoing.planned = Some(Shown::Compaction(outcome));
-                self.core.emit(Event::CompactionPlanned(plan));
-            }
-            Done::Redone(entry) => {
-                self.conversation_went_back("a redo");
-                self.core.emit(Event::CompactionReverted { entry, counts: true });
-                let text = format!("The compaction of entry {entry} counts again.");
-                self.core.notice(NoticeLevel::Info, text);
-                self.core.tell_notices();
-                self.tell_used();
-            }
-            Done::Nothing(why) => self.core.say(NoticeLevel::Info, why.to_owned()),
-            Done::Changed(text) => {
-                self.conversation_went_back("a change of the context");
-                self.core.tell_notices();
-                self.core.emit(Event::ContextChanged { text });
-                self.tell_used();
-            }
-            Done::CarriedOut(outcome, changes) => {
-                if let (Some(files), Some(changes)) = (&self.tools.files, &changes) {
-                    files.restored(changes);
-                }
-                if outcome.conversation.is_some() {
-                    self.conversation_went_back("a rewind");
-                }
-                self.core.tell_notices();
-                let back = outcome.conversation.is_some();
-                self.core.emit(Event::UndoDone(outcome));
-                if back {
-                    self.tell_used();
-                }
-            }
-            Done::Failed(why) => {
-                self.core.say(NoticeLevel::Error, format!("This could not be done to its end: {why}"));
-            }
-        }
-        self.feed(Input::Restored);
-    }
-
-    /// Resets all state that was derived from the conversation, because earlier messages were changed or removed.
-    fn conversation_went_back(&mut self, why: &str) {
-        self.give_up_preparation(why);
-        self.budget.meter.forget();
-        self.budget.prepare_at = Tokens(0);
-        self.tools.ids.last_entry = None;
-        self.rules.recall(&self.core);
     }
 }
 

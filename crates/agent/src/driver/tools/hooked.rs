@@ -7,7 +7,8 @@
 //!   person may allow.
 //! - Hooks judge the input that runs. If they change the input, the guard judges it again.
 
-use super::super::Agent;
+use super::super::Op;
+use super::super::hooks::HookCaller;
 use super::batch::{Judged, Opinion, Slot};
 use crate::answer::Call;
 use crate::hooks::masked;
@@ -159,7 +160,7 @@ impl Opinion {
     }
 }
 
-impl Agent {
+impl HookCaller<'_> {
     /// Runs `PreToolUse` hooks for a call, once. Returns true if the call waits for them.
     pub(super) fn ask_pre_hooks(
         &self,
@@ -214,14 +215,14 @@ impl Agent {
         access: &Access,
         mut keys: Value,
     ) -> Option<HookCall> {
-        let hooks = self.settings.hooks.engine.as_ref()?;
+        let hooks = self.conversation.settings.hooks.engine.as_ref()?;
         if !hooks.listens(event) {
             return None;
         }
         let own = self.tools.own_name(&call.name);
         let name = sdk_name(&own);
         keys["tool_name"] = json!(name);
-        keys["tool_input"] = input_of(&own, &call.input, access, &self.settings.environment.cwd);
+        keys["tool_input"] = input_of(&own, &call.input, access, &self.conversation.settings.environment.cwd);
         keys["tool_use_id"] = json!(call.id);
         let made = self.hook_call(event, Some(&name), keys)?;
         Some(HookCall { call_id: Some(call.id.clone()), ..made })
@@ -229,20 +230,46 @@ impl Agent {
 
     /// Runs `PermissionDenied` hooks, which can only observe.
     pub(super) fn call_denied(&mut self, call: &Call, access: &Access, reason: &str) {
-        if self.settings.hooks.engine.is_some() {
+        if self.conversation.settings.hooks.engine.is_some() {
             let own = self.tools.own_name(&call.name);
             self.denied_hooks(
                 &sdk_name(&own),
-                input_of(&own, &call.input, access, &self.settings.environment.cwd),
+                input_of(&own, &call.input, access, &self.conversation.settings.environment.cwd),
                 &call.id,
                 reason,
             );
         }
     }
 
-    /// Handles the answer of hooks about a waiting call.
-    pub(in crate::driver) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
-        let super::super::Op::Tools(batch) = &mut self.flow.op else { return };
+    /// Records an answer of hooks about a call, separately from the decision.
+    pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
+        self.record_runs(&outcome);
+        let texts = outcome.context.into_iter().chain(outcome.block);
+        if let Op::Tools(batch) = &mut self.flow.op {
+            batch.told.extend(texts.map(|text| (event, text)));
+        }
+        if let Some(stop) = outcome.stop {
+            self.hooking.stop = Some(stop);
+        }
+    }
+
+    /// Returns the hooks for the end of a call that starts now.
+    pub(super) fn after_hooks(&self, call: &Call, access: &Access) -> Option<AfterHooks> {
+        let hooks = self.conversation.settings.hooks.engine.clone()?;
+        let made = |event| self.tool_hook_call(event, call, access, json!({}));
+        let (done, failed) = (made(HookEvent::PostToolUse), made(HookEvent::PostToolUseFailure));
+        (done.is_some() || failed.is_some()).then(|| AfterHooks {
+            hooks,
+            done,
+            failed,
+            masks: self.conversation.settings.tools.secrets != SecretOutputs::Send,
+            events: self.conversation.core.events.clone(),
+        })
+    }
+
+    /// Takes the answer of hooks about a waiting call.
+    pub(super) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
+        let Op::Tools(batch) = &mut self.flow.op else { return };
         let tools = &self.tools.registry;
         if let Some(slot) = batch.slots.get_mut(index) {
             slot.opinion.waiting = false;
@@ -263,38 +290,11 @@ impl Agent {
             self.hooking.stop = Some("A hook denied a call and ended the turn.".to_owned());
         }
         self.tool_hooked(event, outcome);
-        self.advance();
-    }
-
-    /// Records an answer of hooks about a call, separately from the decision.
-    pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
-        self.record_runs(&outcome);
-        let texts = outcome.context.into_iter().chain(outcome.block);
-        if let super::super::Op::Tools(batch) = &mut self.flow.op {
-            batch.told.extend(texts.map(|text| (event, text)));
-        }
-        if let Some(stop) = outcome.stop {
-            self.hooking.stop = Some(stop);
-        }
-    }
-
-    /// Returns the hooks for the end of a call that starts now.
-    pub(super) fn after_hooks(&self, call: &Call, access: &Access) -> Option<AfterHooks> {
-        let hooks = self.settings.hooks.engine.clone()?;
-        let made = |event| self.tool_hook_call(event, call, access, json!({}));
-        let (done, failed) = (made(HookEvent::PostToolUse), made(HookEvent::PostToolUseFailure));
-        (done.is_some() || failed.is_some()).then(|| AfterHooks {
-            hooks,
-            done,
-            failed,
-            masks: self.settings.tools.secrets != SecretOutputs::Send,
-            events: self.core.events.clone(),
-        })
     }
 
     /// Runs `PostToolBatch` hooks when all results of a step are present. Returns true if the batch waits for them.
     pub(super) fn batch_hooks(&mut self, batch: &mut super::Batch) -> bool {
-        if self.settings.hooks.engine.is_none() || batch.cancel.is_cancelled() {
+        if self.conversation.settings.hooks.engine.is_none() || batch.cancel.is_cancelled() {
             return false;
         }
         let calls: Vec<Value> = batch
@@ -304,7 +304,7 @@ impl Agent {
                 let own = self.tools.own_name(&slot.call.name);
                 json!({
                     "tool_name": sdk_name(&own),
-                    "tool_input": sdk_input(&own, &slot.call.input, &self.settings.environment.cwd),
+                    "tool_input": sdk_input(&own, &slot.call.input, &self.conversation.settings.environment.cwd),
                     "tool_use_id": slot.call.id,
                 })
             })

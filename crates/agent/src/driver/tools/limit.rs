@@ -22,7 +22,7 @@ const SPARE: f64 = 0.03;
 const MOST: f64 = 0.60;
 
 /// Cuts the results of the step that just ended, if they are too large together. `used`: the size of the context.
-pub(in crate::driver) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) {
+pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) {
     let base = due::step_tokens(lock(&core.session).view());
     let scale = state.meter.estimator;
     let size = scale.scale(base);

@@ -1,0 +1,545 @@
+//! The conversation with the models: its record, the models, the size of the context, and the cost of requests.
+//!
+//! Owns the answers to the questions that every part of the driver asks: the budget of the running model, the size of the next
+//! request, its bytes, and what of the run's limits is left for it. `request_size` makes a refused request smaller, and
+//! `summary` asks for a summary; both extend this type.
+//!
+//! Does not decide which request is sent, and knows neither the state machine nor the running operation.
+
+use super::budget::BudgetState;
+use super::ledger::Core;
+use super::wall_clock;
+use super::wire::{Refusals, Wire};
+use crate::host::lock;
+use crate::machine::{BreakKind, Owed};
+use crate::quota::{QuotaWait, WAITING};
+use crate::reply_error;
+use crate::settings::{AgentSettings, OPTIONS};
+use crate::spend::{self, RequestCost, Reservation, SPENT, TurnSum, millis};
+use becket_model::{ErrorKind, Model, ModelError, ModelInfo, Prepared};
+use becket_session::Durability;
+use becket_session::context::budget::{Budget, Limits, Meter};
+use becket_session::context::compaction::{
+    self, Floor, Need, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop, StopReason,
+};
+use becket_types::{
+    CompactionTrigger, Cost, EntryKind, Event, Limit, MessageId, Millis, NoticeLevel, SystemItem, Tokens,
+    ToolSpec, TurnCompaction, TurnEnd, TurnResult, TurnState, Usage,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait before a retry after an answer broke off. Longer waits, before an answer begins, are the model client's.
+const MAX_DELAY: Millis = Millis(60_000);
+
+/// The conversation with the models.
+pub(super) struct Conversation {
+    pub(super) core: Core,
+    pub(super) wire: Wire,
+    pub(super) budget: BudgetState,
+    pub(super) spending: Spending,
+    /// Definitions of the tools that requests offer.
+    pub(super) offered: Arc<[ToolSpec]>,
+    pub(super) settings: AgentSettings,
+}
+
+/// The limits of the run, and what the turn has used of them.
+pub(super) struct Spending {
+    pub(super) limits: spend::Limits,
+    pub(super) turn: TurnSum,
+    pub(super) in_turn: bool,
+}
+
+impl Conversation {
+    pub(super) fn model(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.wire.model)
+    }
+
+    /// Returns the blocks of the system prompt in force.
+    pub(super) fn system_items(&self) -> Vec<SystemItem> {
+        lock(&self.core.session).view().system_items().to_vec()
+    }
+
+    /// The budget of the running model, with learned limits and the user's settings.
+    pub(super) fn budget(&mut self) -> Budget {
+        let model = self.model();
+        let info = model.info();
+        if info.source == "default"
+            && self.settings.requests.context_window.is_none()
+            && !self.budget.window_noticed
+        {
+            self.budget.window_noticed = true;
+            let text = format!(
+                "The context window of {} is not known; {} tokens are assumed (set --context-window).",
+                info.id, info.window
+            );
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        let window = self.settings.requests.context_window.unwrap_or(info.window);
+        let input = self.settings.requests.context_window.unwrap_or(info.input_limit);
+        Budget::new(window, input, info.max_output).limited(self.budget.limits)
+    }
+
+    /// Base estimate of the next request, in tokens.
+    pub(super) fn base_now(&mut self) -> Tokens {
+        self.floor().tools + lock(&self.core.session).view().estimated_tokens()
+    }
+
+    /// Expected size of the next request in tokens.
+    pub(super) fn used(&mut self) -> Tokens {
+        let base = self.base_now();
+        self.budget.meter.used(base)
+    }
+
+    /// System prompt and tools, in base tokens.
+    pub(super) fn floor(&mut self) -> Floor {
+        if let Some(floor) = self.budget.floor {
+            return floor;
+        }
+        let floor = Floor::of(&self.system_items(), &self.offered);
+        self.budget.floor = Some(floor);
+        floor
+    }
+
+    pub(super) fn learned_limits(&self) -> Limits {
+        let session = lock(&self.core.session);
+        let value = session.view().state(&Limits::key(&self.wire.model.info().id)).cloned();
+        value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
+    }
+
+    /// Called when a request was refused as too long: learns the model's limit. A refusal for too many bytes teaches nothing
+    /// about tokens.
+    pub(super) fn learn_limit(&mut self, error: &ModelError) {
+        if error.kind != ErrorKind::ContextOverflow {
+            return;
+        }
+        let used = self.used();
+        if self.budget.limits.learn(error.limit, used) {
+            self.keep_limits();
+        }
+    }
+
+    /// Called before a turn: forgets a learned limit so small that nothing could be sent. The server may have been restarted
+    /// with a larger window. If not, its next refusal teaches the same limit again.
+    pub(super) fn doubt_limits(&mut self) {
+        if self.budget.limits.effective().is_none() {
+            return;
+        }
+        let (floor, budget) = (self.floor(), self.budget());
+        if !floor.leaves_room(&budget, &self.budget.meter.estimator) {
+            self.budget.limits = Limits::default();
+        }
+    }
+
+    /// Called when a request was answered: drops learned limits that would have refused it.
+    pub(super) fn limit_worked(&mut self, usage: &Usage) {
+        if self.budget.limits.worked(usage.context()) {
+            self.keep_limits();
+        }
+    }
+
+    fn keep_limits(&mut self) {
+        let value = serde_json::to_value(self.budget.limits).unwrap_or_default();
+        self.core.push(EntryKind::State { key: Limits::key(&self.wire.model.info().id), value });
+    }
+
+    /// Records the provider's last report of the context's size, at the end of a turn. After a compaction there is no report
+    /// yet, and that is recorded as well.
+    pub(super) fn keep_meter(&mut self) {
+        let model = &self.wire.model.info().id;
+        let entry = self.budget.meter.entry(lock(&self.core.session).view().state(Meter::KEY), model);
+        if let Some(entry) = entry {
+            self.core.push(entry);
+        }
+    }
+
+    /// Loads the report that an earlier process recorded for this model.
+    pub(super) fn recall_meter(&mut self) {
+        let kept =
+            Meter::from_state(lock(&self.core.session).view().state(Meter::KEY), &self.wire.model.info().id);
+        self.budget.meter = kept.unwrap_or_default();
+    }
+
+    /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is
+    /// appended.
+    pub(super) fn report_usage(&mut self) {
+        let Some(usage) = self.budget.report.take() else { return };
+        let base_now = self.base_now();
+        let sent = self.budget.base_sent;
+        self.budget.meter.report(&usage, sent, base_now);
+        self.tell_used();
+    }
+
+    /// Informs front ends of the present size of the context.
+    pub(super) fn tell_used(&mut self) {
+        let base_now = self.base_now();
+        let budget = self.budget();
+        let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
+        let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
+        self.core.emit(Event::ContextUsed {
+            used: self.budget.meter.used(base_now),
+            usable: Tokens(budget.usable()),
+            window: Tokens(budget.window),
+            threshold: budget.threshold(self.budget.policy.threshold),
+            kinds,
+        });
+    }
+
+    /// Returns what has to be done before the next request to make room for it.
+    pub(super) fn owed(&mut self, need: Need) -> Owed {
+        let budget = self.budget();
+        let used = self.used();
+        let state = &mut self.budget;
+        match state.governor.owed(need, used, &budget, &state.policy, wall_clock()) {
+            GovernorOwed::No => Owed::No,
+            GovernorOwed::Compact(_) => Owed::Compact,
+            GovernorOwed::Stop(StopReason::NothingShown) => Owed::NoRoom(self.full(StopReason::NothingShown)),
+            GovernorOwed::Stop(reason) => Owed::Full(self.full(reason)),
+        }
+    }
+
+    /// The message for a full context. Also records the governor's state.
+    pub(super) fn full(&mut self, reason: StopReason) -> String {
+        let entry = self.budget.governor.entry();
+        self.core.push(entry);
+        self.stop_text(reason)
+    }
+
+    /// The message for the user when the context is full and cannot be compacted.
+    pub(super) fn stop_text(&mut self, reason: StopReason) -> String {
+        self.core.flush(Durability::Buffered);
+        let snapshot = self.snapshot(CompactionTrigger::Auto, None);
+        let stop = compaction::stop(&snapshot, reason);
+        self.stop_words(&stop)
+    }
+
+    /// The reason for a stop in words. Without a user (headless), it must not advise commands that only a user can type.
+    pub(super) fn stop_words(&self, stop: &Stop) -> String {
+        if self.settings.asking.headless { stop.headless() } else { stop.to_string() }
+    }
+
+    /// Adds the provider's refusal to `reason` if that refusal caused the compaction, because our own count may disagree with it.
+    pub(super) fn with_refusal(&self, trigger: CompactionTrigger, reason: String) -> String {
+        match &self.wire.last_error {
+            Some(error) if trigger == CompactionTrigger::Overflow => {
+                format!("{} {reason}", reply_error::sentence(&error.message))
+            }
+            _ => reason,
+        }
+    }
+
+    /// The data from which a compaction is computed. `focus`: the request of the person, and the instructions of hooks.
+    pub(super) fn snapshot(&mut self, trigger: CompactionTrigger, focus: Option<String>) -> Snapshot {
+        let (floor, used, budget) = (self.floor(), self.used(), self.budget());
+        let summariser = self.summariser(&self.summary_model());
+        let request = SnapshotRequest {
+            trigger,
+            focus,
+            floor,
+            used,
+            budget,
+            summariser: Some(summariser).filter(|_| self.settings.requests.summaries),
+            continuation_id: MessageId::new(),
+            now: wall_clock(),
+        };
+        let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
+        if trigger == CompactionTrigger::Manual && !self.spending.in_turn {
+            // However the last turn ended, the agent waits for the user after this.
+            snapshot.turn_state = TurnState::AwaitingUser;
+        }
+        snapshot
+    }
+
+    /// The end of the turn if this error is final. After an overflow it says what fills the window.
+    pub(super) fn broken_end(&mut self, error: &ModelError, kind: BreakKind) -> TurnEnd {
+        if kind != BreakKind::Overflow {
+            return reply_error::end(error, &self.wire.model.info().name);
+        }
+        let reason =
+            if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
+        if !self.budget.policy.auto_compact {
+            // Record that the session has stopped, so that a resumed one does not send the same request again.
+            self.owed(Need::Overflow);
+        }
+        let said = reply_error::sentence(&error.message);
+        TurnEnd::ContextFull { breakdown: format!("{said} {}", self.full(reason)) }
+    }
+
+    /// Builds the bytes of the next request from the present view.
+    pub(super) fn prepare(&mut self) -> Result<Prepared, ModelError> {
+        let budget = self.budget();
+        let reserve = budget.reserve().max(1);
+        self.wire.max_output = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
+        self.wire.max_output = self.wire.max_output.min(self.budget.output_cap.unwrap_or(u64::MAX));
+        let mut session = lock(&self.core.session);
+        session.view_mut().context();
+        if let Err(violation) = session.view_mut().check() {
+            // This is a defect of the view. Send the request anyway: the provider may accept it, and a check must not make a
+            // session unusable.
+            self.core.say(NoticeLevel::Error, format!("The history breaks a rule of providers: {violation}"));
+        }
+        let stubs = session.view().tool_stubs(&self.offered);
+        let with_stubs: Vec<ToolSpec>;
+        let tools = if stubs.is_empty() {
+            &*self.offered
+        } else {
+            with_stubs = self.offered.iter().cloned().chain(stubs).collect();
+            &with_stubs
+        };
+        let terms = self.wire.terms(self.settings.requests.effort.as_deref());
+        terms.prepare(&self.core, &*self.wire.model, session.view_mut().context(), tools)
+    }
+
+    /// Remembers a permanently refused request by its bytes. They are the same only until something is appended, so this must
+    /// come first when a request fails.
+    pub(super) fn remember_refusal(&mut self, error: &ModelError) {
+        if !Refusals::is_permanent(error) {
+            return;
+        }
+        if let Ok(prepared) = self.prepare() {
+            self.wire.remember_refusal(&prepared, error);
+        }
+    }
+
+    /// Tokens of the next request that the provider probably has in its cache.
+    pub(super) fn cached_tokens(&self) -> u64 {
+        if self.wire.is_warm() { self.budget.cached.0 } else { 0 }
+    }
+
+    /// The expected cost of the next request, and the output limit that it may have.
+    pub(super) fn room(&mut self) -> Result<(RequestCost, u64), TurnEnd> {
+        let reserve = self.budget().reserve().max(1);
+        let want = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
+        let read = self.used().0;
+        let cost =
+            RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime);
+        Ok((cost, self.spending.limits.room(cost.input, cost.output_price, want)?))
+    }
+
+    /// Sets the output limit of the next request, and reserves what it may cost.
+    pub(super) fn reserve_request(&mut self) -> Result<Option<Reservation>, TurnEnd> {
+        self.budget.output_cap = None;
+        if !self.spending.limits.are_counted() {
+            return Ok(None);
+        }
+        let (cost, most) = self.room()?;
+        self.budget.output_cap = Some(most);
+        Ok(Some(self.spending.limits.reserve(cost.need(most))))
+    }
+
+    /// Records what is used of the limits, so that a resumed session continues the count.
+    pub(super) fn keep_spent(&mut self) {
+        if let Some(value) = self.spending.limits.kept() {
+            self.core.push(EntryKind::State { key: SPENT.to_owned(), value });
+        }
+    }
+
+    /// Adds the usage of one request to the ledger and the sums.
+    pub(super) fn spent(
+        &mut self,
+        info: &ModelInfo,
+        usage: Usage,
+        purpose: &str,
+        message: Option<MessageId>,
+    ) -> Cost {
+        if usage.is_empty() {
+            return Cost::default();
+        }
+        let window = self.settings.requests.context_window.unwrap_or(info.window);
+        let used = crate::spend::used(info, window, usage);
+        let cost = used.cost;
+        self.spending.turn.add(used.clone());
+        self.spending.limits.add(used);
+        if purpose == "turn" {
+            let caches = usage.cache_read + usage.cache_write > 0;
+            self.budget.cached = if caches { usage.context() } else { Tokens(0) };
+        }
+        self.core.push(EntryKind::Usage {
+            message,
+            model: info.id.clone(),
+            usage,
+            cost_usd: cost.0,
+            purpose: purpose.to_owned(),
+        });
+        self.keep_spent();
+        cost
+    }
+
+    /// Takes the sums of the turn. Later usage, by a manual compaction or a summary made ahead of time, counts for the next turn.
+    pub(super) fn take_result(&mut self, end: TurnEnd) -> TurnResult {
+        let turn = &mut self.spending.turn;
+        turn.take_in_subagents(&self.spending.limits);
+        let result = TurnResult {
+            end,
+            text: std::mem::take(&mut turn.text),
+            stop_reason: turn.stop_reason.take(),
+            steps: turn.steps,
+            duration: millis(turn.started.elapsed()),
+            api_duration: millis(turn.api),
+            usage: turn.usage,
+            cost: turn.cost,
+            models: std::mem::take(&mut turn.models),
+            denials: std::mem::take(&mut turn.denials),
+            compaction: TurnCompaction { count: turn.compactions, by_hand: None },
+            unsaved: lock(&self.core.session).backlog() > 0,
+        };
+        self.spending.turn = TurnSum::new();
+        result
+    }
+
+    /// The delay before this attempt. Also announces it to the user.
+    pub(super) fn retry_delay(&mut self, attempt: u32) -> Option<Duration> {
+        let error = self.wire.last_error.take();
+        if attempt == 0 {
+            return None;
+        }
+        let asked = error.as_ref().and_then(|error| error.retry_after);
+        let delay = asked.unwrap_or(Millis(500 << attempt.min(6))).min(MAX_DELAY);
+        self.core.emit(Event::Retry {
+            attempt,
+            max: crate::machine::MAX_RETRIES,
+            delay,
+            status: error.as_ref().and_then(|error| error.status),
+            error: error.map(|error| error.message).unwrap_or_default(),
+        });
+        Some(Duration::from_millis(delay.0))
+    }
+
+    /// Begins to wait for the provider's quota, if this error is one that only time heals and the run may wait. The wait is
+    /// recorded, so that a later process continues it.
+    pub(super) fn begins_quota_wait(&mut self, error: &ModelError) -> bool {
+        if !self.settings.limits.wait_for_quota || self.wire.may_fall_back(error) {
+            return false;
+        }
+        let now = wall_clock();
+        let Some(wait) = QuotaWait::after(error, &self.wire.model.info().id, now) else { return false };
+        let said = reply_error::sentence(&error.message);
+        let text = format!("{said} becket waits {}. An interrupt ends the wait.", wait.words(now));
+        self.core.notice(NoticeLevel::Warning, text);
+        let value = serde_json::to_value(&wait).unwrap_or_default();
+        self.core.append(vec![EntryKind::State { key: WAITING.to_owned(), value }], Durability::Synced);
+        self.wire.quota = Some(wait);
+        true
+    }
+
+    /// The rest of the wait for the provider's quota. Also announces it to the user.
+    pub(super) fn quota_delay(&mut self) -> Option<Duration> {
+        let wait = self.wire.quota.as_ref().filter(|_| self.settings.limits.wait_for_quota)?;
+        let left = wait.left(wall_clock())?;
+        self.core.emit(Event::Retry {
+            attempt: 1,
+            max: 1,
+            delay: Millis(left.as_millis() as u64),
+            status: None,
+            error: wait.why.clone(),
+        });
+        Some(left)
+    }
+
+    /// Loads the wait that an earlier process recorded for this model, and informs the user.
+    pub(super) fn recall_quota_wait(&mut self) {
+        let value = lock(&self.core.session).view().state(WAITING).cloned().unwrap_or_default();
+        let Ok(wait) = serde_json::from_value::<QuotaWait>(value) else { return };
+        if wait.model != self.wire.model.info().id {
+            return;
+        }
+        let now = wall_clock();
+        if wait.left(now).is_some() {
+            let advice = if self.settings.limits.wait_for_quota {
+                "The next request waits for it."
+            } else {
+                "--wait-for-quota waits for it."
+            };
+            let text = format!("The quota of {} is used up {}. {advice}", wait.model, wait.words(now));
+            self.core.say(NoticeLevel::Warning, text);
+        }
+        self.wire.quota = Some(wait);
+    }
+
+    /// Records that the wait for the quota is over.
+    pub(super) fn end_quota_wait(&mut self) {
+        if self.wire.quota.take().is_some() {
+            self.core.push(EntryKind::State { key: WAITING.to_owned(), value: serde_json::Value::Null });
+        }
+    }
+
+    /// The end of the turn if a limit is reached, or if the next request would exceed one. Warns the user before.
+    pub(super) fn limit_reached(&mut self) -> Option<TurnEnd> {
+        let time = self.spending.turn.started.elapsed();
+        if let Some(end) = self.spending.limits.over(time) {
+            return Some(end);
+        }
+        if let Some(mut text) = self.spending.limits.warning(time) {
+            if !self.settings.asking.headless {
+                text.push_str(" /limits shows and raises them.");
+            }
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        if let Some(text) = self.spending.limits.unpriced(self.wire.model.info()) {
+            self.core.notice(NoticeLevel::Warning, text);
+        }
+        if self.spending.limits.are_counted() { self.room().err() } else { None }
+    }
+
+    /// Changes a limit, and tells the user all of them. `Err` says why it was not changed.
+    pub(super) fn change_limit(&mut self, change: Option<Limit>) -> Result<(), String> {
+        if let Some(change) = change {
+            self.settings.limits.ceilings.allow(change)?;
+            self.spending.limits.set(change);
+            let (name, value) = crate::settings::option(change);
+            self.keep_option(name, value);
+            self.keep_spent();
+        }
+        self.core.say(NoticeLevel::Info, self.spending.limits.describe());
+        Ok(())
+    }
+
+    /// Records a changed option for later runs of the session.
+    fn keep_option(&mut self, name: &str, value: Value) {
+        let set = |options: &mut Value| {
+            if !options.is_object() {
+                *options = Value::Object(Map::new());
+            }
+            options[name] = value;
+        };
+        if !self.core.resumed
+            && let Some((_, options)) =
+                self.settings.session.states.iter_mut().find(|(key, _)| key == OPTIONS)
+        {
+            // The options of this run are not in the ledger yet.
+            return set(options);
+        }
+        let mut options = lock(&self.core.session).view().state(OPTIONS).cloned().unwrap_or_default();
+        set(&mut options);
+        self.core
+            .append(vec![EntryKind::State { key: OPTIONS.to_owned(), value: options }], Durability::Buffered);
+    }
+
+    /// Chooses another model for the next request. `Err` says why the model stays the same.
+    pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
+        let model = self.wire.choose(name)?;
+        self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
+        self.core.emit(Event::ModelChosen { model: model.info().id.clone() });
+        Ok(())
+    }
+
+    /// Sets the effort of the next requests. Later runs of the session keep it.
+    pub(super) fn set_effort(&mut self, effort: Option<String>) {
+        let level = effort.as_deref().unwrap_or("the default of the model");
+        let unsent = if self.wire.model.info().reasoning {
+            ""
+        } else {
+            " The model has no such setting, so it is not sent."
+        };
+        self.core.say(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
+        self.keep_option("effort", Value::from(effort.clone()));
+        self.settings.requests.effort = effort;
+    }
+
+    /// Called when blocks of the system prompt have changed. The provider's cached prefix begins with them, so it is lost.
+    pub(super) fn prompt_changed(&mut self) {
+        self.budget.forget_sizes();
+        self.wire.cache.cold = true;
+    }
+}

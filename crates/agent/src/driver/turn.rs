@@ -1,0 +1,359 @@
+//! Carries out the actions of a turn that concern several owners: each method calls them in the right order.
+//!
+//! The rules stand with the owners. Does not read commands, and does not wait for anything.
+
+use super::background::Ended;
+use super::compact::Compactor;
+use super::hooks::{HookCaller, Then, end_event};
+use super::start::{FirstEntries, is_left_unfinished};
+use super::tools::ToolRunner;
+use super::undo::{self, Begun, Want};
+use super::{Agent, Op};
+use crate::host::lock;
+use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, Note, Phase, PromptId};
+use crate::spend::over_time;
+use becket_session::Durability;
+use becket_types::{
+    CompactionTrigger, DeliveryMode, EntryKind, Event, HookEvent, HookOutcome, HookText, Limit, NoticeLevel, Origin,
+    Role, Synthetic, Tokens, TurnEnd, TurnState,
+};
+use serde_json::Map;
+use tokio::time::Instant;
+
+impl Agent {
+    /// Passes a request for an undo or a change of the context on, or tells the user why it is refused.
+    pub(super) fn undo_asked(&mut self, want: Want) {
+        match self.undoing.ask(want, self.flow.phase()) {
+            Ok(()) => self.flow.feed(Input::Restore),
+            Err(why) => self.conversation.core.say(NoticeLevel::Warning, why),
+        }
+    }
+
+    /// Starts the pending request for an undo or a change of the context.
+    pub(super) fn restore(&mut self) {
+        match self.undoing.begin(&self.conversation, self.tools.files.as_ref()) {
+            Begun::Nothing => self.flow.feed(Input::Restored),
+            Begun::Compaction(outcome) => {
+                self.give_up_preparation("a compaction by hand");
+                self.compactor().commit_compaction(CompactionTrigger::Manual, *outcome);
+                self.flow.feed(Input::Restored);
+            }
+            Begun::Task(task) => self.flow.op = Op::Restore(task),
+        }
+    }
+
+    /// Handles the plan or the result of a request for an undo or a change of the context.
+    pub(super) fn restored(&mut self, done: undo::Done) {
+        self.flow.op = Op::None;
+        let changed = done.changed_conversation();
+        if let Some(why) = changed {
+            self.conversation_went_back(why);
+        }
+        self.undoing.show(done, &mut self.conversation.core, self.tools.files.as_ref());
+        if changed.is_some() {
+            self.conversation.tell_used();
+        }
+        self.flow.feed(Input::Restored);
+    }
+
+    /// Resets all state that was derived from the conversation, because earlier messages were changed or removed.
+    fn conversation_went_back(&mut self, why: &str) {
+        self.give_up_preparation(why);
+        self.conversation.budget.meter.forget();
+        self.conversation.budget.prepare_at = Tokens(0);
+        self.tools.ids.last_entry = None;
+        self.rules.recall(&self.conversation.core);
+    }
+
+    /// Appends prompts to the ledger and syncs it to disk before anything else happens.
+    pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
+        self.begin_ledger();
+        self.tools.repetition.reset();
+        self.inbox.deliver(prompts, steered, &mut self.conversation, &mut self.titling);
+    }
+
+    /// Processes the answers of the hooks for which the loop waited.
+    pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
+        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
+        match wait.then {
+            Then::Nothing => outcomes.into_iter().for_each(|outcome| self.hooks().record_hooks(outcome)),
+            Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
+            Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
+            Then::EndBatch { touched, mut told } => {
+                for outcome in outcomes {
+                    self.hooks().record_runs(&outcome);
+                    let texts = outcome.context.into_iter().chain(outcome.block);
+                    told.extend(texts.map(|text| (HookEvent::PostToolBatch, text)));
+                    self.hooking.stop = outcome.stop.or(self.hooking.stop.take());
+                }
+                self.tool_runner().end_batch(&touched, told);
+            }
+            Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
+        }
+    }
+
+    fn prompts_hooked(&mut self, prompts: &[PromptId], steered: bool, outcomes: Vec<HookOutcome>) {
+        let mut delivered = Vec::new();
+        let mut context = Vec::new();
+        let mut refused = None;
+        let mut outcomes = outcomes.into_iter();
+        for id in prompts {
+            if self.inbox.is_note(*id) {
+                delivered.push(*id);
+                continue;
+            }
+            let Some(outcome) = outcomes.next() else {
+                delivered.push(*id);
+                continue;
+            };
+            self.hooks().record_runs(&outcome);
+            let why = outcome.block.as_ref().map(|block| block.text.clone()).or(outcome.stop);
+            match why {
+                Some(why) => {
+                    self.inbox.take_back(
+                        *id,
+                        &format!("A hook refused this prompt: {why}"),
+                        &mut self.conversation.core,
+                    );
+                    refused = Some(why);
+                }
+                None => {
+                    delivered.push(*id);
+                    context.extend(outcome.context);
+                }
+            }
+        }
+        if !delivered.is_empty() {
+            self.deliver(&delivered, steered);
+            self.hooks().release_held();
+        }
+        for text in context {
+            self.hooks().tell_model(HookEvent::UserPromptSubmit, text);
+        }
+        if let Some(why) = refused
+            && delivered.is_empty()
+        {
+            let owed = steered
+                && lock(&self.conversation.core.session).view().turn_state() != TurnState::AwaitingUser;
+            if !owed {
+                self.hooking.stop = Some(format!("A hook refused the prompt: {why}"));
+            }
+        }
+    }
+
+    fn stop_hooked(&mut self, sent_back: u32, outcomes: Vec<HookOutcome>) {
+        let event = end_event(&self.conversation.settings).unwrap_or(HookEvent::Stop);
+        let mut go_on = false;
+        let mut stopped = false;
+        for outcome in outcomes {
+            self.hooks().record_runs(&outcome);
+            stopped |= outcome.stop.is_some();
+            if outcome.stop.is_none() {
+                let texts: Vec<HookText> = outcome.block.into_iter().chain(outcome.context).collect();
+                go_on |= !texts.is_empty();
+                for text in texts {
+                    self.hooks().tell_model(event, text);
+                }
+            }
+        }
+        let go_on = go_on && !stopped;
+        if go_on && sent_back + 1 == MAX_STOP_BLOCKS {
+            let text = format!(
+                "{event} hooks have sent the model back {MAX_STOP_BLOCKS} times; they are not asked again in this turn."
+            );
+            self.conversation.core.notice(NoticeLevel::Warning, text);
+        }
+        self.flow.feed(Input::StopAsked { go_on });
+    }
+
+    fn compaction_hooked(&mut self, trigger: CompactionTrigger, outcomes: Vec<HookOutcome>) {
+        let mut refused = None;
+        for outcome in outcomes {
+            self.hooks().record_runs(&outcome);
+            refused = outcome.block.map(|block| block.text).or(outcome.stop).or(refused);
+            for HookText { text, .. } in outcome.context {
+                self.compaction.instructions = Some(match self.compaction.instructions.take() {
+                    Some(known) => format!("{known}\n{text}"),
+                    None => text,
+                });
+            }
+        }
+        if let Some(why) = refused {
+            let reason = format!("a hook refused the compaction: {why}");
+            self.conversation.core.emit(Event::CompactionFailed { reason: reason.clone() });
+            return self.compactor().compaction_over(CompactionEnd::Refused(reason));
+        }
+        if self.compaction.instructions.is_some() {
+            self.give_up_preparation("the instructions of a hook");
+        }
+        self.compactor().compact(trigger);
+    }
+
+    /// Ends the hooks for which the loop waits, because of an interrupt or the time limit.
+    pub(super) fn cancel_hooks(&mut self) {
+        if !matches!(self.flow.op, Op::Hooks(_)) {
+            return;
+        }
+        let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
+        match wait.then {
+            Then::Nothing | Then::Compact { .. } => {}
+            Then::Deliver { prompts, .. } => {
+                for id in prompts {
+                    if self.inbox.is_note(id) {
+                        self.flow.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
+                        continue;
+                    }
+                    let why = "Interrupted before the hooks had judged this prompt; it was not sent.";
+                    self.inbox.take_back(id, why, &mut self.conversation.core);
+                }
+            }
+            Then::Stop { .. } => self.flow.feed(Input::StopAsked { go_on: false }),
+            Then::EndBatch { touched, told } => self.tool_runner().end_batch(&touched, told),
+        }
+    }
+
+    /// Sends the model a message of becket, or informs the user.
+    pub(super) fn note(&mut self, note: &Note) {
+        match note {
+            Note::CallsAsText(what) => self.conversation.core.notice(NoticeLevel::Warning, what.clone()),
+            for_model => self.conversation.core.synthetic(Synthetic::Reminder, for_model.text(), Map::new()),
+        }
+    }
+
+    /// Continues a turn that an earlier process left unfinished, if there is one.
+    pub(super) fn continue_turn(&mut self) {
+        if !is_left_unfinished(&self.conversation, &self.inbox) || self.flow.phase() != Phase::Idle {
+            return;
+        }
+        self.begin_ledger();
+        let answered_last = {
+            let session = lock(&self.conversation.core.session);
+            let mut newest = session.view().live().rev();
+            // Rules that changed meanwhile were just sent again.
+            let last = newest.find(|m| m.origin != Origin::Synthetic(Synthetic::Rules));
+            last.is_some_and(|m| m.role == Role::Assistant)
+        };
+        if answered_last && !self.inbox.has_left() {
+            let text = "You were interrupted. Go on where you stopped.".to_owned();
+            self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
+        }
+        self.inbox.take_left(&mut self.flow);
+        self.flow.feed(Input::Continue);
+    }
+
+    /// Plans a compaction that is only shown. It runs like a manual one, but is not written to the ledger.
+    pub(super) fn plan_compaction(&mut self, focus: Option<String>) {
+        if self.flow.phase() != Phase::Idle {
+            let text = "A compaction is shown beforehand only between turns. Interrupt this one and ask again, or compact \
+                        without looking: /compact.";
+            return self.conversation.core.say(NoticeLevel::Warning, text.to_owned());
+        }
+        self.compaction.focus = focus;
+        self.flow.feed(Input::PlanCompaction);
+    }
+
+    /// Ends the turn: records its end, and reports its result.
+    pub(super) fn end_turn(&mut self, end: TurnEnd) {
+        let end = match (end, self.conversation.spending.limits.max_wall()) {
+            (TurnEnd::Interrupted, Some(max)) if self.conversation.spending.turn.out_of_time => {
+                TurnEnd::TimeLimit { what: over_time(max) }
+            }
+            (end, _) => end,
+        };
+        // In a headless run no further prompt will come, so no compaction needs the summary.
+        let phase = self.flow.phase();
+        if self.conversation.settings.asking.headless || phase == Phase::Exited {
+            self.give_up_preparation("the end of the turn");
+        }
+        self.conversation.core.pending.extend(self.tools.host.read_files());
+        self.conversation.core.flush(Durability::Buffered);
+        self.conversation.report_usage();
+        let state = lock(&self.conversation.core.session).view().turn_state();
+        self.conversation.keep_meter();
+        self.conversation.core.push(EntryKind::TurnEnd { end: end.name().to_owned(), state });
+        self.conversation.core.flush(Durability::Synced);
+        self.conversation.core.tell_notices();
+        self.conversation.spending.in_turn = false;
+        self.hooks().failure_hooks(&end);
+        let completed = end == TurnEnd::Completed;
+        let result = self.conversation.take_result(end);
+        self.conversation.core.emit(Event::TurnFinished(Box::new(result)));
+        if completed && phase == Phase::Idle && !self.conversation.settings.asking.headless {
+            self.compaction.prepare_for_next_prompt(&mut self.conversation);
+        }
+    }
+
+    /// The time at which something is to be done about the provider's cache. `None`: nothing is.
+    pub(super) fn idle_at(&self) -> Option<Instant> {
+        let waits = self.flow.phase() == Phase::Idle
+            && matches!(self.flow.op, Op::None)
+            && !self.conversation.spending.in_turn;
+        if !waits || !self.inbox.is_open || self.compaction.preparing.is_some() {
+            return None;
+        }
+        self.conversation.wire.cache.act_at(self.conversation.wire.model.info())
+    }
+
+    /// Runs once per process, before its first turn: writes the first entries, or everything that a resumed session needs.
+    pub(super) fn begin_ledger(&mut self) {
+        FirstEntries { conversation: &mut self.conversation, rules: &mut self.rules, tools: &self.tools }
+            .write();
+    }
+
+    /// Runs hooks for prompts before they are delivered. Returns false if there are none.
+    pub(super) fn prompt_hooks(&mut self, prompts: &[PromptId], steered: bool) -> bool {
+        let Self { conversation, hooking, flow, tools, inbox, .. } = self;
+        HookCaller { conversation, hooking, flow, tools }.prompt_hooks(prompts, steered, inbox)
+    }
+
+    /// Handles the end of a subagent.
+    pub(super) fn subagent_ended(&mut self, ended: Ended) {
+        let Self { conversation, hooking, flow, tools, rules, inbox, .. } = self;
+        ToolRunner { flow, conversation, tools, rules, hooking }.subagent_ended(ended, inbox);
+    }
+
+    /// Changes a limit, and tells the user all of them. `Err` says why it was not changed.
+    pub(super) fn change_limit(&mut self, change: Option<Limit>) -> Result<(), String> {
+        self.conversation.change_limit(change)?;
+        if let Some(Limit::Turns(most)) = change {
+            self.flow.change(|state| state.limit_turns(most));
+        }
+        Ok(())
+    }
+
+    pub(super) fn hooks(&mut self) -> HookCaller<'_> {
+        HookCaller {
+            conversation: &mut self.conversation,
+            hooking: &mut self.hooking,
+            flow: &mut self.flow,
+            tools: &self.tools,
+        }
+    }
+
+    pub(super) fn tool_runner(&mut self) -> ToolRunner<'_> {
+        ToolRunner {
+            flow: &mut self.flow,
+            conversation: &mut self.conversation,
+            tools: &mut self.tools,
+            rules: &mut self.rules,
+            hooking: &mut self.hooking,
+        }
+    }
+
+    pub(super) fn compactor(&mut self) -> Compactor<'_> {
+        Compactor {
+            flow: &mut self.flow,
+            conversation: &mut self.conversation,
+            state: &mut self.compaction,
+            rules: &mut self.rules,
+            tools: &mut self.tools,
+            hooking: &mut self.hooking,
+            undoing: &mut self.undoing,
+        }
+    }
+
+    /// Gives the preparation of a summary up, if there is one.
+    pub(super) fn give_up_preparation(&mut self, why: &str) {
+        self.compaction.give_up_preparation(&mut self.conversation, why);
+    }
+}
