@@ -21,12 +21,12 @@ pub const READ_FILES: &str = "read_files";
 /// The host of one session.
 pub struct SessionHost {
     session: Arc<Mutex<Session>>,
-    kept: Mutex<Kept>,
+    inner: Mutex<Inner>,
     watch: Watch,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Inner {
     reads: HashMap<PathBuf, String>,
     /// Contents of those files, if they are small enough to keep in memory.
     contents: Contents,
@@ -41,22 +41,22 @@ struct Kept {
 impl SessionHost {
     /// Makes the host. The files that the ledger lists as read are loaded.
     pub(crate) fn new(session: Arc<Mutex<Session>>, watching: Watching) -> Self {
-        let mut kept = Kept::default();
+        let mut inner = Inner::default();
         {
             let session = lock(&session);
             let view = session.view();
             if let Some(Value::Object(files)) = view.state(READ_FILES) {
-                kept.reads.extend(pairs(files));
+                inner.reads.extend(pairs(files));
             }
             for line in view.journal().iter() {
                 if line.result.contains("\"reads\"")
                     && let Some(Value::Object(files)) = line.value().get("reads")
                 {
-                    kept.reads.extend(pairs(files));
+                    inner.reads.extend(pairs(files));
                 }
             }
         }
-        Self { session, kept: Mutex::new(kept), watch: Watch::new(watching) }
+        Self { session, inner: Mutex::new(inner), watch: Watch::new(watching) }
     }
 
     pub(crate) fn watch(&self) -> &Watch {
@@ -65,20 +65,20 @@ impl SessionHost {
 
     /// Returns the state entries set since the last call, and the files read since then.
     pub(crate) fn drain(&self) -> (Vec<EntryKind>, Map<String, Value>) {
-        let mut kept = lock(&self.kept);
-        let state = kept.state.drain(..).map(|(key, value)| EntryKind::State { key, value }).collect();
+        let mut inner = lock(&self.inner);
+        let state = inner.state.drain(..).map(|(key, value)| EntryKind::State { key, value }).collect();
         let reads =
-            kept.new_reads.drain(..).map(|(path, hash)| (path_key(&path), Value::from(hash))).collect();
+            inner.new_reads.drain(..).map(|(path, hash)| (path_key(&path), Value::from(hash))).collect();
         (state, reads)
     }
 
     /// Returns the hashes of all files read, if any was read since the last call.
     pub(crate) fn read_files(&self) -> Option<EntryKind> {
-        let mut kept = lock(&self.kept);
-        if !std::mem::take(&mut kept.reads_changed) {
+        let mut inner = lock(&self.inner);
+        if !std::mem::take(&mut inner.reads_changed) {
             return None;
         }
-        let mut files: Vec<_> = kept.reads.iter().collect();
+        let mut files: Vec<_> = inner.reads.iter().collect();
         files.sort_unstable();
         let value =
             files.into_iter().map(|(path, hash)| (path_key(path), Value::from(hash.as_str()))).collect();
@@ -112,37 +112,41 @@ impl Host for SessionHost {
 
     fn note_read(&self, path: &Path, sha256: &str) {
         self.watch.play(path, sha256);
-        let mut kept = lock(&self.kept);
-        if kept.reads.get(path).is_some_and(|known| known == sha256) {
+        let mut inner = lock(&self.inner);
+        if inner.reads.get(path).is_some_and(|known| known == sha256) {
             return;
         }
-        kept.contents.remove(path);
-        kept.reads.insert(path.to_owned(), sha256.to_owned());
-        kept.new_reads.push((path.to_owned(), sha256.to_owned()));
-        kept.reads_changed = true;
+        inner.contents.remove(path);
+        inner.reads.insert(path.to_owned(), sha256.to_owned());
+        inner.new_reads.push((path.to_owned(), sha256.to_owned()));
+        inner.reads_changed = true;
     }
 
     fn note_content(&self, path: &Path, sha256: &str, content: Vec<u8>) {
         self.note_read(path, sha256);
-        lock(&self.kept).contents.put(path, content);
+        lock(&self.inner).contents.put(path, content);
     }
 
     fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
-        lock(&self.kept).contents.get(path)
+        lock(&self.inner).contents.get(path)
     }
 
     fn read_hash(&self, path: &Path) -> Option<String> {
-        lock(&self.kept).reads.get(path).cloned()
+        lock(&self.inner).reads.get(path).cloned()
     }
 
     fn state(&self, key: &str) -> Option<Value> {
-        let new =
-            lock(&self.kept).state.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let new = lock(&self.inner)
+            .state
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.clone());
         new.or_else(|| lock(&self.session).view().state(key).cloned())
     }
 
     fn set_state(&self, key: &str, value: Value) {
-        lock(&self.kept).state.push((key.to_owned(), value));
+        lock(&self.inner).state.push((key.to_owned(), value));
     }
 
     fn original_output(&self, call: &CallId) -> Option<(String, String)> {

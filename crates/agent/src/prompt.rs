@@ -160,7 +160,7 @@ pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[Stri
 }
 
 /// Returns the working directory that recorded blocks name and the block for `environment`, if that is in another one.
-pub(crate) fn moved(items: &[SystemItem], environment: &Environment) -> Option<(String, String)> {
+pub(crate) fn changed_directory(items: &[SystemItem], environment: &Environment) -> Option<(String, String)> {
     let item = items.iter().find(|item| item.kind == SystemKind::Environment)?;
     let folder = |text: &str| text.split_once(FOLDER)?.1.lines().next().map(str::to_owned);
     let (old, new) = (folder(&item.text)?, block(environment));

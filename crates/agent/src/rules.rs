@@ -235,13 +235,13 @@ impl<'a> Reader<'a> {
 
     fn folder(&mut self, dir: &Path) {
         self.read.clear();
-        let mut told = Vec::new();
+        let mut included = Vec::new();
         let [mut first, others @ ..] = NAMES;
         if dir.join(OVERRIDE).is_file() {
             first = OVERRIDE;
         }
         for name in std::iter::once(first).chain(others) {
-            told.extend(self.one(&dir.join(name), &told));
+            included.extend(self.one(&dir.join(name), &included));
         }
         for parent in scoped::PARENTS {
             self.rules_folder(&dir.join(parent).join("rules"), dir);
@@ -288,8 +288,8 @@ impl<'a> Reader<'a> {
         self.own = false;
     }
 
-    /// Adds a file that was not read yet and whose text is not in `told`. Returns its text.
-    fn one(&mut self, path: &Path, told: &[String]) -> Option<String> {
+    /// Adds a file that was not read yet and whose text is not in `included`. Returns its text.
+    fn one(&mut self, path: &Path, included: &[String]) -> Option<String> {
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if self.read.contains(&canonical) {
             return None;
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         if self.is_in_rules_folder(path) {
             text.drain(..text.len() - scoped::split(&text).1.len());
         }
-        if told.contains(&text) || becket_types::is_blank(&text) {
+        if included.contains(&text) || becket_types::is_blank(&text) {
             return None;
         }
         let whole = match self.rules.standing.elsewhere(path, &canonical, &text) {

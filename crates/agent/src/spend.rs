@@ -256,7 +256,7 @@ impl Limits {
     }
 
     /// Returns the usage so far, for the session's ledger; `None` if no limit counts it.
-    pub(crate) fn kept(&self) -> Option<Value> {
+    pub(crate) fn to_state(&self) -> Option<Value> {
         if self.is_below || !self.are_counted() {
             return None;
         }
@@ -490,7 +490,7 @@ mod tests {
     fn usage_goes_on_after_a_resume_unless_the_limit_is_new() {
         let before = limits(Some(1.0), None, None);
         before.add(spent(Usage { input: 700, ..Usage::default() }, 0.25));
-        let kept = before.kept().unwrap();
+        let kept = before.to_state().unwrap();
         for (new_limits, want) in [
             (NewLimits::default(), "Money: $0.2500 of $2.0000. Tokens: 700, no limit."),
             (NewLimits { usd: true, tokens: false }, "Money: $0.0000 of $2.0000. Tokens: 700, no limit."),
@@ -499,7 +499,7 @@ mod tests {
             after.recall(&kept, new_limits);
             assert!(after.describe().starts_with(want), "{}", after.describe());
         }
-        assert_eq!(limits(None, None, None).kept(), None);
+        assert_eq!(limits(None, None, None).to_state(), None);
     }
 
     fn spent(usage: Usage, cost: f64) -> ModelUsage {

@@ -47,7 +47,7 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Suspects {
-    played: HashSet<PathBuf>,
+    tracked: HashSet<PathBuf>,
     touched: HashSet<PathBuf>,
 }
 
@@ -55,19 +55,19 @@ struct State {
     watching: Watching,
     watcher: Option<RecommendedWatcher>,
     /// Ordered by last use, oldest first.
-    played: VecDeque<Played>,
+    tracked: VecDeque<TrackedFile>,
     notice: Option<String>,
 }
 
-struct Played {
+struct TrackedFile {
     path: PathBuf,
     /// SHA-256 of the content that the model knows.
     hash: String,
     /// Content left by a call that the model has not read.
-    ours: Option<Content>,
+    own_content: Option<Content>,
     /// Size and times of the file when it was last compared.
     stamp: Option<Stamp>,
-    told: bool,
+    reported: bool,
 }
 
 /// The state of a path.
@@ -86,7 +86,7 @@ struct Stamp {
 
 impl Watch {
     pub(crate) fn new(watching: Watching) -> Self {
-        let state = State { watching, watcher: None, played: VecDeque::new(), notice: None };
+        let state = State { watching, watcher: None, tracked: VecDeque::new(), notice: None };
         Self { state: Mutex::new(state), suspects: Arc::default() }
     }
 
@@ -97,31 +97,37 @@ impl Watch {
             return;
         }
         // Paths here are resolved, so their bytes are compared: parts one by one take ten times as long.
-        let known = state.played.iter().position(|played| played.path.as_os_str() == path.as_os_str());
+        let known = state.tracked.iter().position(|tracked| tracked.path.as_os_str() == path.as_os_str());
         let new = known.is_none();
         if let Some(at) = known {
-            state.played.remove(at);
+            state.tracked.remove(at);
         }
         let (hash, stamp) = (hash.to_owned(), stamp(path));
-        state.played.push_back(Played { path: path.to_owned(), hash, ours: None, stamp, told: false });
-        let oldest = if state.played.len() > LIMIT { state.played.pop_front() } else { None };
+        state.tracked.push_back(TrackedFile {
+            path: path.to_owned(),
+            hash,
+            own_content: None,
+            stamp,
+            reported: false,
+        });
+        let oldest = if state.tracked.len() > LIMIT { state.tracked.pop_front() } else { None };
         if let Some(oldest) = oldest {
-            lock(&self.suspects).played.remove(&oldest.path);
+            lock(&self.suspects).tracked.remove(&oldest.path);
             state.leave(&oldest.path);
         }
         if new {
-            lock(&self.suspects).played.insert(path.to_owned());
+            lock(&self.suspects).tracked.insert(path.to_owned());
             state.enter(path, &self.suspects);
         }
     }
 
     /// Records that a call of this session changed these files. Its result tells the model.
-    pub(crate) fn ours<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+    pub(crate) fn note_own_changes<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         for path in paths {
             let mut state = lock(&self.state);
-            if let Some(played) = state.played.iter_mut().find(|played| played.path == path) {
-                played.ours = content(path);
-                played.stamp = stamp(path);
+            if let Some(tracked) = state.tracked.iter_mut().find(|tracked| tracked.path == path) {
+                tracked.own_content = content(path);
+                tracked.stamp = stamp(path);
             }
         }
     }
@@ -132,23 +138,23 @@ impl Watch {
         let looking = state.watching == Watching::Looking;
         let touched = std::mem::take(&mut lock(&self.suspects).touched);
         let mut changed = Vec::new();
-        for played in &mut state.played {
-            let now = if looking { stamp(&played.path) } else { None };
-            let suspect = touched.contains(&played.path) || looking && now != played.stamp;
-            if !suspect || played.told {
+        for tracked in &mut state.tracked {
+            let now = if looking { stamp(&tracked.path) } else { None };
+            let suspect = touched.contains(&tracked.path) || looking && now != tracked.stamp;
+            if !suspect || tracked.reported {
                 continue;
             }
-            played.stamp = now;
+            tracked.stamp = now;
             // The file is too large or not readable, so nothing can be reported.
-            let Some(content) = content(&played.path) else { continue };
+            let Some(content) = content(&tracked.path) else { continue };
             let fate = match &content {
-                Content::Hash(hash) if *hash == played.hash => continue,
-                _ if played.ours.as_ref() == Some(&content) => continue,
+                Content::Hash(hash) if *hash == tracked.hash => continue,
+                _ if tracked.own_content.as_ref() == Some(&content) => continue,
                 Content::Hash(_) => Fate::Changed,
                 Content::Gone => Fate::Gone,
             };
-            played.told = true;
-            changed.push((played.path.clone(), fate));
+            tracked.reported = true;
+            changed.push((tracked.path.clone(), fate));
         }
         changed
     }
@@ -166,8 +172,9 @@ impl State {
             return;
         }
         let Some(dir) = path.parent() else { return };
-        let others = self.played.iter().filter(|played| played.path.as_os_str() != path.as_os_str());
-        if self.watcher.is_some() && others.map(|played| played.path.parent()).any(|other| other == Some(dir))
+        let others = self.tracked.iter().filter(|tracked| tracked.path.as_os_str() != path.as_os_str());
+        if self.watcher.is_some()
+            && others.map(|tracked| tracked.path.parent()).any(|other| other == Some(dir))
         {
             return;
         }
@@ -199,7 +206,7 @@ impl State {
 
     fn leave(&mut self, path: &Path) {
         let Some(dir) = path.parent() else { return };
-        if self.played.iter().any(|played| played.path.parent() == Some(dir)) {
+        if self.tracked.iter().any(|tracked| tracked.path.parent() == Some(dir)) {
             return;
         }
         if let Some(watcher) = &mut self.watcher {
@@ -215,15 +222,15 @@ fn start(suspects: Arc<Mutex<Suspects>>) -> notify::Result<RecommendedWatcher> {
         let mut suspects = lock(&suspects);
         if event.need_rescan() {
             // The system lost events, so any file may have changed.
-            let Suspects { played, touched } = &mut *suspects;
-            touched.clone_from(played);
+            let Suspects { tracked, touched } = &mut *suspects;
+            touched.clone_from(tracked);
             return;
         }
         if matches!(event.kind, EventKind::Access(_)) {
             return;
         }
         for path in event.paths {
-            if suspects.played.contains(&path) {
+            if suspects.tracked.contains(&path) {
                 suspects.touched.insert(path);
             }
         }
@@ -311,9 +318,9 @@ mod tests {
             // An edit: the file and the model's knowledge of it change together.
             write(&a, "edited").unwrap();
             watch.play(&a, &becket_tool::sha256(b"edited"));
-            // A command: its result is known as ours, but the model has not read it.
+            // A command: its result is known as own_content, but the model has not read it.
             write(&b, "by a command").unwrap();
-            watch.ours([b.as_path()].into_iter());
+            watch.note_own_changes([b.as_path()].into_iter());
             if watching == Watching::Events {
                 told_of(&watch, &a);
                 told_of(&watch, &b);
@@ -337,8 +344,8 @@ mod tests {
             write(folder.join("f"), "x").unwrap();
             watch.play(&folder.join("f"), &becket_tool::sha256(b"x"));
         }
-        assert_eq!(lock(&watch.state).played.len(), LIMIT);
-        assert_eq!(lock(&watch.suspects).played.len(), LIMIT);
+        assert_eq!(lock(&watch.state).tracked.len(), LIMIT);
+        assert_eq!(lock(&watch.suspects).tracked.len(), LIMIT);
         let last = dir.path().join("199/f");
         write(&last, "y").unwrap();
         write(dir.path().join("0/f"), "y").unwrap();

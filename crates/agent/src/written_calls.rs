@@ -74,7 +74,7 @@ impl WrittenCalls {
 }
 
 /// One call: its name, start and end, and true if its marker is one that only calls have.
-struct Found {
+struct FoundCall {
     name: String,
     input: Option<Value>,
     end: usize,
@@ -87,7 +87,7 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
         return None;
     }
     let is_known = |name: &str| tools.iter().any(|tool| tool.eq_ignore_ascii_case(name));
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundCall> = Vec::new();
     for mark in MARKS {
         for (at, _) in text.match_indices(mark) {
             let from = at + mark.len();
@@ -95,7 +95,7 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
             if calls.is_empty() && !ONLY_JSON.contains(&mark) {
                 found.extend(named_call(text, from, mark));
             }
-            found.extend(calls.into_iter().map(|call| Found { marked: true, ..call }));
+            found.extend(calls.into_iter().map(|call| FoundCall { marked: true, ..call }));
         }
     }
     let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len());
@@ -120,7 +120,7 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
 }
 
 /// Returns the calls in consecutive JSON documents at `from`, each with its end in the text.
-fn json_calls(text: &str, from: usize) -> Vec<Found> {
+fn json_calls(text: &str, from: usize) -> Vec<FoundCall> {
     let Some((offset, body)) = document(text, from) else { return Vec::new() };
     let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
     let mut calls = Vec::new();
@@ -134,7 +134,7 @@ fn json_calls(text: &str, from: usize) -> Vec<Found> {
         // treated as duplicates.
         let called: Vec<(String, Option<Value>)> = all.iter().filter_map(called).collect();
         let count = called.len();
-        calls.extend(called.into_iter().enumerate().map(|(n, (name, input))| Found {
+        calls.extend(called.into_iter().enumerate().map(|(n, (name, input))| FoundCall {
             name,
             input,
             end: end - (count - 1 - n).min(end),
@@ -245,7 +245,7 @@ pub(crate) fn typed(mut input: Value, schema: &Value) -> Value {
 }
 
 /// Returns the call whose bare name is at `from`.
-fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
+fn named_call(text: &str, from: usize, mark: &str) -> Option<FoundCall> {
     let rest = text.get(from..)?;
     let body = rest.trim_start();
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
@@ -270,7 +270,7 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<Found> {
     let name = name.split(':').next().unwrap_or(name).to_owned();
     let end = call_end(text, begins);
     let input = named_input(text.get(begins..end).unwrap_or_default());
-    Some(Found { name, input, end, marked: true })
+    Some(FoundCall { name, input, end, marked: true })
 }
 
 /// Returns the end of a call with a bare name: after its closing marker, its JSON, or its name.

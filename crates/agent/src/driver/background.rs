@@ -36,7 +36,7 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     pub(super) about: About,
     pub(super) abort: AbortHandle,
-    pub(super) place: Place,
+    pub(super) mode: RunMode,
 }
 
 /// Facts about a subagent for people and for the model.
@@ -46,8 +46,8 @@ pub(super) struct About {
     pub(super) session: SessionId,
 }
 
-/// The place where a subagent runs.
-pub(super) enum Place {
+/// The relation of a run to its call.
+pub(super) enum RunMode {
     /// A call waits for the output.
     Foreground(oneshot::Sender<ToolOutput>),
     /// The number of the task.
@@ -103,7 +103,7 @@ impl Subagents {
 
     /// Gives up a run in the foreground, because its call was given up.
     pub(super) fn give_up(&mut self, call: &CallId) {
-        let waits = |running: &Running| matches!(running.place, Place::Foreground(_));
+        let waits = |running: &Running| matches!(running.mode, RunMode::Foreground(_));
         if self.running.get(call).is_some_and(waits)
             && let Some(running) = self.running.remove(call)
         {
@@ -113,11 +113,11 @@ impl Subagents {
 
     /// True if a call waits for a subagent.
     pub(super) fn any_in_foreground(&self) -> bool {
-        self.running.values().any(|running| matches!(running.place, Place::Foreground(_)))
+        self.running.values().any(|running| matches!(running.mode, RunMode::Foreground(_)))
     }
 
     pub(super) fn in_background(&self) -> impl Iterator<Item = (&CallId, &Running)> {
-        self.running.iter().filter(|(_, running)| matches!(running.place, Place::Background(_)))
+        self.running.iter().filter(|(_, running)| matches!(running.mode, RunMode::Background(_)))
     }
 
     /// Called when no person is left to ask. Closes the subagents' commands, from which they learn it.

@@ -95,9 +95,10 @@ impl Compactor<'_> {
             self.state.usable(&self.conversation.core)
         };
         let usable = self.conversation.budget().usable();
-        let (rules, is_changed) = self
-            .rules
-            .kept(&RulesScope::of(&self.conversation.settings, usable), &mut self.conversation.core);
+        let (rules, is_changed) = self.rules.for_compaction(
+            &RulesScope::of(&self.conversation.settings, usable),
+            &mut self.conversation.core,
+        );
         if is_changed {
             self.conversation.prompt_changed();
         }

@@ -330,7 +330,7 @@ impl Conversation {
 
     /// Records what is used of the limits, so that a resumed session continues the count.
     pub(super) fn keep_spent(&mut self) {
-        if let Some(value) = self.spending.limits.kept() {
+        if let Some(value) = self.spending.limits.to_state() {
             self.core.push(EntryKind::State { key: SPENT.to_owned(), value });
         }
     }

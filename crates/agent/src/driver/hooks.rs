@@ -52,7 +52,7 @@ pub(super) enum Then {
     Nothing,
     Deliver { prompts: Vec<PromptId>, steered: bool },
     Stop { sent_back: u32 },
-    EndBatch { touched: Vec<PathBuf>, told: Vec<(HookEvent, HookText)> },
+    EndBatch { touched: Vec<PathBuf>, hook_texts: Vec<(HookEvent, HookText)> },
     Compact { trigger: CompactionTrigger },
 }
 
@@ -317,14 +317,14 @@ impl HookCaller<'_> {
         &mut self,
         keys: Value,
         touched: Vec<PathBuf>,
-        told: Vec<(HookEvent, HookText)>,
+        hook_texts: Vec<(HookEvent, HookText)>,
     ) -> Result<(), EndOfBatch> {
         match self.hook_call(HookEvent::PostToolBatch, None, keys) {
             Some(call) => {
-                self.wait_for_hooks(vec![call], Then::EndBatch { touched, told });
+                self.wait_for_hooks(vec![call], Then::EndBatch { touched, hook_texts });
                 Ok(())
             }
-            None => Err((touched, told)),
+            None => Err((touched, hook_texts)),
         }
     }
 

@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The state of a call id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum CallState {
     /// In the ledger, but the call did not run.
     Named,
     /// The call was run; this is its hash.
@@ -32,7 +32,7 @@ enum Known {
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     /// States by the id as written in the ledger.
-    known: HashMap<CallId, Known>,
+    known: HashMap<CallId, CallState>,
     /// Calls of the last complete answer that were run.
     batch: HashSet<CallId>,
     /// Calls that are not run because the same call with the same id has run.
@@ -47,7 +47,7 @@ impl CallIds {
     pub(crate) fn from_view(view: &View) -> Self {
         let mut ids = Self::default();
         for line in view.journal().iter() {
-            ids.known.insert(line.call_id.into(), Known::Journaled);
+            ids.known.insert(line.call_id.into(), CallState::Journaled);
         }
         for message in view.live() {
             if message.role == Role::Assistant {
@@ -55,9 +55,9 @@ impl CallIds {
             }
             for part in &message.parts {
                 let Part::ToolCall { call_id, name, input, .. } = part else { continue };
-                let slot = ids.known.entry(call_id.clone()).or_insert(Known::Named);
-                if *slot != Known::Named {
-                    *slot = Known::Ran(call_hash(name, input));
+                let slot = ids.known.entry(call_id.clone()).or_insert(CallState::Named);
+                if *slot != CallState::Named {
+                    *slot = CallState::Ran(call_hash(name, input));
                     ids.batch.insert(call_id.clone());
                 }
             }
@@ -71,12 +71,12 @@ impl CallIds {
             let Part::ToolCall { call_id, name, input, .. } = part else { continue };
             if let Some(before) = self.known.get(call_id) {
                 let again = match before {
-                    Known::Named => false,
-                    Known::Ran(before) => {
+                    CallState::Named => false,
+                    CallState::Ran(before) => {
                         *before == call_hash(name, input)
                             && (is_globally_unique(call_id.as_str()) || self.batch.contains(call_id))
                     }
-                    Known::Journaled => is_globally_unique(call_id.as_str()),
+                    CallState::Journaled => is_globally_unique(call_id.as_str()),
                 };
                 let fresh = self.fresh(call_id);
                 if again {
@@ -84,7 +84,7 @@ impl CallIds {
                 }
                 *call_id = fresh;
             }
-            self.known.insert(call_id.clone(), Known::Named);
+            self.known.insert(call_id.clone(), CallState::Named);
         }
     }
 
@@ -109,9 +109,9 @@ impl CallIds {
         if self.repeated.remove(&call.id) {
             return false;
         }
-        let slot = self.known.entry(call.id.clone()).or_insert(Known::Named);
-        let first = *slot == Known::Named;
-        *slot = Known::Ran(call_hash(&call.name, &call.input));
+        let slot = self.known.entry(call.id.clone()).or_insert(CallState::Named);
+        let first = *slot == CallState::Named;
+        *slot = CallState::Ran(call_hash(&call.name, &call.input));
         self.batch.insert(call.id.clone());
         first
     }
@@ -230,7 +230,7 @@ mod tests {
     fn of_calls_that_left_the_view_only_unique_ids_are_repeated() {
         let mut ids = CallIds::default();
         for id in ["call_0", UNIQUE] {
-            ids.known.insert(CallId::from(id), Known::Journaled);
+            ids.known.insert(CallId::from(id), CallState::Journaled);
             let mut parts = [Part::tool_call(id, "bash", json!({"command": "make"}))];
             ids.admit(&mut parts);
             assert_eq!(ids.may_run(&call(&parts[0])), id == "call_0", "{id}");

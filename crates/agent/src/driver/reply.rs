@@ -126,17 +126,10 @@ impl Reply {
         }
     }
 
-    /// Closes the answer, and returns the true reason for its end. Some servers report a cut answer as finished, but its
-    /// token count reveals the cut.
+    /// Closes the answer, and returns the true reason for its end.
     pub(super) fn close(&mut self, reason: FinishReason, max_output: u64) -> FinishReason {
         self.answer.close();
-        let cut = max_output > 0 && self.answer.usage.output >= max_output;
-        match reason {
-            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_) if cut => {
-                FinishReason::Length
-            }
-            other => other,
-        }
+        true_reason(reason, self.answer.usage.output, max_output)
     }
 
     /// Ends the stream after an interrupt. The text so far is kept.
@@ -200,5 +193,37 @@ impl Reply {
             ttft: self.first_content.map(|at| millis(at - self.sent)),
             api_time: millis(self.sent.elapsed()),
         });
+    }
+}
+
+/// Returns the true reason for the end of an answer. Some servers report a cut answer as finished, but its token count reveals
+/// the cut. `max_output`: the limit of the request; 0 if it had none.
+fn true_reason(reason: FinishReason, output: u64, max_output: u64) -> FinishReason {
+    let cut = max_output > 0 && output >= max_output;
+    match reason {
+        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_) if cut => FinishReason::Length,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_as_long_as_its_limit_was_cut() {
+        use FinishReason::{Length, Refusal, Stop, ToolCalls};
+        for (reason, output, max_output, want) in [
+            (Stop, 99, 100, Stop),
+            (Stop, 100, 100, Length),
+            (ToolCalls, 101, 100, Length),
+            (FinishReason::Other("eos".to_owned()), 100, 100, Length),
+            // No limit was sent.
+            (Stop, 100, 0, Stop),
+            // A refusal is one at any length.
+            (Refusal, 100, 100, Refusal),
+        ] {
+            assert_eq!(true_reason(reason.clone(), output, max_output), want, "{reason:?} {output}");
+        }
     }
 }

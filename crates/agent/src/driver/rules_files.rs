@@ -141,7 +141,11 @@ impl KnownRules {
 
     /// Called when a compaction begins: returns the rules below the working directory that it must keep, read from their
     /// files, and true if the system prompt changed.
-    pub(super) fn kept(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Vec<SystemItem>, bool) {
+    pub(super) fn for_compaction(
+        &mut self,
+        scope: &RulesScope<'_>,
+        core: &mut Core,
+    ) -> (Vec<SystemItem>, bool) {
         if !core.resumed {
             // The session was resumed, and is compacted before its first turn.
             self.recall(core);

@@ -162,7 +162,7 @@ impl FirstEntries<'_> {
     fn tell_moved(&mut self) {
         let mut items = self.conversation.system_items();
         let environment = &self.conversation.settings.environment;
-        let Some((old, block)) = prompt::moved(&items, environment) else { return };
+        let Some((old, block)) = prompt::changed_directory(&items, environment) else { return };
         let new = environment.cwd.display().to_string();
         for item in items.iter_mut().filter(|item| item.kind == SystemKind::Environment) {
             item.text.clone_from(&block);

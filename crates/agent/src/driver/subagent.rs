@@ -16,7 +16,7 @@
 //! - Its changes to files are recorded in this session, so that an undo of the turn reverts them.
 //! - The result says how it ended. Every end except completion is an error.
 
-use super::background::{About, Ended, MOST, Place, Running, in_words, next_task};
+use super::background::{About, Ended, MOST, RunMode, Running, in_words, next_task};
 use super::inbox::Inbox;
 use super::subagent_run::{Watched, waited};
 use super::tools::ToolRunner;
@@ -122,7 +122,7 @@ impl ToolRunner<'_> {
             cancel: cancel.clone(),
             about: About { description: watched.task.description.clone(), session: id },
             abort,
-            place: Place::Foreground(sender),
+            mode: RunMode::Foreground(sender),
         };
         let run = Abortable::new(watched.run(agent, handle.events).boxed(), registration);
         self.tools.subagents.add(env.call_id.clone(), running, run);
@@ -229,8 +229,8 @@ impl ToolRunner<'_> {
 
     /// Passes a front end's command on to a task of the background.
     pub(super) fn pass_to_task(&mut self, task: u64, command: Command) {
-        let found = self.tools.subagents.in_background().find_map(|(call, running)| match running.place {
-            Place::Background(number) if number == task => Some(call.clone()),
+        let found = self.tools.subagents.in_background().find_map(|(call, running)| match running.mode {
+            RunMode::Background(number) if number == task => Some(call.clone()),
             _ => None,
         });
         let Some(call) = found else {
@@ -290,15 +290,15 @@ impl ToolRunner<'_> {
     pub(super) fn detach(&mut self, call: &CallId) -> bool {
         let number = next_task(&self.conversation.core);
         let Some(running) = self.tools.subagents.running.get_mut(call) else { return false };
-        if matches!(running.place, Place::Background(_)) {
+        if matches!(running.mode, RunMode::Background(_)) {
             return false;
         }
-        let place = std::mem::replace(&mut running.place, Place::Background(number));
+        let mode = std::mem::replace(&mut running.mode, RunMode::Background(number));
         let text = format!(
             "Started in the background as task {number}. Go on with other work or end your turn; a message brings the result \
              when it is there. Do not wait for it with commands, and do not do its work yourself."
         );
-        if let Place::Foreground(sender) = place {
+        if let RunMode::Foreground(sender) = mode {
             let details = json!({ "background": number, "session": running.about.session });
             // The call may have been given up in the meantime.
             let _ = sender.send(ToolOutput { details, ..ToolOutput::text(text) });
@@ -312,10 +312,10 @@ impl ToolRunner<'_> {
     pub(super) fn subagent_ended(&mut self, Ended { call, output }: Ended, inbox: &mut Inbox) {
         let Some(output) = output else { return };
         let Some(running) = self.tools.subagents.running.get(&call) else { return };
-        let number = match running.place {
-            Place::Background(number) => number,
-            Place::Foreground(_) => {
-                if let Some(Running { place: Place::Foreground(sender), .. }) =
+        let number = match running.mode {
+            RunMode::Background(number) => number,
+            RunMode::Foreground(_) => {
+                if let Some(Running { mode: RunMode::Foreground(sender), .. }) =
                     self.tools.subagents.running.remove(&call)
                 {
                     let _ = sender.send(output);
@@ -357,7 +357,7 @@ impl ToolRunner<'_> {
         let calls: Vec<CallId> = self.tools.subagents.in_background().map(|(call, _)| call.clone()).collect();
         for call in &calls {
             let Some(running) = self.tools.subagents.running.get(call) else { continue };
-            let Place::Background(number) = running.place else { continue };
+            let RunMode::Background(number) = running.mode else { continue };
             self.tools.subagents.record(call, number, "stopped", &mut self.conversation.core);
             if let Some(running) = self.tools.subagents.running.remove(call) {
                 running.cancel.cancel();

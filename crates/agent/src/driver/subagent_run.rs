@@ -62,7 +62,7 @@ impl Watched {
     pub(super) async fn run(self, agent: Agent, mut events: mpsc::UnboundedReceiver<Event>) -> ToolOutput {
         let mut gathered = Gathered::default();
         let mut run = std::pin::pin!(agent.run());
-        let (mut running, mut told) = (true, false);
+        let (mut running, mut interrupt_sent) = (true, false);
         loop {
             tokio::select! {
                 biased;
@@ -70,8 +70,8 @@ impl Watched {
                     Some(event) => self.saw(event, &mut gathered),
                     None => break,
                 },
-                () = self.env.cancel.cancelled(), if !told => {
-                    told = true;
+                () = self.env.cancel.cancelled(), if !interrupt_sent => {
+                    interrupt_sent = true;
                     if let Some(commands) = self.commands.upgrade() {
                         let _ = commands.try_send(Command::Interrupt);
                     }

@@ -124,7 +124,7 @@ impl ToolRunner<'_> {
             if self.hooks().batch_hooks(&mut batch) {
                 return;
             }
-            self.end_batch(&batch.touched, batch.told);
+            self.end_batch(&batch.touched, batch.hook_texts);
         } else {
             self.flow.op = Op::Tools(batch);
         }
@@ -332,7 +332,7 @@ impl ToolRunner<'_> {
                 if let Some(files) = &files {
                     files.after(&id, &mut output).await;
                 }
-                host.watch().ours(output.changes.iter().map(|change| change.path.as_path()));
+                host.watch().note_own_changes(output.changes.iter().map(|change| change.path.as_path()));
                 let hooked = match after {
                     Some(after) => after.run(&mut output, time, &around.cancel).await,
                     None => None,
@@ -359,12 +359,12 @@ impl ToolRunner<'_> {
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
         let Op::Tools(batch) = &mut self.flow.op else { return };
-        let mut said = Vec::new();
+        let mut hook_answers = Vec::new();
         for Done { index, output, time, hooked } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
                 slot.state = SlotState::Done { output, time };
             }
-            said.extend(hooked);
+            hook_answers.extend(hooked);
             batch.alone = false;
         }
         if batch.given_up {
@@ -377,7 +377,7 @@ impl ToolRunner<'_> {
                 }
             }
         }
-        for (event, outcome) in said {
+        for (event, outcome) in hook_answers {
             self.hooks().tool_hooked(event, outcome);
         }
         self.advance();
@@ -464,7 +464,7 @@ impl ToolRunner<'_> {
     }
 
     /// Ends a batch: all results and the answers of their hooks are present.
-    pub(super) fn end_batch(&mut self, touched: &[PathBuf], told: Vec<(HookEvent, HookText)>) {
+    pub(super) fn end_batch(&mut self, touched: &[PathBuf], hook_texts: Vec<(HookEvent, HookText)>) {
         // Rules are added first: they are not cut because of the step's size.
         let usable = self.conversation.budget().usable();
         self.rules.give_below(
@@ -475,7 +475,7 @@ impl ToolRunner<'_> {
         self.conversation.core.flush(Durability::Buffered);
         let (budget, used) = (self.conversation.budget(), self.conversation.used());
         limit_step(&mut self.conversation.core, &self.conversation.budget, &budget, used);
-        for (event, text) in told {
+        for (event, text) in hook_texts {
             self.hooks().tell_model(event, text);
         }
         self.hooks().release_held();

@@ -14,8 +14,8 @@ use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, Note, Phase, PromptI
 use crate::spend::over_time;
 use becket_session::Durability;
 use becket_types::{
-    CompactionTrigger, DeliveryMode, EntryKind, Event, HookEvent, HookOutcome, HookText, Limit, NoticeLevel, Origin,
-    Role, Synthetic, Tokens, TurnEnd, TurnState,
+    CompactionTrigger, DeliveryMode, EntryKind, Event, HookEvent, HookOutcome, HookText, Limit, NoticeLevel,
+    Origin, Role, Synthetic, Tokens, TurnEnd, TurnState,
 };
 use serde_json::Map;
 use tokio::time::Instant;
@@ -79,14 +79,14 @@ impl Agent {
             Then::Nothing => outcomes.into_iter().for_each(|outcome| self.hooks().record_hooks(outcome)),
             Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
             Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
-            Then::EndBatch { touched, mut told } => {
+            Then::EndBatch { touched, mut hook_texts } => {
                 for outcome in outcomes {
                     self.hooks().record_runs(&outcome);
                     let texts = outcome.context.into_iter().chain(outcome.block);
-                    told.extend(texts.map(|text| (HookEvent::PostToolBatch, text)));
+                    hook_texts.extend(texts.map(|text| (HookEvent::PostToolBatch, text)));
                     self.hooking.stop = outcome.stop.or(self.hooking.stop.take());
                 }
-                self.tool_runner().end_batch(&touched, told);
+                self.tool_runner().end_batch(&touched, hook_texts);
             }
             Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
         }
@@ -208,7 +208,7 @@ impl Agent {
                 }
             }
             Then::Stop { .. } => self.flow.feed(Input::StopAsked { go_on: false }),
-            Then::EndBatch { touched, told } => self.tool_runner().end_batch(&touched, told),
+            Then::EndBatch { touched, hook_texts } => self.tool_runner().end_batch(&touched, hook_texts),
         }
     }
 

@@ -349,3 +349,31 @@ impl Around {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_accepted_between_turns_and_a_plan_only_while_it_holds() {
+        let carry_out = Want::CarryOut { plan: 1, force: false };
+        let edit = Want::Edit { plan: 1, summary: String::new() };
+        for (want, phase, refusal) in [
+            (Want::Undo, Phase::Idle, None),
+            (Want::RedoCompaction, Phase::Idle, None),
+            (Want::Undo, Phase::RunningTools, Some("Files and conversation go back only between turns")),
+            (Want::RedoCompaction, Phase::Requesting, Some("The context is changed only between turns")),
+            // No plan was shown.
+            (carry_out, Phase::Idle, Some("That plan does not hold any more")),
+            (edit, Phase::Idle, Some("That plan does not hold any more")),
+        ] {
+            let mut undoing = Undoing::default();
+            let answer = undoing.ask(want.clone(), phase);
+            match refusal {
+                None => assert_eq!(answer, Ok(()), "{want:?}"),
+                Some(start) => assert!(answer.unwrap_err().starts_with(start), "{want:?} in {phase:?}"),
+            }
+            assert_eq!(undoing.want.is_some(), refusal.is_none(), "{want:?}");
+        }
+    }
+}

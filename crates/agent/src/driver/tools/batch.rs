@@ -34,7 +34,7 @@ pub(in crate::driver) struct Batch {
     /// Hooks that are asked about calls.
     pub(super) judging: FuturesUnordered<BoxFuture<'static, Judged>>,
     /// Text of hooks for the model; it goes after the results.
-    pub(super) told: Vec<(HookEvent, HookText)>,
+    pub(super) hook_texts: Vec<(HookEvent, HookText)>,
 }
 
 /// The answer of hooks about one call.
@@ -117,7 +117,7 @@ impl Batch {
             given_up: false,
             touched: Vec::new(),
             judging: FuturesUnordered::new(),
-            told: Vec::new(),
+            hook_texts: Vec::new(),
         }
     }
 

@@ -246,7 +246,7 @@ impl HookCaller<'_> {
         self.record_runs(&outcome);
         let texts = outcome.context.into_iter().chain(outcome.block);
         if let Op::Tools(batch) = &mut self.flow.op {
-            batch.told.extend(texts.map(|text| (event, text)));
+            batch.hook_texts.extend(texts.map(|text| (event, text)));
         }
         if let Some(stop) = outcome.stop {
             self.hooking.stop = Some(stop);
@@ -309,12 +309,12 @@ impl HookCaller<'_> {
                 })
             })
             .collect();
-        let told = std::mem::take(&mut batch.told);
+        let hook_texts = std::mem::take(&mut batch.hook_texts);
         let touched = std::mem::take(&mut batch.touched);
-        match self.wait_after_batch(json!({ "tool_calls": calls }), touched, told) {
+        match self.wait_after_batch(json!({ "tool_calls": calls }), touched, hook_texts) {
             Ok(()) => true,
-            Err((touched, told)) => {
-                (batch.touched, batch.told) = (touched, told);
+            Err((touched, hook_texts)) => {
+                (batch.touched, batch.hook_texts) = (touched, hook_texts);
                 false
             }
         }
