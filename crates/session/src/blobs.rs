@@ -116,15 +116,15 @@ impl BlobStore {
         let id = match hash {
             Ok(id) => id,
             Err(error) => {
-                if let Place::Disk { temp, .. } = &place {
+                if let BlobTarget::Disk { temp, .. } = &place {
                     let _ = self.io.remove(temp);
                 }
                 return Err(error);
             }
         };
         match place {
-            Place::Memory(packed) => self.keep_in_memory(id.clone(), packed, refused),
-            Place::Disk { file, temp, .. } => {
+            BlobTarget::Memory(packed) => self.keep_in_memory(id.clone(), packed, refused),
+            BlobTarget::Disk { file, temp, .. } => {
                 drop(file);
                 let path = temp.with_file_name(file_name(&id));
                 match self.io.rename(&temp, &path) {
@@ -144,12 +144,12 @@ impl BlobStore {
     fn sink(&self) -> Sink<'_> {
         let io = self.io.as_ref();
         let Some(dir) = &self.dir else {
-            return Sink { io, place: Place::Memory(Vec::new()), refused: None };
+            return Sink { io, place: BlobTarget::Memory(Vec::new()), refused: None };
         };
         let temp = self.temp_in(dir);
         match io.create_dir(dir).and_then(|()| io.open(&temp, OpenMode::Fresh)) {
-            Ok(file) => Sink { io, place: Place::Disk { file, temp, len: 0 }, refused: None },
-            Err(error) => Sink { io, place: Place::Memory(Vec::new()), refused: Some(error) },
+            Ok(file) => Sink { io, place: BlobTarget::Disk { file, temp, len: 0 }, refused: None },
+            Err(error) => Sink { io, place: BlobTarget::Memory(Vec::new()), refused: Some(error) },
         }
     }
 
@@ -296,11 +296,11 @@ impl Blobs for BlobStore {
 /// A destination for compressed bytes: a file, or memory after the disk has refused.
 struct Sink<'a> {
     io: &'a dyn Io,
-    place: Place,
+    place: BlobTarget,
     refused: Option<io::Error>,
 }
 
-enum Place {
+enum BlobTarget {
     Disk {
         file: fs::File,
         temp: PathBuf,
@@ -313,11 +313,11 @@ enum Place {
 impl Write for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let refused = match &mut self.place {
-            Place::Memory(packed) => {
+            BlobTarget::Memory(packed) => {
                 packed.extend_from_slice(bytes);
                 return Ok(bytes.len());
             }
-            Place::Disk { file, len, .. } => match write_all(self.io, file, bytes) {
+            BlobTarget::Disk { file, len, .. } => match write_all(self.io, file, bytes) {
                 Ok(()) => {
                     *len += bytes.len();
                     return Ok(bytes.len());
@@ -325,7 +325,7 @@ impl Write for Sink<'_> {
                 Err(error) => error,
             },
         };
-        if let Place::Disk { temp, len, .. } = &self.place {
+        if let BlobTarget::Disk { temp, len, .. } = &self.place {
             let mut packed = self.io.read(temp)?;
             packed.truncate(*len);
             if packed.len() < *len {
@@ -334,7 +334,7 @@ impl Write for Sink<'_> {
             packed.extend_from_slice(bytes);
             let _ = self.io.remove(temp);
             self.refused = Some(refused);
-            self.place = Place::Memory(packed);
+            self.place = BlobTarget::Memory(packed);
         }
         Ok(bytes.len())
     }

@@ -24,7 +24,7 @@ const PRIVATE_KEY: &str = "private key";
 
 /// A secret found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSecret {
     /// The kind of secret, for example `GitHub token`.
     pub kind: &'static str,
     /// Its byte range.
@@ -80,13 +80,13 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
 
 /// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
 /// more certain form.
-pub fn find(text: &str) -> Vec<Found> {
+pub fn find(text: &str) -> Vec<FoundSecret> {
     let blocks = private_key::find(text).into_iter();
-    let mut out: Vec<Found> = blocks.map(|range| Found { kind: PRIVATE_KEY, range }).collect();
+    let mut out: Vec<FoundSecret> = blocks.map(|range| FoundSecret { kind: PRIVATE_KEY, range }).collect();
     for form in FORMS.iter() {
         let found = form.pattern.captures_iter(text).filter_map(|found| found.get(2));
         let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
-        out.extend(counted.map(|secret| Found { kind: form.name, range: secret.range() }));
+        out.extend(counted.map(|secret| FoundSecret { kind: form.name, range: secret.range() }));
     }
     // The sort is stable, and forms are tried from the most certain on.
     out.sort_by_key(|found| found.range.start);

@@ -245,7 +245,7 @@ pub struct Meter {
 
 /// A meter as stored in the ledger, with the model of its reports.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredMeter {
     model: String,
     meter: Meter,
 }
@@ -257,14 +257,14 @@ impl Meter {
     /// Reads the meter that an earlier process recorded, if the session's last reports are of `model`
     /// (`provider/name`).
     pub fn from_state(value: Option<&Value>, model: &str) -> Option<Self> {
-        let kept = Kept::deserialize(value?).ok()?;
+        let kept = StoredMeter::deserialize(value?).ok()?;
         (kept.model == model).then_some(kept.meter)
     }
 
     /// Returns the entry for a later process, so that it starts with the last report instead of an estimate.
     /// `None` if nothing was reported or if it is the `recorded` one.
     pub fn entry(&self, recorded: Option<&Value>, model: &str) -> Option<EntryKind> {
-        let value = serde_json::to_value(Kept { model: model.to_owned(), meter: *self }).ok()?;
+        let value = serde_json::to_value(StoredMeter { model: model.to_owned(), meter: *self }).ok()?;
         let is_known = recorded == Some(&value);
         (self.reported && !is_known).then(|| EntryKind::State { key: Self::KEY.to_owned(), value })
     }

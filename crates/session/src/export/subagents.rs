@@ -46,7 +46,8 @@ impl Subagents {
             return Self::default();
         };
         let dirs = session_dirs_in(project);
-        let mut known: Vec<Known> = dirs.iter().filter_map(|dir| Known::of(summary(dir)?)).collect();
+        let mut known: Vec<LinkedSubagent> =
+            dirs.iter().filter_map(|dir| LinkedSubagent::of(summary(dir)?)).collect();
         known.retain(|k| k.summary.id != id);
         known.sort_by_key(|k| (k.summary.ledger.created, k.summary.id));
         Finder { known, room: ALL }.below(id, talk, 1)
@@ -91,12 +92,12 @@ impl Subagent {
     }
 }
 
-struct Known {
+struct LinkedSubagent {
     summary: SessionSummary,
     of: SubagentOf,
 }
 
-impl Known {
+impl LinkedSubagent {
     fn of(summary: SessionSummary) -> Option<Self> {
         let of = summary.subagent_of()?;
         Some(Self { summary, of })
@@ -105,7 +106,7 @@ impl Known {
 
 struct Finder {
     /// Subagent sessions of the project that are not on the page yet, oldest first.
-    known: Vec<Known>,
+    known: Vec<LinkedSubagent>,
     room: usize,
 }
 
@@ -125,7 +126,8 @@ impl Finder {
                 let call = (message.id, at);
                 last.insert(call_id, call);
                 let named = results.get(&call).and_then(|result| report(result)).map(|report| report.session);
-                let fits = |known: &Known| Some(known.summary.id) == named && known.of.call_id == *call_id;
+                let fits =
+                    |known: &LinkedSubagent| Some(known.summary.id) == named && known.of.call_id == *call_id;
                 if let Some(subagent) = self.take(fits, depth) {
                     found.by_call.entry(call).or_default().push(subagent);
                 }
@@ -134,7 +136,7 @@ impl Finder {
         // Subagents that no result names: they did not finish, or their call was interrupted.
         loop {
             let mut call = None;
-            let fits = |known: &Known| {
+            let fits = |known: &LinkedSubagent| {
                 call = last.get(&known.of.call_id).copied();
                 known.of.session == id
             };
@@ -147,9 +149,9 @@ impl Finder {
     }
 
     /// Reads the first session that matches.
-    fn take(&mut self, fits: impl FnMut(&Known) -> bool, depth: usize) -> Option<Subagent> {
+    fn take(&mut self, fits: impl FnMut(&LinkedSubagent) -> bool, depth: usize) -> Option<Subagent> {
         let at = self.known.iter().position(fits)?;
-        let Known { summary, of } = self.known.remove(at);
+        let LinkedSubagent { summary, of } = self.known.remove(at);
         let mut talk = Conversation::within(self.room.min(ROOM));
         let before = talk.room();
         if let Err(error) = read(&summary.dir, &mut talk) {

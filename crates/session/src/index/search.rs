@@ -114,7 +114,7 @@ impl Index {
             let dir = path_from_bytes(&row.get::<_, Vec<u8>>(1)?);
             Ok(Some((session, dir, row.get::<_, String>(2)?, unsigned(row, 3)?..unsigned(row, 4)?)))
         })?;
-        let mut found = Found::new(&self.connection)?;
+        let mut found = CandidateTexts::new(&self.connection)?;
         for row in rows {
             let Some((session, dir, label, bytes)) = row? else { continue };
             // A ledger that cannot be read now has no matches to show.
@@ -173,12 +173,12 @@ fn entries_in(dir: &Path, bytes: Range<u64>) -> io::Result<Vec<Entry>> {
 }
 
 /// Candidate texts in a table in memory, so that the index's own tokenizer matches, ranks and excerpts them.
-struct Found<'a> {
+struct CandidateTexts<'a> {
     connection: &'a Connection,
     hits: Vec<Hit>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> CandidateTexts<'a> {
     fn new(connection: &'a Connection) -> Result<Self, IndexError> {
         connection.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.found USING fts5 (

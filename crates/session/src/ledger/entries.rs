@@ -194,7 +194,7 @@ struct Whole {
 #[derive(Deserialize)]
 struct OfPart {
     message: MessageId,
-    part: Known,
+    part: KnownPart,
 }
 
 #[derive(Deserialize)]
@@ -239,7 +239,7 @@ impl<'de> Deserialize<'de> for Parts {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts, A::Error> {
                 let mut parts = Vec::new();
-                while let Some(Known(part)) = list.next_element()? {
+                while let Some(KnownPart(part)) = list.next_element()? {
                     parts.push(part);
                 }
                 Ok(Parts(parts))
@@ -250,21 +250,21 @@ impl<'de> Deserialize<'de> for Parts {
 }
 
 /// A part of one of the usual types.
-struct Known(Part);
+struct KnownPart(Part);
 
-impl<'de> Deserialize<'de> for Known {
+impl<'de> Deserialize<'de> for KnownPart {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Typed;
         impl<'de> Visitor<'de> for Typed {
-            type Value = Known;
+            type Value = KnownPart;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a part of a usual type")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Known, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<KnownPart, A::Error> {
                 let Word(of) = value_of("type", &mut map)?;
-                part_of(&of, map).map(Known)
+                part_of(&of, map).map(KnownPart)
             }
         }
         deserializer.deserialize_map(Typed)

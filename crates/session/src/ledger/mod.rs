@@ -46,14 +46,14 @@ use writer::DiskLedger;
 /// A ledger that is open for appending.
 #[derive(Debug)]
 pub struct Ledger {
-    place: Place,
+    place: LedgerStorage,
     /// Hash of the last commit.
     head: String,
     last_seq: Seq,
 }
 
 #[derive(Debug)]
-enum Place {
+enum LedgerStorage {
     /// Lines that are never written to disk.
     Memory(Vec<Vec<u8>>),
     Disk(Box<DiskLedger>),
@@ -65,7 +65,7 @@ pub type AnyReader<'a> = Reader<Box<dyn BufRead + 'a>>;
 impl Ledger {
     /// Makes a ledger that is kept only in memory.
     pub fn memory() -> Self {
-        Self::new(Place::Memory(Vec::new()))
+        Self::new(LedgerStorage::Memory(Vec::new()))
     }
 
     /// Creates a ledger in the folder `dir` with its first commit. If the folder cannot be used, the ledger
@@ -76,9 +76,9 @@ impl Ledger {
     /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if there is already such a ledger, or
     /// [`StoreError::Encode`].
     pub fn create(io: Arc<dyn Io>, dir: &Path, first: &[Entry]) -> Result<Self, StoreError> {
-        let mut ledger = Self::new(Place::Disk(Box::new(DiskLedger::new(io, dir.to_path_buf()))));
+        let mut ledger = Self::new(LedgerStorage::Disk(Box::new(DiskLedger::new(io, dir.to_path_buf()))));
         ledger.append(first, Durability::Buffered)?;
-        if let Place::Disk(disk) = &mut ledger.place
+        if let LedgerStorage::Disk(disk) = &mut ledger.place
             && let Some(conflict) = disk.take_conflict()
         {
             return Err(conflict);
@@ -86,7 +86,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn new(place: Place) -> Self {
+    fn new(place: LedgerStorage) -> Self {
         Self { place, head: line::GENESIS.to_owned(), last_seq: Seq(0) }
     }
 
@@ -102,7 +102,7 @@ impl Ledger {
 
     /// Returns the end of the file, if it contains the whole ledger and is writable.
     pub(crate) fn end_on_disk(&self) -> Option<End> {
-        let Place::Disk(disk) = &self.place else { return None };
+        let LedgerStorage::Disk(disk) = &self.place else { return None };
         let good = disk.whole()?;
         Some(End { good, total: good, open: false, head: self.head.clone(), last_seq: self.last_seq })
     }
@@ -110,14 +110,14 @@ impl Ledger {
     /// Returns the number of commits that are waiting for the disk.
     pub fn backlog(&self) -> usize {
         match &self.place {
-            Place::Memory(_) => 0,
-            Place::Disk(disk) => disk.backlog(),
+            LedgerStorage::Memory(_) => 0,
+            LedgerStorage::Disk(disk) => disk.backlog(),
         }
     }
 
     /// True if the ledger is kept on disk, now or as soon as the disk allows it.
     pub fn is_persistent(&self) -> bool {
-        matches!(self.place, Place::Disk(_))
+        matches!(self.place, LedgerStorage::Disk(_))
     }
 
     /// Appends one commit. Its sequence numbers must continue after [`Ledger::last_seq`].
@@ -160,8 +160,8 @@ impl Ledger {
         }
         let (line, hash) = draft.finish();
         match &mut self.place {
-            Place::Memory(lines) => lines.push(line),
-            Place::Disk(disk) => disk.append(line, durability)?,
+            LedgerStorage::Memory(lines) => lines.push(line),
+            LedgerStorage::Disk(disk) => disk.append(line, durability)?,
         }
         self.head = hash;
         self.last_seq = last;
@@ -171,16 +171,16 @@ impl Ledger {
     /// Tries again to write waiting commits. Returns true if none is waiting any longer.
     pub fn flush(&mut self) -> bool {
         match &mut self.place {
-            Place::Memory(_) => true,
-            Place::Disk(disk) => disk.flush(),
+            LedgerStorage::Memory(_) => true,
+            LedgerStorage::Disk(disk) => disk.flush(),
         }
     }
 
     /// Returns the warnings for the user since the last call, as sentences.
     pub fn take_warnings(&mut self) -> Vec<String> {
         match &mut self.place {
-            Place::Memory(_) => Vec::new(),
-            Place::Disk(disk) => disk.take_warnings(),
+            LedgerStorage::Memory(_) => Vec::new(),
+            LedgerStorage::Disk(disk) => disk.take_warnings(),
         }
     }
 
@@ -195,8 +195,8 @@ impl Ledger {
             Cursor::new(lines.flatten().copied().collect())
         };
         let input: Box<dyn BufRead + Send> = match &self.place {
-            Place::Memory(lines) => Box::new(copy(&mut lines.iter())),
-            Place::Disk(disk) => {
+            LedgerStorage::Memory(lines) => Box::new(copy(&mut lines.iter())),
+            LedgerStorage::Disk(disk) => {
                 let waiting = copy(&mut disk.waiting());
                 match disk.open_for_reading()? {
                     Some(file) => {
@@ -216,8 +216,8 @@ impl Ledger {
     /// Fails if the file cannot be opened.
     pub fn read(&self) -> Result<AnyReader<'_>, StoreError> {
         let input: Box<dyn BufRead + '_> = match &self.place {
-            Place::Memory(lines) => Box::new(BufReader::new(Lines::new(lines.iter()))),
-            Place::Disk(disk) => {
+            LedgerStorage::Memory(lines) => Box::new(BufReader::new(Lines::new(lines.iter()))),
+            LedgerStorage::Disk(disk) => {
                 let waiting = Lines::new(disk.waiting());
                 match disk.open_for_reading()? {
                     // The newline separates the waiting lines from the rest of a failed write.

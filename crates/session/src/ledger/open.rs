@@ -1,7 +1,7 @@
 //! Opening an existing ledger: take the lock, read it, set an incomplete end aside.
 
 use super::writer::{DiskLedger, Stage, locked};
-use super::{BadRecord, End, Item, Ledger, Place, Reader, ahead, not_found_or, torn_path};
+use super::{BadRecord, End, Item, Ledger, LedgerStorage, Reader, ahead, not_found_or, torn_path};
 use crate::store::{Io, OpenMode, StoreError, layout, write_all};
 use becket_types::Entry;
 use std::fs::File;
@@ -110,7 +110,8 @@ impl Ledger {
         }
         let torn =
             if end.total > end.good { disk.set_torn_tail_aside(&reading, end.good, end.total) } else { None };
-        let ledger = Self { head: end.head, last_seq: end.last_seq, place: Place::Disk(Box::new(disk)) };
+        let ledger =
+            Self { head: end.head, last_seq: end.last_seq, place: LedgerStorage::Disk(Box::new(disk)) };
         Ok(Opened { ledger, bad, torn })
     }
 }

@@ -44,7 +44,7 @@ const SENTENCE: usize = 400;
 /// Returns the facts in `gone` that are missing from `left`, the text of everything that stays.
 pub fn loss<M: Borrow<Message>>(gone: &[M], left: &str) -> Loss {
     let left = Left::new(left);
-    let (mut words, mut sentences) = (Found::default(), Found::default());
+    let (mut words, mut sentences) = (Occurrences::default(), Occurrences::default());
     let mut outputs = 0;
     for message in gone.iter().map(Borrow::borrow) {
         for part in &message.parts {
@@ -101,9 +101,9 @@ impl<'a> Left<'a> {
 }
 
 #[derive(Default)]
-struct Found(HashMap<String, (Seq, u32, bool)>);
+struct Occurrences(HashMap<String, (Seq, u32, bool)>);
 
-impl Found {
+impl Occurrences {
     fn take(&mut self, texts: impl IntoIterator<Item = String>, message: &Message) {
         for text in texts {
             let (seq, times, by_user) = self.0.entry(text).or_insert((message.seq, 0, false));

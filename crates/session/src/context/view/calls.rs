@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Position of a call's result: slot and part.
-pub(super) type Place = (usize, usize);
+pub(super) type ResultPosition = (usize, usize);
 
 /// Position of a call's result among the messages that the view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(super) enum Answer {
     #[default]
     NotAsked,
     Open,
-    At(Place),
+    At(ResultPosition),
 }
 
 /// The permanent record of a call, also after its texts have left memory.
@@ -129,7 +129,7 @@ impl Calls {
     }
 
     /// Records the position of a call's result. Returns true if the call had no result yet.
-    pub(super) fn reply(&mut self, shown: &CallId, place: Place) -> bool {
+    pub(super) fn reply(&mut self, shown: &CallId, place: ResultPosition) -> bool {
         let number = self.number(shown);
         match number.and_then(|number| self.answers.get_mut(number)) {
             Some(answer @ Answer::Open) => {
@@ -151,7 +151,7 @@ impl Calls {
     }
 
     /// True if all positions and line numbers are valid.
-    pub(super) fn is_consistent(&self, is_result: impl Fn(Place) -> bool) -> bool {
+    pub(super) fn is_consistent(&self, is_result: impl Fn(ResultPosition) -> bool) -> bool {
         let lines = self.journal.len();
         let there = |answer: &Answer| if let Answer::At(place) = answer { is_result(*place) } else { true };
         let mut lines_of =

@@ -2,7 +2,7 @@
 //!
 //! Most entries only add something at the end, and nothing is recorded for them. Owns no decision about what is shown.
 
-use super::calls::Place;
+use super::calls::ResultPosition;
 
 #[derive(Debug, Default)]
 pub(super) struct Changes {
@@ -13,7 +13,7 @@ pub(super) struct Changes {
     /// The first live message that got another part, by its position among the live messages.
     grown: Option<usize>,
     /// New results of calls that were open.
-    answered: Vec<Place>,
+    answered: Vec<ResultPosition>,
 }
 
 impl Changes {
@@ -28,7 +28,7 @@ impl Changes {
     }
 
     /// Records a result of a call that had none.
-    pub(super) fn answer(&mut self, place: Place) {
+    pub(super) fn answer(&mut self, place: ResultPosition) {
         // A context that is built from the start has no use for it.
         if !self.rebuild {
             self.answered.push(place);
@@ -37,7 +37,7 @@ impl Changes {
 
     /// True if the context must be built from the start. `next`: number of live messages that it contains. `is_repaired`: it
     /// contains something else in place of this result.
-    pub(super) fn concern(&self, next: usize, is_repaired: impl Fn(Place) -> bool) -> bool {
+    pub(super) fn concern(&self, next: usize, is_repaired: impl Fn(ResultPosition) -> bool) -> bool {
         self.rebuild
             || self.grown.is_some_and(|position| position < next)
             || self.answered.iter().any(|place| is_repaired(*place))
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn only_changes_of_what_the_context_contains_concern_it() {
-        let never = |_: Place| false;
+        let never = |_: ResultPosition| false;
         let mut changes = Changes::default();
         changes.grow(7);
         changes.grow(4);

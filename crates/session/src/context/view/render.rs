@@ -9,7 +9,7 @@
 
 use super::calls::Answer;
 use super::fold::Conversation;
-use super::shape::{Paint, Shaped, shape, shape_result};
+use super::shape::{RenderOptions, Shaped, shape, shape_result};
 use crate::context::validate::{Validator, Violation};
 use crate::context::{ModelScope, budget, escape, media, repair};
 use becket_types::{
@@ -251,7 +251,7 @@ impl Rendering {
     fn shaped<'a>(&self, conversation: &Conversation, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
         let effects = conversation.effects();
         let as_text = |part: u32| self.is_text(conversation, at, raw, part);
-        let mut how = Paint {
+        let mut how = RenderOptions {
             scope: &self.scope,
             wrapped: effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
             pruned: None,

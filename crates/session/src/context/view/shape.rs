@@ -19,7 +19,7 @@ pub(crate) struct Mark {
 }
 
 /// Instructions for showing a message.
-pub(crate) struct Paint<'a> {
+pub(crate) struct RenderOptions<'a> {
     pub(crate) scope: &'a ModelScope,
     pub(crate) wrapped: bool,
     pub(crate) pruned: Option<&'a Mark>,
@@ -92,7 +92,7 @@ impl<'a> Shaped<'a> {
 }
 
 /// Converts a message to the parts that are sent. Not for tool results.
-pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
+pub(crate) fn shape<'a>(raw: &'a Message, how: &RenderOptions<'_>) -> Shaped<'a> {
     let mut out = Shaped { parts: Vec::with_capacity(raw.parts.len()), ..Shaped::default() };
     for (at, part) in raw.parts.iter().enumerate() {
         match part {
@@ -121,7 +121,7 @@ pub(crate) fn shape<'a>(raw: &'a Message, how: &Paint<'_>) -> Shaped<'a> {
     out
 }
 
-fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &Paint<'_>, out: &mut Shaped<'a>) {
+fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
     let Part::Text { synthetic, extra, .. } = part else { return };
     let shown = match raw.origin {
         _ if how.wrapped && reminder::wraps(part) => {
@@ -190,7 +190,7 @@ fn reasoning<'a>(part: &'a Part, scope: &ModelScope, out: &mut Shaped<'a>) {
 }
 
 /// Converts one result of a tool message. Media beside it are included with the message's first result.
-pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &Paint<'_>) -> Shaped<'a> {
+pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &RenderOptions<'_>) -> Shaped<'a> {
     let mut out = Shaped::default();
     let Some(part) = raw.parts.get(nth) else { return out };
     let Part::ToolResult { call_id, name, output, is_error, interrupted, details, spill, extra } = part
