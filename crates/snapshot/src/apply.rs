@@ -9,7 +9,7 @@
 use crate::Store;
 use crate::keep::{Caps, Keeper, Pack, Packs, Refused, content};
 use crate::plan::{Action, Plan, PlannedPath, left_alone};
-use crate::sys::{self, Kind, Place};
+use crate::sys::{self, Kind, ParentFolder};
 use becket_types::{
     CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState, PathChange,
     SkippedPath, hex,
@@ -93,7 +93,7 @@ impl Opened {
         }
         let denied = |error: io::Error| format!("it cannot be read, nor its mode be changed: {error}");
         let Some(before) = file.stamp else { return Err(changed(Refused::Unreadable)) };
-        let place = Place::open(path).map_err(denied)?;
+        let place = ParentFolder::open(path).map_err(denied)?;
         let now = place.set_file_mode(file.mode | OWNER_READS, before).map_err(denied)?;
         file.stamp = Some(now);
         let kept = keep(file);
@@ -167,8 +167,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn attempt(&mut self, p: &PlannedPath, act: impl FnOnce(&Place, &mut Self) -> io::Result<()>) {
-        let place = if p.want.is_some() { Place::make(&p.path) } else { Place::open(&p.path) };
+    fn attempt(&mut self, p: &PlannedPath, act: impl FnOnce(&ParentFolder, &mut Self) -> io::Result<()>) {
+        let place = if p.want.is_some() { ParentFolder::make(&p.path) } else { ParentFolder::open(&p.path) };
         let outcome = place.and_then(|place| act(&place, self));
         if let Err(error) = outcome
             && !self.failed.iter().any(|f| f.path.0 == p.path)
@@ -178,7 +178,7 @@ impl Run<'_> {
     }
 
     /// Restores a file or link, unless the path has changed since the plan was made.
-    fn put(&mut self, place: &Place, p: &PlannedPath) -> io::Result<()> {
+    fn put(&mut self, place: &ParentFolder, p: &PlannedPath) -> io::Result<()> {
         let stands = place.meta().ok();
         let expected = match (&p.now, &stands) {
             (Some(FileNode::File(now)), Some(meta)) => {

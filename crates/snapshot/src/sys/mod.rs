@@ -142,12 +142,12 @@ pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, M
 }
 
 /// The parent directory of a path, opened without following any link, and the name in it.
-pub(crate) struct Place {
+pub(crate) struct ParentFolder {
     dir: OwnedFd,
     name: OsString,
 }
 
-impl Place {
+impl ParentFolder {
     /// # Errors
     /// A component is a symbolic link, is missing, or is no directory; `path` is not absolute or holds `..`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
@@ -161,7 +161,7 @@ impl Place {
         Ok(Self { dir: open_dir(parent)?, name })
     }
 
-    /// Opens like [`Place::open`], and creates missing directories.
+    /// Opens like [`ParentFolder::open`], and creates missing directories.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         match Self::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -300,7 +300,7 @@ pub(crate) fn stands(path: &Path) -> io::Result<Option<Meta>> {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     };
-    match Place::open(path).and_then(|place| place.meta()) {
+    match ParentFolder::open(path).and_then(|place| place.meta()) {
         Ok(meta) => Ok(Some(meta)),
         Err(error) if away(&error) => Ok(None),
         Err(error) => Err(error),
@@ -347,10 +347,10 @@ mod tests {
         let base = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("real/in")).unwrap();
         std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
-        assert!(Place::open(&base.join("real/in/x")).is_ok());
-        assert!(Place::open(&base.join("link/in/x")).is_err());
-        assert!(Place::open(&base.join("real/../real/in/x")).is_err());
-        assert!(Place::open(Path::new("relative/x")).is_err());
+        assert!(ParentFolder::open(&base.join("real/in/x")).is_ok());
+        assert!(ParentFolder::open(&base.join("link/in/x")).is_err());
+        assert!(ParentFolder::open(&base.join("real/../real/in/x")).is_err());
+        assert!(ParentFolder::open(Path::new("relative/x")).is_err());
         let root = || rustix::fs::openat(CWD, "/", OFlags::RDONLY, Mode::empty()).unwrap();
         let inside = |p: &str| base.join(p).strip_prefix("/").unwrap().to_path_buf();
         assert!(by_component(root(), &inside("real/in")).is_ok());
@@ -363,7 +363,7 @@ mod tests {
         let base = dir.path().canonicalize().unwrap();
         std::fs::write(base.join("a"), "old").unwrap();
         std::fs::hard_link(base.join("a"), base.join("b")).unwrap();
-        Place::open(&base.join("a")).unwrap().put_file(b"new", &with_mode(0o755)).unwrap();
+        ParentFolder::open(&base.join("a")).unwrap().put_file(b"new", &with_mode(0o755)).unwrap();
         assert_eq!(std::fs::read(base.join("a")).unwrap(), b"new");
         assert_eq!(std::fs::read(base.join("b")).unwrap(), b"old");
         assert_eq!(lstat(&base.join("a")).unwrap().mode, 0o755);
@@ -378,7 +378,7 @@ mod tests {
         std::fs::write(&file, "old").unwrap();
         // If the file system has no attributes, none can be lost.
         let set = rustix::fs::setxattr(&file, "user.a", b"one", rustix::fs::XattrFlags::empty());
-        Place::open(&file).unwrap().put_file(b"new", &with_mode(0o4755)).unwrap();
+        ParentFolder::open(&file).unwrap().put_file(b"new", &with_mode(0o4755)).unwrap();
         let mut value = [0; 9];
         let kept = rustix::fs::getxattr(&file, "user.a", value.as_mut_slice());
         assert!(set.is_err() || value.get(..kept.unwrap()) == Some(b"one"));
