@@ -7,7 +7,7 @@
 
 use crate::hunks;
 use crate::lines::{Lines, squeeze, trim};
-use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::splice::writer;
 use similar::TextDiff;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +20,7 @@ const ANCHOR_MAX_LINES: usize = 400;
 
 /// Finds the block between the first and the last line of `old`. It must be similar enough, and the lines
 /// that change must be exactly there.
-pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
+pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<MatchedEdit, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
@@ -60,7 +60,13 @@ pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, 
 }
 
 /// Applies the model's change to a block whose lines differ in part from `old`.
-fn rewrite(lines: &Lines<'_>, hit: Range<usize>, old: &str, new: &str, tier: Tier) -> Result<Found, Refusal> {
+fn rewrite(
+    lines: &Lines<'_>,
+    hit: Range<usize>,
+    old: &str,
+    new: &str,
+    tier: Tier,
+) -> Result<MatchedEdit, Refusal> {
     let wanted: Vec<&str> = old.split('\n').collect();
     let range = lines.range(hit.clone());
     if squeeze(old) == squeeze(new) {
@@ -72,13 +78,13 @@ fn rewrite(lines: &Lines<'_>, hit: Range<usize>, old: &str, new: &str, tier: Tie
         map.iter().enumerate().filter_map(|(i, at)| at.map(|at| (wanted[i], region[at]))).unzip();
     let new_lines: Vec<&str> = new.split('\n').collect();
     hunks::apply(region, &wanted, &new_lines, &map, writer(&known.1, &known.0, tier))
-        .map(|pieces| Found { tier, splices: vec![Splice { range: range.clone(), pieces }] })
+        .map(|pieces| MatchedEdit { tier, splices: vec![Splice { range: range.clone(), pieces }] })
         .map_err(|_| Refusal::Conflict { tier, range })
 }
 
 /// Finds the block that contains most lines of `old` in order. Every line that changes must be exactly there,
 /// with its neighbours. Only lines that the model keeps may differ.
-pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, Refusal> {
+pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<MatchedEdit, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
@@ -106,7 +112,7 @@ pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<Found, 
         }
     }
     let enough = |votes: usize| votes * 10 >= weight * 6 && votes >= 3;
-    let mut found: Vec<(Range<usize>, Found)> = Vec::new();
+    let mut found: Vec<(Range<usize>, MatchedEdit)> = Vec::new();
     let starts: Vec<usize> =
         votes.iter().filter(|(_, v)| enough(**v)).map(|(start, _)| *start).take(20).collect();
     for start in starts {

@@ -7,7 +7,7 @@
 use crate::engine;
 use crate::file::{self, FileError};
 use crate::hunk_filter::HunkFilter;
-use crate::known::Known;
+use crate::known::KnownFile;
 use crate::subject::Edit;
 use crate::{Gate, input, report, stale, store, write};
 use becket_tool::{Tool, ToolEnv, sniff};
@@ -212,7 +212,7 @@ fn attempt(
         },
         other => other?,
     };
-    let known = Known::of(env, path, &current.bytes);
+    let known = KnownFile::of(env, path, &current.bytes);
     let name = env.display(path);
     if edits.iter().any(|edit| !edit.raw)
         && let Some(what) = sniff::not_text(&current.bytes, path)
@@ -226,7 +226,7 @@ fn attempt(
         let plan = engine::plan(subject, edits)?;
         let drift = known.drift(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, &name)
-            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
         let out = plan.apply(&current.bytes);
         if out == current.bytes {
             return Err(format!("The edit would leave {name} as it is; nothing was changed.").into());

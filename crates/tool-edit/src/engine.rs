@@ -8,7 +8,7 @@
 
 use crate::encoding::Kind;
 use crate::endings::{self, Ending, Source};
-use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::scope::{SearchScope, line_of};
 use crate::subject::{Edit, Subject};
 use crate::variants::{is_placeholder, looks_numbered};
@@ -285,7 +285,7 @@ fn of_text(
             of = broken;
         }
     }
-    let Found { tier, splices } = found.map_err(|refusal| refuse::words(&refusal, edit, subject))?;
+    let MatchedEdit { tier, splices } = found.map_err(|refusal| refuse::words(&refusal, edit, subject))?;
     if tier == Tier::Exact {
         numbers_in_new(subject, &old, &new, splices.first())?;
     }

@@ -11,13 +11,13 @@ use becket_tool::{ToolEnv, sha256};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) struct Known {
+pub(crate) struct KnownFile {
     pub seen: Seen,
     /// The content that was last read, if the file has changed since and a copy is still kept.
     before: Option<Arc<Vec<u8>>>,
 }
 
-impl Known {
+impl KnownFile {
     pub(crate) fn of(env: &ToolEnv, path: &Path, bytes: &[u8]) -> Self {
         let hash = sha256(bytes);
         match env.host.read_hash(path) {

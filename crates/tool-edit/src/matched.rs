@@ -50,7 +50,7 @@ pub(crate) struct Splice {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct MatchedEdit {
     pub tier: Tier,
     /// Splices in order, not overlapping.
     pub splices: Vec<Splice>,

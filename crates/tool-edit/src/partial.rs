@@ -13,7 +13,7 @@
 
 use crate::fold::Folded;
 use crate::lines::Lines;
-use crate::matched::{Found, Refusal, Tier};
+use crate::matched::{MatchedEdit, Refusal, Tier};
 use crate::splice::one;
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(crate) fn folded(
     new: &str,
     tier: Tier,
     fold: fn(&str) -> Folded,
-) -> Result<Option<Found>, Refusal> {
+) -> Result<Option<MatchedEdit>, Refusal> {
     if tier == Tier::Unicode && lines.text.is_ascii() && old.is_ascii() {
         return Ok(None);
     }

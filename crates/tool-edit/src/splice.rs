@@ -6,7 +6,7 @@ use crate::fold;
 use crate::hunks::{self, Piece};
 use crate::indent::{self, Shift};
 use crate::lines::squeeze;
-use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::retouch::retouch;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(crate) fn one(
     old: &str,
     new: &str,
     tier: Tier,
-) -> Result<Found, Refusal> {
+) -> Result<MatchedEdit, Refusal> {
     if tier > Tier::TrailingSpace && squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
@@ -34,7 +34,7 @@ pub(crate) fn one(
     if runs_together(text, &splice, new) {
         return Err(conflict);
     }
-    Ok(Found { tier, splices: vec![splice] })
+    Ok(MatchedEdit { tier, splices: vec![splice] })
 }
 
 /// True if a written line would be next to the rest of a line outside the match, with white space at that end

@@ -18,7 +18,7 @@ use crate::blocks;
 use crate::fold::{self, places};
 use crate::indent;
 use crate::lines::{Lines, squeeze, trim};
-use crate::matched::{Found, Refusal, Splice, Tier};
+use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::partial;
 use crate::scope::SearchScope;
 use crate::splice::{one, splice};
@@ -36,7 +36,7 @@ pub(crate) fn find(
     old: &str,
     new: &str,
     replace_all: bool,
-) -> Result<Found, Refusal> {
+) -> Result<MatchedEdit, Refusal> {
     let missing = match find_free(search_scope, old, new, replace_all) {
         Err(Refusal::Missing) if !search_scope.taken.is_empty() => Refusal::Missing,
         other => return other,
@@ -52,7 +52,7 @@ fn find_free(
     old: &str,
     new: &str,
     replace_all: bool,
-) -> Result<Found, Refusal> {
+) -> Result<MatchedEdit, Refusal> {
     if let Some(found) = exact(search_scope, old, new, replace_all)? {
         return Ok(found);
     }
@@ -76,7 +76,7 @@ fn find_free(
             None => tolerant(&lines, &old, &new)?,
         };
         if let Some(found) = found {
-            return Ok(Found { tier, ..found });
+            return Ok(MatchedEdit { tier, ..found });
         }
     }
     match blocks::anchors(&lines, old, new) {
@@ -85,7 +85,7 @@ fn find_free(
     }
 }
 
-fn begins_lines(text: &str, found: &Found) -> bool {
+fn begins_lines(text: &str, found: &MatchedEdit) -> bool {
     let begins = |at: usize| at == 0 || text.as_bytes()[at - 1] == b'\n';
     found.splices.iter().all(|splice| begins(splice.range.start))
 }
@@ -95,7 +95,7 @@ fn exact(
     old: &str,
     new: &str,
     replace_all: bool,
-) -> Result<Option<Found>, Refusal> {
+) -> Result<Option<MatchedEdit>, Refusal> {
     let text = search_scope.text;
     let mut at = search_scope.narrow(places(text, old));
     if replace_all {
@@ -112,7 +112,7 @@ fn exact(
     }
     let splices: Vec<Splice> =
         at.into_iter().filter_map(|range| splice(text, range, old, new, Tier::Exact).ok()).collect();
-    Ok((!splices.is_empty()).then_some(Found { tier: Tier::Exact, splices }))
+    Ok((!splices.is_empty()).then_some(MatchedEdit { tier: Tier::Exact, splices }))
 }
 
 fn trim_end(line: &str) -> Cow<'_, str> {
@@ -127,7 +127,7 @@ fn plain(line: &str) -> Cow<'_, str> {
 }
 
 /// Tries the tiers between exact and the variants.
-fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Option<Found>, Refusal> {
+fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Option<MatchedEdit>, Refusal> {
     // For a comparison of whole lines, a newline at the end of both texts makes no difference.
     let (old, new) = match (whole_old.strip_suffix('\n'), whole_new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
@@ -162,7 +162,7 @@ fn by_lines(
     new: &str,
     tier: Tier,
     key: fn(&str) -> Cow<'_, str>,
-) -> Result<Option<Found>, Refusal> {
+) -> Result<Option<MatchedEdit>, Refusal> {
     // `old` ends with its newline and `new` does not, so the newline is removed too. If both had one and
     // `old` has one more, that is a blank line, which must be in the file.
     let whole = old.strip_suffix('\n').filter(|_| !shared);

@@ -5,7 +5,7 @@ use crate::endings::Ending;
 use crate::hunks;
 use proptest::prelude::*;
 
-fn found(text: &str, old: &str, new: &str, all: bool) -> Result<Found, Refusal> {
+fn found(text: &str, old: &str, new: &str, all: bool) -> Result<MatchedEdit, Refusal> {
     let scope = crate::scope::Scope::default();
     find(SearchScope { text, taken: &[], scope: &scope }, old, new, all)
 }

@@ -7,7 +7,7 @@ use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};
 use crate::file::{self, FileError};
 use crate::hunk_filter::HunkFilter;
-use crate::known::Known;
+use crate::known::KnownFile;
 use crate::variants::{is_placeholder, without_fence};
 use crate::{Gate, diff, input, report, stale, store};
 use becket_tool::{Tool, ToolEnv};
@@ -176,11 +176,11 @@ fn overwrite(
             becket_types::cut_end(line.trim(), 120)
         ).into());
     }
-    let known = Known::of(env, path, &current.bytes);
+    let known = KnownFile::of(env, path, &current.bytes);
     if !current.bytes.is_empty() {
         let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
         stale::overwritten(known.seen, drift.as_ref(), &name)
-            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
     }
     let bytes = hunk_filter.pass(path, &current.bytes, bytes);
     hunk_filter.ready()?;

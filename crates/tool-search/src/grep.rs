@@ -5,7 +5,7 @@
 
 use crate::filter::Filter;
 use crate::input::{Input, Mode, Schema};
-use crate::search::{self, Found, Line, Plan};
+use crate::search::{self, Line, Plan, SearchOutcome};
 use crate::{below, blocking, interrupted, root, walk};
 use becket_tool::{Keep, Tool, ToolEnv, finish, limits, text};
 use becket_types::{Access, ToolOutput, ToolSpec, cut_end};
@@ -128,7 +128,7 @@ impl Job {
         finish(self.output(found, env), Keep::Head, env)
     }
 
-    fn output(&self, mut found: Found, env: &ToolEnv) -> ToolOutput {
+    fn output(&self, mut found: SearchOutcome, env: &ToolEnv) -> ToolOutput {
         let mut out = String::new();
         let (mut skip, mut room) = (self.offset, self.limit);
         let (mut shown, mut files) = (0, 0u64);
@@ -180,7 +180,7 @@ impl Job {
         ToolOutput { details, ..ToolOutput::text(out) }
     }
 
-    fn nothing(&self, found: &Found, env: &ToolEnv) -> String {
+    fn nothing(&self, found: &SearchOutcome, env: &ToolEnv) -> String {
         let place = below(&self.root, env);
         if found.files == 0 {
             let why = if self.filter.is_some() || self.types.is_some() {
@@ -194,7 +194,7 @@ impl Job {
         format!("No match for `{}` in {} {files}{place}.\n", self.pattern, found.files)
     }
 
-    fn left_out(&self, found: &Found, shown: u64, files: u64) -> String {
+    fn left_out(&self, found: &SearchOutcome, shown: u64, files: u64) -> String {
         let least = if found.unfinished { "at least " } else { "" };
         let (matches, in_files) = (found.matches, found.matching_files);
         let all = if self.plan.lines { matches } else { in_files };

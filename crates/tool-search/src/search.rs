@@ -8,7 +8,7 @@
 //! - Memory: one buffer and at most `keep` matching lines per thread. Matches in a file that is older than
 //!   everything kept are only counted.
 //! - A search that saw everything gives equal output for equal trees: newest first, ties ordered by path. A
-//!   search that found more than [`ENOUGH_MATCHES`] ends early and reports it ([`Found::unfinished`]).
+//!   search that found more than [`ENOUGH_MATCHES`] ends early and reports it ([`SearchOutcome::unfinished`]).
 //!
 //! Knows nothing of tools: it receives a plan and returns hits.
 
@@ -106,7 +106,7 @@ impl Eq for Hit {}
 
 /// The result of a search.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct SearchOutcome {
     /// The newest files with matches, newest first. They contain at least `keep` matches if that many were
     /// found.
     pub(crate) hits: Vec<Hit>,
@@ -137,7 +137,7 @@ pub(crate) fn search(
     wanted: impl Fn(&Path) -> bool + Sync,
     may_read: &(dyn Fn(&Path) -> bool + Send + Sync),
     stop: &AtomicBool,
-) -> Found {
+) -> SearchOutcome {
     let total = Total::default();
     let make = || Worker::new(plan, stop, &total);
     let (workers, skipped) = walk::files(walk, root, stop, make, |worker, entry, skipped| {
@@ -149,11 +149,11 @@ pub(crate) fn search(
         }
         !total.enough.load(Ordering::Relaxed)
     });
-    let mut found = Found {
+    let mut found = SearchOutcome {
         skipped,
         unfinished: total.enough.load(Ordering::Relaxed),
         cancelled: stop.load(Ordering::Relaxed),
-        ..Found::default()
+        ..SearchOutcome::default()
     };
     for worker in workers {
         found.files += worker.files;

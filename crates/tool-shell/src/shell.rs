@@ -4,7 +4,7 @@ use crate::environment;
 use crate::jobs::{Jobs, MAX_RUNNING};
 use crate::launch::{self, Launcher};
 use crate::selfkill::Ourselves;
-use crate::spill::{self, Place};
+use crate::spill::{self, SpillStore};
 use crate::watcher::Watcher;
 use crate::{ShellSettings, sys};
 use becket_types::CallId;
@@ -30,7 +30,7 @@ pub struct Shell {
     /// `BECKET_RUN=` and the prefix that the marks of all commands of this shell share.
     pub(crate) mark: String,
     pub(crate) calls: AtomicU64,
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<SpillStore>,
     pub(crate) jobs: Jobs,
     /// Commands that a call waits for, and the signals that move them to the background.
     waited: Mutex<HashMap<CallId, Arc<Notify>>>,
@@ -81,7 +81,7 @@ impl Shell {
             mark,
             calls: AtomicU64::new(0),
             waited: Mutex::default(),
-            place: Arc::new(Place::new(places, settings.spill.store.clone())),
+            place: Arc::new(SpillStore::new(places, settings.spill.store.clone())),
             jobs: Jobs::new(run),
             elsewhere: OnceLock::new(),
             settings,

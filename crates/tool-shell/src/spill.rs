@@ -25,7 +25,7 @@ const ALL: u64 = 5 * SESSION;
 
 /// The places for a session's outputs, and the bytes used of their limits.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct SpillStore {
     /// Candidates; the first on a disk that can be written is used.
     directories: Vec<PathBuf>,
     /// The folder in which all sessions keep their outputs.
@@ -36,7 +36,7 @@ pub(crate) struct Place {
     before: OnceLock<u64>,
 }
 
-impl Place {
+impl SpillStore {
     pub(crate) fn new(directories: Vec<PathBuf>, store: Option<PathBuf>) -> Self {
         Self { directories, store, ..Self::default() }
     }
@@ -103,7 +103,7 @@ fn bytes_below(directory: &Path) -> u64 {
 }
 
 pub(crate) struct Spill {
-    place: Arc<Place>,
+    place: Arc<SpillStore>,
     small: Vec<u8>,
     file: Option<File>,
     total: u64,
@@ -111,7 +111,7 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    pub(crate) fn new(place: Arc<Place>) -> Self {
+    pub(crate) fn new(place: Arc<SpillStore>) -> Self {
         Self { place, small: Vec::new(), file: None, total: 0, failed: None }
     }
 
@@ -222,7 +222,7 @@ mod tests {
     fn kept(total: u64) -> (Vec<u8>, u64) {
         let host = TestHost::default();
         let directory = tempfile::tempdir().unwrap();
-        let place = Arc::new(Place::new(vec![directory.path().to_owned()], None));
+        let place = Arc::new(SpillStore::new(vec![directory.path().to_owned()], None));
         let mut spill = Spill::new(Arc::clone(&place));
         let mut at = 0u64;
         while at < total {
@@ -254,7 +254,7 @@ mod tests {
         assert!(tail.iter().enumerate().all(|(i, b)| *b == ((total - TAIL + i as u64) % 251) as u8));
     }
 
-    fn refused(place: Place) -> String {
+    fn refused(place: SpillStore) -> String {
         let mut spill = Spill::new(Arc::new(place));
         spill.push(&vec![b'x'; IN_MEMORY + 1]);
         spill.keep(&TestHost::default()).unwrap_err()
@@ -264,13 +264,13 @@ mod tests {
     fn what_is_full_keeps_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let disk = || vec![directory.path().to_owned()];
-        let full = Place { used: AtomicU64::new(SESSION), ..Place::new(disk(), None) };
+        let full = SpillStore { used: AtomicU64::new(SESSION), ..SpillStore::new(disk(), None) };
         assert!(refused(full).contains("1 GB"));
         let store = tempfile::tempdir().unwrap();
         std::fs::create_dir(store.path().join("a")).unwrap();
         File::create(store.path().join("a/blob")).unwrap().set_len(ALL).unwrap();
-        assert!(refused(Place::new(disk(), Some(store.path().to_owned()))).contains("5 GB"));
-        assert!(refused(Place::default()).contains("no place"));
+        assert!(refused(SpillStore::new(disk(), Some(store.path().to_owned()))).contains("5 GB"));
+        assert!(refused(SpillStore::default()).contains("no place"));
     }
 
     #[test]
@@ -279,10 +279,10 @@ mod tests {
         if !sys::is_in_memory(&shm) {
             return;
         }
-        assert_eq!(refused(Place::new(vec![shm.clone()], None)), "/dev/shm is memory, not a disk");
+        assert_eq!(refused(SpillStore::new(vec![shm.clone()], None)), "/dev/shm is memory, not a disk");
         // The next place is taken where there is one.
         let disk = tempfile::tempdir().unwrap();
-        let mut spill = Spill::new(Arc::new(Place::new(vec![shm, disk.path().to_owned()], None)));
+        let mut spill = Spill::new(Arc::new(SpillStore::new(vec![shm, disk.path().to_owned()], None)));
         spill.push(&vec![b'x'; IN_MEMORY + 1]);
         assert_eq!(spill.keep(&TestHost::default()).is_ok(), !sys::is_in_memory(disk.path()));
     }

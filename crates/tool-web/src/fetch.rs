@@ -53,7 +53,7 @@ struct Page {
     url: String,
 }
 
-struct Kept {
+struct CachedPage {
     asked: String,
     at: Instant,
     page: Arc<Page>,
@@ -63,7 +63,7 @@ struct Kept {
 pub struct WebFetch {
     spec: ToolSpec,
     client: WebClient,
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<CachedPage>>,
 }
 
 impl WebFetch {
@@ -106,7 +106,7 @@ impl WebFetch {
 
     fn keep(&self, asked: &Url, page: &Arc<Page>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(Kept { asked: asked.to_string(), at: Instant::now(), page: Arc::clone(page) });
+        kept.push_back(CachedPage { asked: asked.to_string(), at: Instant::now(), page: Arc::clone(page) });
         while kept.len() > KEPT || kept.iter().map(|k| k.page.text.len()).sum::<usize>() > KEPT_BYTES {
             kept.pop_front();
         }

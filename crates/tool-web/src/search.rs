@@ -219,7 +219,7 @@ impl WebSearch {
         made.as_ref().map_err(|why| SearchError::Network(why.clone()))
     }
 
-    async fn search(&self, query: &str) -> Result<Vec<Found>, SearchError> {
+    async fn search(&self, query: &str) -> Result<Vec<SearchResult>, SearchError> {
         let wire = wire(self.settings.provider);
         let key = self.settings.key.as_deref().unwrap_or_default().trim();
         let response =
@@ -238,7 +238,7 @@ impl WebSearch {
             None if answer.is_object() => &[],
             _ => return Err(SearchError::Malformed),
         };
-        Ok(list.iter().filter_map(|item| Found::read(item, wire.text)).take(RESULTS).collect())
+        Ok(list.iter().filter_map(|item| SearchResult::read(item, wire.text)).take(RESULTS).collect())
     }
 }
 
@@ -268,13 +268,13 @@ fn unreachable(error: reqwest::Error) -> SearchError {
     SearchError::Network(last)
 }
 
-struct Found {
+struct SearchResult {
     title: String,
     url: String,
     text: String,
 }
 
-impl Found {
+impl SearchResult {
     fn read(item: &Value, text: &str) -> Option<Self> {
         let get = |key: &str| item.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default();
         let url = get("url");
@@ -316,7 +316,7 @@ impl Tool for WebSearch {
                 Ok(found) => found,
             };
             let mut text = String::new();
-            for (number, Found { title, url, text: excerpt }) in found.iter().enumerate() {
+            for (number, SearchResult { title, url, text: excerpt }) in found.iter().enumerate() {
                 let _ = writeln!(text, "{}. {title}\n   {url}\n   {excerpt}", number + 1);
             }
             let mut output =

@@ -13,7 +13,7 @@ mod unified;
 
 use crate::file::{self, Current, FileError};
 use crate::hunk_filter::HunkFilter;
-use crate::known::Known;
+use crate::known::KnownFile;
 use crate::store::{self, Done};
 use crate::subject::Seen;
 use crate::{Gate, diff, encoding, input, report, stale};
@@ -248,7 +248,7 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv, hunk_filter: &mut HunkFil
                 ));
             }
             let current = file::read(path).map_err(|e| words(e, path, env))?;
-            if Known::of(env, path, &current.bytes).seen == Seen::ChangedSince {
+            if KnownFile::of(env, path, &current.bytes).seen == Seen::ChangedSince {
                 return Err(format!(
                     "{name} has changed since you read it; nothing was changed. Read it before you delete it."
                 ));
@@ -333,12 +333,12 @@ fn update(
             "{name} is {what}, which no patch changes; nothing was changed. Use a command, or write the whole file."
         ));
     }
-    let known = Known::of(env, path, &current.bytes);
+    let known = KnownFile::of(env, path, &current.bytes);
     let made = known.with(&current.bytes, name, |subject| {
         let plan = place::place(subject, hunks)?;
         let drift = known.drift(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, name)
-            .inspect_err(|_| Known::record(env, path, &current.bytes, drift.as_ref()))?;
+            .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
         let new = plan.apply(&current.bytes);
         if new == current.bytes && to.is_none() {
             return Err(format!("The patch would leave {name} as it is; nothing was changed."));
