@@ -18,8 +18,8 @@ use crate::runner::{Ended, Options};
 use crate::text::{self, thousands};
 use crate::transcript::compaction;
 use becket_types::{
-    CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionRequest,
-    PromptInput, TurnEnd,
+    CallId, Command, CompactionPlan, Decision, DeliveryMode, Event, Message, NoticeLevel, Part,
+    PermissionRequest, PromptInput, TurnEnd, UndoPlan,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -146,27 +146,8 @@ impl Speaker {
             Event::CompactionFailed { reason } => {
                 out.push(format!("The context was not compacted: {reason}"));
             }
-            Event::CompactionPlanned(plan) => {
-                out.push(format!("Compaction: {}", compaction::plan_line(plan)));
-                out.push("What would be lost:".to_owned());
-                out.extend(compaction::lines(&plan.loss));
-                if !plan.left_out.is_empty() {
-                    out.push("Left out of the model's summary:".to_owned());
-                    out.extend(compaction::left_out_lines(&plan.left_out));
-                }
-                out.push("Write /compact to apply it.".to_owned());
-            }
-            Event::UndoPlanned(plan) => {
-                if let Some(why) = undo::idle(plan) {
-                    out.push(why);
-                    return;
-                }
-                out.extend(without_fences(&undo::page(plan, Path::new(""))));
-                let force =
-                    if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
-                out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
-                (self.undo, self.asked) = (Some(plan.plan), true);
-            }
+            Event::CompactionPlanned(plan) => compaction_plan(plan, out),
+            Event::UndoPlanned(plan) => self.undo_plan(plan, out),
             Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome, Path::new(""))),
             Event::SessionStarted { resumed: true, title, .. } => {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
@@ -190,28 +171,22 @@ impl Speaker {
             Event::TurnFinished(result) => {
                 self.working = false;
                 self.questions.retain(|(subagent, _)| subagent.is_some());
-                out.push(match &result.end {
-                    TurnEnd::Completed => "Done. Your turn.".to_owned(),
-                    TurnEnd::Interrupted => "Interrupted. Your turn.".to_owned(),
-                    TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
-                        format!("Error: {message}")
-                    }
-                    TurnEnd::MaxTurns { limit } => format!("Stopped after {limit} requests."),
-                    TurnEnd::Budget { what }
-                    | TurnEnd::TokenLimit { what }
-                    | TurnEnd::TimeLimit { what }
-                    | TurnEnd::NoAnswer { what }
-                    | TurnEnd::CallsAsText { what }
-                    | TurnEnd::Repetition { what } => format!("Stopped: {what}"),
-                    TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
-                    TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what } => format!("Stopped: {what}"),
-                    TurnEnd::ContextFull { breakdown } => {
-                        crate::transcript::full("The context is full", breakdown)
-                    }
-                });
+                out.push(turn_end_line(&result.end));
             }
             _ => {}
         }
+    }
+
+    /// Shows the plan of an undo, and asks whether to carry it out.
+    fn undo_plan(&mut self, plan: &UndoPlan, out: &mut Vec<String>) {
+        if let Some(why) = undo::idle(plan) {
+            out.push(why);
+            return;
+        }
+        out.extend(without_fences(&undo::page(plan, Path::new(""))));
+        let force = if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
+        out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
+        (self.undo, self.asked) = (Some(plan.plan), true);
     }
 
     fn question(&mut self, subagent: Option<&CallId>, request: &PermissionRequest, out: &mut Vec<String>) {
@@ -403,6 +378,38 @@ fn plain(value: &Value) -> String {
 
 fn without_escapes(line: &str) -> String {
     Ansi::new(Style::new(), false).line(line).iter().map(|span| span.content.as_ref()).collect()
+}
+
+/// Describes the end of a turn.
+fn turn_end_line(end: &TurnEnd) -> String {
+    match end {
+        TurnEnd::Completed => "Done. Your turn.".to_owned(),
+        TurnEnd::Interrupted => "Interrupted. Your turn.".to_owned(),
+        TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => format!("Error: {message}"),
+        TurnEnd::MaxTurns { limit } => format!("Stopped after {limit} requests."),
+        TurnEnd::Budget { what }
+        | TurnEnd::TokenLimit { what }
+        | TurnEnd::TimeLimit { what }
+        | TurnEnd::NoAnswer { what }
+        | TurnEnd::CallsAsText { what }
+        | TurnEnd::Repetition { what }
+        | TurnEnd::NoRoom { what }
+        | TurnEnd::HookStopped { what } => format!("Stopped: {what}"),
+        TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
+        TurnEnd::ContextFull { breakdown } => crate::transcript::full("The context is full", breakdown),
+    }
+}
+
+/// Shows the plan of a compaction.
+fn compaction_plan(plan: &CompactionPlan, out: &mut Vec<String>) {
+    out.push(format!("Compaction: {}", compaction::plan_line(plan)));
+    out.push("What would be lost:".to_owned());
+    out.extend(compaction::lines(&plan.loss));
+    if !plan.left_out.is_empty() {
+        out.push("Left out of the model's summary:".to_owned());
+        out.extend(compaction::left_out_lines(&plan.left_out));
+    }
+    out.push("Write /compact to apply it.".to_owned());
 }
 
 fn finished(message: &Message, out: &mut Vec<String>) {

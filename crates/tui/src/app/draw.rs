@@ -213,12 +213,7 @@ impl App {
         let skip = above.len() - usize::from(working.height).min(above.len());
         put(frame, working, &above[skip..]);
         let mut effects = Vec::new();
-        let hint = match (asking, self.status.is_working()) {
-            (true, _) => self.approvals.hint(),
-            (false, true) if bottom.width < NARROW => "Enter: send now · Tab: afterwards",
-            (false, true) => "Write to becket: Enter sends at once, Tab when it is done",
-            (false, false) => "Describe a task, or type / for commands",
-        };
+        let hint = self.composer_hint(bottom.width, asking);
         self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
         if asking {
             let writing = self.editor.writing();
@@ -239,30 +234,49 @@ impl App {
             Some(palette) => palette.draw(frame, above, &self.look.theme),
             None => self.editor.completion.draw(frame, above, &self.look.theme),
         }
-        let reading = self.reading.line(&self.transcript, status.width, &self.look.theme).filter(|_| !asking);
-        if let Some((line, cursor)) = reading {
-            put(frame, status, &[line]);
-            if let Some(column) = cursor {
-                frame.set_cursor_position((status.x + column, status.y));
-            }
-        } else {
-            put(
-                frame,
-                status,
-                &self.status.lines(status.width, &self.look.theme, self.editor.composer.vim()),
-            );
-        }
+        self.draw_status(frame, status, asking);
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
+        effects.extend(self.requests_of_transcript());
+        let title = self.title();
+        effects.extend(self.window.keep_title(title));
+        effects
+    }
+
+    /// Returns the text that an empty composer shows.
+    fn composer_hint(&self, width: u16, asking: bool) -> &'static str {
+        match (asking, self.status.is_working()) {
+            (true, _) => self.approvals.hint(),
+            (false, true) if width < NARROW => "Enter: send now · Tab: afterwards",
+            (false, true) => "Write to becket: Enter sends at once, Tab when it is done",
+            (false, false) => "Describe a task, or type / for commands",
+        }
+    }
+
+    /// Draws the status line, or the line about the place in the transcript while the user reads there.
+    fn draw_status(&self, frame: &mut Frame<'_>, area: Rect, asking: bool) {
+        let reading = self.reading.line(&self.transcript, area.width, &self.look.theme).filter(|_| !asking);
+        if let Some((line, cursor)) = reading {
+            put(frame, area, &[line]);
+            if let Some(column) = cursor {
+                frame.set_cursor_position((area.x + column, area.y));
+            }
+        } else {
+            let vim = self.editor.composer.vim();
+            put(frame, area, &self.status.lines(area.width, &self.look.theme, vim));
+        }
+    }
+
+    /// Returns requests for content that the transcript needs now that it was shown.
+    fn requests_of_transcript(&mut self) -> Vec<Effect> {
+        let mut effects: Vec<Effect> = Vec::new();
         effects.extend(self.window.wanted_images(&mut self.transcript));
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
         let folds = self.transcript.wanted_folds().into_iter();
         effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
         effects.extend(wanted_past(&mut self.transcript));
-        let title = self.title();
-        effects.extend(self.window.keep_title(title));
         effects
     }
 

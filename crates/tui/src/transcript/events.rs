@@ -81,30 +81,9 @@ impl Blocks {
                 let text = format!("{calls} old outputs folded, {freed} tokens freed");
                 self.push(Body::Note { weight: Weight::Quiet, text });
             }
-            Event::Notice { level, text } => self.note(
-                match level {
-                    NoticeLevel::Info => Weight::Quiet,
-                    NoticeLevel::Warning => Weight::Warning,
-                    NoticeLevel::Error => Weight::Error,
-                },
-                text.clone(),
-            ),
+            Event::Notice { level, text } => self.note(weight_of(*level), text.clone()),
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
-            Event::TurnFinished(result) => {
-                let files = std::mem::take(&mut self.changed_files);
-                let only = files.iter().next().filter(|_| files.len() == 1);
-                let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
-                return match turn_summary(result, files.len(), only.as_deref())
-                    .filter(|_| result.end == TurnEnd::Completed)
-                {
-                    Some(text) => {
-                        // The ledger reproduces this line, so the turn can be evicted from memory.
-                        self.push(Body::Note { weight: Weight::Done, text });
-                        true
-                    }
-                    None => self.turn_end(&result.end),
-                };
-            }
+            Event::TurnFinished(result) => return self.turn_finished(result),
             Event::SessionStarted { cwd, resumed, title, .. } => {
                 let open_key = self.view.open_key.clone();
                 self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key });
@@ -131,6 +110,22 @@ impl Blocks {
             | Event::ContextPlanned(_) => return false,
         }
         true
+    }
+
+    /// Adds the summary of a completed turn, or the reason why the turn ended.
+    fn turn_finished(&mut self, result: &TurnResult) -> bool {
+        let files = std::mem::take(&mut self.changed_files);
+        let only = files.iter().next().filter(|_| files.len() == 1);
+        let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
+        let summary = turn_summary(result, files.len(), only.as_deref());
+        match summary.filter(|_| result.end == TurnEnd::Completed) {
+            Some(text) => {
+                // The ledger reproduces this line, so the turn can be evicted from memory.
+                self.push(Body::Note { weight: Weight::Done, text });
+                true
+            }
+            None => self.turn_end(&result.end),
+        }
     }
 
     /// Applies an event of the subagent that works for this call.
@@ -445,4 +440,12 @@ fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option
         (None, n) => parts.push(format!("changed {n} files")),
     }
     (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+fn weight_of(level: NoticeLevel) -> Weight {
+    match level {
+        NoticeLevel::Info => Weight::Quiet,
+        NoticeLevel::Warning => Weight::Warning,
+        NoticeLevel::Error => Weight::Error,
+    }
 }
