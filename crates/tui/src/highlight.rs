@@ -42,14 +42,14 @@ pub struct Code {
     language: String,
     /// The code as it is shown; lines are separated by `\n`.
     text: String,
-    found: OnceLock<Found>,
+    found: OnceLock<ParsedCode>,
     asked: AtomicBool,
     /// The shorter code that this one extends. Its result is reused.
     base: Mutex<Option<Arc<Code>>>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct ParsedCode {
     lines: Vec<Runs>,
     /// Parser state after the last complete line.
     state: Option<(ParseState, ScopeStack)>,
@@ -129,15 +129,17 @@ impl Code {
         Some(Job(Arc::clone(self)))
     }
 
-    fn read(&self) -> Found {
+    fn read(&self) -> ParsedCode {
         let syntaxes = syntaxes();
         let Some(syntax) = syntaxes.find_syntax_by_token(&self.language).filter(|_| self.text.len() <= MOST)
         else {
-            return Found { lines: Vec::new(), state: None, whole: 0 };
+            return ParsedCode { lines: Vec::new(), state: None, whole: 0 };
         };
         let base = self.base().take();
         let (mut lines, mut state) = match base.as_ref().and_then(|base| base.found.get()) {
-            Some(Found { lines, state: Some(state), whole }) => (lines[..*whole].to_vec(), state.clone()),
+            Some(ParsedCode { lines, state: Some(state), whole }) => {
+                (lines[..*whole].to_vec(), state.clone())
+            }
             _ => (Vec::new(), (ParseState::new(syntax), ScopeStack::new())),
         };
         let mut classes = Classes::default();
@@ -150,7 +152,7 @@ impl Code {
                 behind = state.clone();
             }
         }
-        Found { lines, state: Some(behind), whole }
+        ParsedCode { lines, state: Some(behind), whole }
     }
 }
 

@@ -40,7 +40,7 @@ use crate::theme::Theme;
 use crate::todo::TodoPanel;
 use crate::transcript::Transcript;
 use crate::transcript::block::Weight;
-use crate::transcript::compaction::Known;
+use crate::transcript::compaction::LossReport;
 use becket_types::{CallId, Command, DeliveryMode, Event, Seq, UndoOutcome, Used};
 use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 use editor::Editor;
@@ -500,7 +500,7 @@ impl App {
                 return self.window.picture(number, scaled, &mut self.transcript);
             }
             Reply::Loss { entry, result } => {
-                let known = result.map_or_else(Known::Not, |loss| Known::Loss(Box::new(loss)));
+                let known = result.map_or_else(LossReport::Not, |loss| LossReport::Loss(Box::new(loss)));
                 self.transcript.loss_is(entry, known);
             }
             Reply::Inspected { asked, result } => {

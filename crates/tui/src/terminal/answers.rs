@@ -59,7 +59,7 @@ pub struct Answers {
 }
 
 /// Parse result for the start of the buffer.
-enum Found {
+enum ParsedItem {
     /// A complete item of this many bytes.
     Whole(usize, Option<Heard>),
     /// The bytes may be the start of an item.
@@ -83,11 +83,11 @@ impl Answers {
         let mut at = 0;
         while at < self.pending.len() {
             match found(&self.pending[at..], end) {
-                Found::Whole(length, heard) => {
+                ParsedItem::Whole(length, heard) => {
                     at += length;
                     out.extend(heard);
                 }
-                Found::Part => break,
+                ParsedItem::Part => break,
             }
         }
         self.pending.drain(..at);
@@ -95,9 +95,9 @@ impl Answers {
     }
 }
 
-fn found(bytes: &[u8], end: bool) -> Found {
+fn found(bytes: &[u8], end: bool) -> ParsedItem {
     match bytes {
-        [0x1b] if !end => Found::Part,
+        [0x1b] if !end => ParsedItem::Part,
         [0x1b, b'[', rest @ ..] => control(rest, end),
         [0x1b, b'O' | 0x1b, ..] | [0x1b] => key(1, '\u{1b}', KeyModifiers::NONE),
         [0x1b, rest @ ..] => character(rest, 1, KeyModifiers::ALT, end),
@@ -106,21 +106,21 @@ fn found(bytes: &[u8], end: bool) -> Found {
 }
 
 /// Parses the bytes after `ESC [`: an answer, or else an Escape key followed by other characters.
-fn control(rest: &[u8], end: bool) -> Found {
+fn control(rest: &[u8], end: bool) -> ParsedItem {
     let told = rest.iter().position(|b| !matches!(b, b'0'..=b'9' | b';' | b'?')).unwrap_or(rest.len());
     let numbers = |text: &[u8]| -> Vec<u32> {
         let text = String::from_utf8_lossy(text);
         text.split(';').map(|n| n.parse().unwrap_or_default()).collect()
     };
     let heard = match (&rest[..told], rest.get(told)) {
-        (_, None) if !end && told < LONGEST => return Found::Part,
+        (_, None) if !end && told < LONGEST => return ParsedItem::Part,
         ([], Some(b'I')) => Heard::Event(Event::FocusGained),
         ([], Some(b'O')) => Heard::Event(Event::FocusLost),
         ([b'?', text @ ..], Some(b'c')) => Heard::Attributes(numbers(text)),
         ([b'?', b'0'..=b'9', ..], Some(b'u')) => Heard::Keyboard,
         ([b'?', text @ ..], Some(b'S')) => match numbers(text)[..] {
             [1, 0, colours] => Heard::Colours(colours),
-            _ => return Found::Whole(told + 3, None),
+            _ => return ParsedItem::Whole(told + 3, None),
         },
         ([b'0'..=b'9', ..], Some(b'R')) => match numbers(&rest[..told])[..] {
             [row, _] => Heard::Row(row.clamp(1, 4_096) as u16 - 1),
@@ -128,15 +128,15 @@ fn control(rest: &[u8], end: bool) -> Found {
         },
         (text, Some(b't')) => match numbers(text)[..] {
             [6, height, width] => Heard::Cell(width.min(4_096) as u16, height.min(4_096) as u16),
-            _ => return Found::Whole(told + 3, None),
+            _ => return ParsedItem::Whole(told + 3, None),
         },
         _ => return key(1, '\u{1b}', KeyModifiers::NONE),
     };
-    Found::Whole(told + 3, Some(heard))
+    ParsedItem::Whole(told + 3, Some(heard))
 }
 
 /// Parses a character after `before` bytes.
-fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) -> Found {
+fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) -> ParsedItem {
     let first = &bytes[..bytes.len().min(4)];
     let whole = match str::from_utf8(first) {
         Ok(text) => text,
@@ -145,15 +145,15 @@ fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) ->
     match whole.chars().next() {
         Some(c) => key(before + c.len_utf8(), c, modifiers),
         None if !end && first.len() < 4 && str::from_utf8(first).is_err_and(|e| e.error_len().is_none()) => {
-            Found::Part
+            ParsedItem::Part
         }
         // An invalid UTF-8 byte is skipped.
-        None => Found::Whole(before + 1, None),
+        None => ParsedItem::Whole(before + 1, None),
     }
 }
 
 /// Returns the key event that the library makes of a character.
-fn key(length: usize, c: char, more: KeyModifiers) -> Found {
+fn key(length: usize, c: char, more: KeyModifiers) -> ParsedItem {
     let control = |base: u8, from: char| char::from(c as u8 - from as u8 + base);
     let (code, modifiers) = match c {
         '\u{1b}' => (KeyCode::Esc, KeyModifiers::NONE),
@@ -166,12 +166,12 @@ fn key(length: usize, c: char, more: KeyModifiers) -> Found {
         c if c.is_uppercase() => (KeyCode::Char(c), KeyModifiers::SHIFT),
         c => (KeyCode::Char(c), KeyModifiers::NONE),
     };
-    Found::Whole(length, Some(Heard::Event(Event::Key(KeyEvent::new(code, modifiers | more)))))
+    ParsedItem::Whole(length, Some(Heard::Event(Event::Key(KeyEvent::new(code, modifiers | more)))))
 }
 
 /// Abilities of the terminal, collected from its answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct TerminalAbilities {
     /// The terminal answered the last query.
     pub answered: bool,
     pub sixel: bool,
@@ -183,7 +183,7 @@ pub struct Told {
     pub row: Option<u16>,
 }
 
-impl Told {
+impl TerminalAbilities {
     /// Returns the sixel protocol if the terminal draws sixels. `system`: the cell size in pixels that the system
     /// reports, used if the terminal does not report one.
     pub fn sixels(&self, system: Option<(u16, u16)>) -> Option<Protocol> {
@@ -197,7 +197,7 @@ impl Told {
 pub struct Listener {
     input: sys::Input,
     answers: Answers,
-    told: Told,
+    told: TerminalAbilities,
     began: Instant,
     /// Time of the last bytes.
     last: Instant,
@@ -208,7 +208,7 @@ pub struct Listener {
 pub enum Listened {
     Events(Vec<Event>),
     /// The last events, and the collected answers.
-    End(Vec<Event>, Told),
+    End(Vec<Event>, TerminalAbilities),
 }
 
 impl Listener {
@@ -222,7 +222,7 @@ impl Listener {
         Ok(Self {
             input: sys::Input::open()?,
             answers: Answers::default(),
-            told: Told::default(),
+            told: TerminalAbilities::default(),
             began: now,
             last: now,
         })
@@ -295,7 +295,7 @@ mod tests {
     fn keys(text: &str) -> Vec<Heard> {
         text.chars()
             .map(|c| match key(1, c, KeyModifiers::NONE) {
-                Found::Whole(_, Some(heard)) => heard,
+                ParsedItem::Whole(_, Some(heard)) => heard,
                 _ => panic!("{c:?} is no key"),
             })
             .collect()
@@ -343,8 +343,14 @@ mod tests {
 
     #[test]
     fn sixels_are_drawn_where_the_terminal_says_so_and_its_cells_are_known() {
-        let told =
-            |sixel, cell, colours| Told { answered: true, sixel, cell, colours, keyboard: false, row: None };
+        let told = |sixel, cell, colours| TerminalAbilities {
+            answered: true,
+            sixel,
+            cell,
+            colours,
+            keyboard: false,
+            row: None,
+        };
         let sixel = |cell, colours| Some(Protocol::Sixel { cell, colours });
         assert_eq!(told(true, Some((10, 20)), Some(16)).sixels(Some((9, 19))), sixel((10, 20), 16));
         assert_eq!(told(true, Some((10, 0)), Some(65_536)).sixels(Some((9, 19))), sixel((9, 19), 255));

@@ -29,7 +29,7 @@ const RATE: usize = 2 << 20;
 pub(super) struct Pictures {
     /// Counter of uses, for evicting the oldest image; `None` until the first image arrives by this protocol.
     used: Option<u64>,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, CachedImage>,
     standing: BTreeMap<u32, Vec<Run>>,
     /// Images of which the frame has overwritten a cell.
     touched: BTreeSet<u32>,
@@ -41,7 +41,7 @@ pub(super) struct Pictures {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedImage {
     image: Arc<Scaled>,
     used: u64,
 }
@@ -60,9 +60,10 @@ impl Pictures {
     /// Adds an image to be drawn over the cells with this number.
     pub(super) fn give(&mut self, number: u32, image: Arc<Scaled>) {
         let used = self.tick();
-        self.known.insert(number, Known { image, used });
+        self.known.insert(number, CachedImage { image, used });
         self.standing.remove(&number);
-        let weight = |known: &BTreeMap<u32, Known>| known.values().map(|k| k.image.weight()).sum::<usize>();
+        let weight =
+            |known: &BTreeMap<u32, CachedImage>| known.values().map(|k| k.image.weight()).sum::<usize>();
         while weight(&self.known) > KEPT
             && let Some(oldest) =
                 self.known.iter().filter(|(n, _)| **n != number).min_by_key(|(_, k)| k.used).map(|(n, _)| *n)

@@ -30,14 +30,14 @@ pub struct Compaction {
     pub whole: bool,
     /// First entry of the context's tail before the compaction and since.
     pub reach: (Seq, Seq),
-    pub loss: Known,
+    pub loss: LossReport,
     pub undone: bool,
     pub open: bool,
 }
 
 /// State of the loss report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum LossReport {
     New,
     Asked,
     Loss(Box<Loss>),
@@ -85,9 +85,9 @@ impl Compaction {
             part("left out of the model's summary", &left_out_lines(&self.left_out).join("\n"));
         }
         match &self.loss {
-            Known::New | Known::Asked => {}
-            Known::Loss(loss) => part("what was lost", lines(loss).join("\n").trim_end()),
-            Known::Not(why) => part("what was lost", &format!("it cannot be said: {why}")),
+            LossReport::New | LossReport::Asked => {}
+            LossReport::Loss(loss) => part("what was lost", lines(loss).join("\n").trim_end()),
+            LossReport::Not(why) => part("what was lost", &format!("it cannot be said: {why}")),
         }
         if !self.dropped.is_empty() {
             let mut shown: Vec<&str> =

@@ -3,7 +3,7 @@
 use super::block::{Block, Body, Weight};
 use super::blocks::Blocks;
 use super::call_view::CallView;
-use super::compaction::{Compaction, Known};
+use super::compaction::{Compaction, LossReport};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
@@ -66,7 +66,7 @@ impl Blocks {
                     dropped,
                     whole: !self.partial,
                     reach,
-                    loss: Known::New,
+                    loss: LossReport::New,
                     undone: false,
                     open: false,
                 }));

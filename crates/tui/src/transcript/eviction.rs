@@ -6,7 +6,7 @@ use super::Transcript;
 use super::block::{Block, Body};
 use super::blocks::Blocks;
 use super::gap::{Gap, State, Wanted};
-use super::window::Place;
+use super::window::RowPosition;
 use crate::input::{Stretch, Want};
 use crate::theme::Theme;
 use becket_types::Seq;
@@ -204,7 +204,7 @@ impl Transcript {
         self.printed.moved(behind, &moved);
         self.find.moved(&moved);
         self.focus = self.focus.map(&moved);
-        let place = |place: Place| Place { block: moved(place.block), ..place };
+        let place = |place: RowPosition| RowPosition { block: moved(place.block), ..place };
         if let Some(selection) = &mut self.selection {
             selection.moved(&place);
         }

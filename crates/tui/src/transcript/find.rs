@@ -7,7 +7,7 @@
 use super::block::Block;
 use super::blocks::Blocks;
 use super::gap::Gap;
-use super::window::{Place, Window};
+use super::window::{RowPosition, Window};
 use crate::input::Want;
 use crate::theme::Theme;
 use becket_types::{Event, Seq};
@@ -25,7 +25,7 @@ pub(super) struct Find {
     /// Index of the current hit.
     at: Option<usize>,
     /// Row in which the current hit was shown.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<RowPosition>,
 }
 
 /// A gap that the host searches (`looked`), or of which another part must arrive first.
@@ -54,7 +54,7 @@ impl Find {
     /// Updates the places of blocks after blocks were inserted or removed.
     pub(super) fn moved(&mut self, moved: &impl Fn(usize) -> usize) {
         self.hits.iter_mut().for_each(|hit| hit.block = moved(hit.block));
-        self.place = self.place.map(|place| Place { block: moved(place.block), ..place });
+        self.place = self.place.map(|place| RowPosition { block: moved(place.block), ..place });
     }
 }
 
@@ -197,7 +197,7 @@ impl Find {
             blocks.set_open(hit.block, true);
             row = matching_row(&mut blocks[hit.block], hit.nth, pattern, width, theme);
         }
-        let place = Place { block: hit.block, row: row.unwrap_or(0) };
+        let place = RowPosition { block: hit.block, row: row.unwrap_or(0) };
         self.place = Some(place);
         window.show(blocks, place, theme, revealed);
     }

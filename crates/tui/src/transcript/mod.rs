@@ -41,7 +41,7 @@ use becket_types::{BlobId, Event, Seq};
 use block::{Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
-use compaction::Known;
+use compaction::LossReport;
 pub(crate) use diff::changed_words;
 pub(crate) use events::{full, resumed_line};
 use find::{Find, Move};
@@ -57,7 +57,7 @@ use ratatui::text::Line;
 use select::Selection;
 use std::sync::Arc;
 use wants::Wants;
-use window::{Place, Window};
+use window::{RowPosition, Window};
 
 /// The blocks of a session, the window on them, and what they need from the host.
 #[derive(Default)]
@@ -71,7 +71,7 @@ pub struct Transcript {
     inline: bool,
     /// Area of the last frame, and the place shown in each of its rows.
     area: Rect,
-    seen: Vec<Place>,
+    seen: Vec<RowPosition>,
     wants: Wants,
     find: Find,
     focus: Option<usize>,
@@ -185,7 +185,7 @@ impl Transcript {
     }
 
     /// Draws over a row: the focused block, search hits, the selection.
-    fn mark(&self, buffer: &mut Buffer, row: Rect, place: Place, theme: &Theme) {
+    fn mark(&self, buffer: &mut Buffer, row: Rect, place: RowPosition, theme: &Theme) {
         let mut over = |from: usize, to: usize, style: Style| {
             let from = from.min(usize::from(row.width)) as u16;
             let width =
@@ -243,13 +243,13 @@ impl Transcript {
                 self.wants.images.push((image.number, image.blob.clone()));
                 self.blocks.set_image(at, ImageState::Asked);
             }
-            Body::Compaction(compaction) if compaction.open && compaction.loss == Known::New => {
+            Body::Compaction(compaction) if compaction.open && compaction.loss == LossReport::New => {
                 let (entry, whole) = (compaction.entry, compaction.whole);
                 self.wants.losses.push(entry);
                 if !whole {
                     self.wants.folds.push(entry);
                 }
-                self.loss_is(entry, Known::Asked);
+                self.loss_is(entry, LossReport::Asked);
             }
             _ => {}
         }
@@ -337,7 +337,7 @@ impl Transcript {
     }
 
     /// Sets the loss report of this compaction.
-    pub fn loss_is(&mut self, entry: Seq, known: Known) {
+    pub fn loss_is(&mut self, entry: Seq, known: LossReport) {
         self.blocks.change_compaction(entry, |compaction| compaction.loss = known);
     }
 
@@ -375,7 +375,7 @@ impl Transcript {
     pub fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
         let live = self.printed.live(&mut self.blocks, self.revealed, width, theme);
         let mut taken = 0;
-        let fits = |place: &&Place| {
+        let fits = |place: &&RowPosition| {
             taken += print::broken(&self.blocks[place.block].line(place.row, theme), columns);
             taken <= room
         };

@@ -6,7 +6,7 @@
 use super::block::{Block, Body};
 use super::blocks::Blocks;
 use super::image::State;
-use super::window::Place;
+use super::window::RowPosition;
 use crate::links;
 use crate::theme::Theme;
 use ratatui::text::{Line, Span};
@@ -68,13 +68,19 @@ impl Printed {
     }
 
     /// Returns the rows that were not printed.
-    pub(super) fn live(&self, blocks: &mut Blocks, revealed: bool, width: u16, theme: &Theme) -> Vec<Place> {
+    pub(super) fn live(
+        &self,
+        blocks: &mut Blocks,
+        revealed: bool,
+        width: u16,
+        theme: &Theme,
+    ) -> Vec<RowPosition> {
         let mut out = Vec::new();
         for (i, block) in blocks.iter_mut().enumerate().skip(self.block) {
             if block.is_shown(revealed) {
                 let count = block.lay_out(width, theme);
                 let from = if i == self.block { block.row_behind(self.pieces) } else { 0 };
-                out.extend((from..count).map(|row| Place { block: i, row }));
+                out.extend((from..count).map(|row| RowPosition { block: i, row }));
             }
         }
         out

@@ -3,7 +3,7 @@
 
 use super::Transcript;
 use super::block::Body;
-use super::window::Place;
+use super::window::RowPosition;
 use crate::input::Want;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
@@ -11,7 +11,7 @@ use crate::theme::Theme;
 /// A column in a row of the transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
-    pub place: Place,
+    pub place: RowPosition,
     pub column: usize,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Updates the places of blocks after blocks were inserted or removed.
-    pub(super) fn moved(&mut self, place: &impl Fn(Place) -> Place) {
+    pub(super) fn moved(&mut self, place: &impl Fn(RowPosition) -> RowPosition) {
         self.from.place = place(self.from.place);
         self.to.place = place(self.to.place);
     }
 
     /// Returns the columns of a row that are selected.
-    pub(super) fn columns(&self, place: Place) -> Option<(usize, usize)> {
+    pub(super) fn columns(&self, place: RowPosition) -> Option<(usize, usize)> {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
         if !self.moved || place < from.place || place > to.place {
             return None;
@@ -99,7 +99,7 @@ impl Transcript {
     fn set_focus(&mut self, to: Option<usize>, theme: &Theme) {
         self.focus = to;
         if let Some(block) = to {
-            self.window.show(&mut self.blocks, Place { block, row: 0 }, theme, self.revealed);
+            self.window.show(&mut self.blocks, RowPosition { block, row: 0 }, theme, self.revealed);
         }
     }
 
@@ -158,7 +158,7 @@ impl Transcript {
     pub fn release(&mut self, theme: &Theme) -> Option<String> {
         let selection = self.selection.take()?;
         if !selection.moved {
-            let Place { block, row } = selection.from.place;
+            let RowPosition { block, row } = selection.from.place;
             // Every row of a closed block opens it, but only the first row of an open block closes it.
             if let Some(open) = self.blocks.get(block)?.open()
                 && (row == 0 || !open)
@@ -179,7 +179,7 @@ impl Transcript {
                 continue;
             }
             for row in 0..block.lay_out(width, theme) {
-                let place = Place { block: i, row };
+                let place = RowPosition { block: i, row };
                 let Some((begin, end)) = selection.columns(place) else { continue };
                 let (gutter, text, joint) = block.text(row);
                 if place != from.place {

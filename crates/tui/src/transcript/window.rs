@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// A row in view: an index of a block, and of a row in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RowPosition {
     pub block: usize,
     pub row: usize,
 }
@@ -78,7 +78,7 @@ impl Window {
         height: u16,
         theme: &Theme,
         revealed: bool,
-    ) -> Vec<Place> {
+    ) -> Vec<RowPosition> {
         self.width = width;
         self.height = height;
         let top = self.top(blocks, theme, revealed);
@@ -93,7 +93,7 @@ impl Window {
             }
             let count = block.lay_out(width, theme);
             let room = self.height() - out.len();
-            out.extend((skip..count).take(room).map(|row| Place { block: i, row }));
+            out.extend((skip..count).take(room).map(|row| RowPosition { block: i, row }));
             skip = 0;
         }
         out
@@ -127,7 +127,7 @@ impl Window {
     }
 
     /// Scrolls until a row is in view. If it is not, it is placed a third below the top.
-    pub(super) fn show(&mut self, blocks: &mut [Block], at: Place, theme: &Theme, revealed: bool) {
+    pub(super) fn show(&mut self, blocks: &mut [Block], at: RowPosition, theme: &Theme, revealed: bool) {
         let in_view = self.visible(blocks, self.width, self.height, theme, revealed);
         if in_view.contains(&at) {
             return;
