@@ -3,9 +3,10 @@
 //! Programs that keep sessions in a store of their own write such a file, name its folder with `CLAUDE_CONFIG_DIR`, and resume
 //! it. The file itself is never changed. It is used only if becket has no session with this id.
 
+use crate::cmd::import::store_imported;
+use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::context::ModelScope;
 use becket_session::import::{self, Source};
 use becket_session::store::{self, SessionSummary};
 use becket_types::SessionId;
@@ -37,16 +38,9 @@ pub(crate) fn import(
     let mut conversation = import::read(Source::Claude, &text).map_err(fail)?;
     conversation.keep_id = Some(id);
     conversation.digest = Some(becket_session::blobs::id_of(&bytes).to_string());
-    let policy = crate::settings::policy_in(environment, cwd);
+    store_imported(environment, cwd, &conversation)?;
     let root = environment.sessions_dir();
-    let mut session = conversation
-        .write(&root, cwd, env!("CARGO_PKG_VERSION"), policy, ModelScope::no_model())
-        .map_err(crate::cmd::store_failure)?;
-    if !session.flush() || !session.is_persistent() {
-        return Err(Failure::error("the session cannot be written"));
-    }
-    drop(session);
-    let summary = store::find(&root, query, Some(cwd)).map_err(crate::cmd::store_failure)?;
+    let summary = store::find(&root, query, Some(cwd)).map_err(store_failure)?;
     let note = format!("the session was imported from {}", file.display());
     Ok(Some((summary, Some(note))))
 }

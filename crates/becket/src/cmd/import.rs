@@ -9,7 +9,7 @@ use becket_session::StoreError;
 use becket_session::context::ModelScope;
 use becket_session::import::{self, Conversation, Source, import_own};
 use becket_session::store::{self, SessionSummary};
-use becket_types::Role;
+use becket_types::{Role, SessionId};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -165,6 +165,28 @@ fn own(
     write(out, &text)
 }
 
+/// Writes a conversation of another agent as a session of this project, and returns its id.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the session cannot be written.
+pub(crate) fn store_imported(
+    environment: &Environment,
+    project: &Path,
+    conversation: &Conversation,
+) -> Result<SessionId, Failure> {
+    let policy = crate::settings::policy_in(environment, project);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut session = conversation
+        .write(&environment.sessions_dir(), project, version, policy, ModelScope::no_model())
+        .map_err(store_failure)?;
+    if !session.flush() || !session.is_persistent() {
+        return Err(Failure::error("the session cannot be written"));
+    }
+    Ok(session.id())
+}
+
+/// Imports a conversation of another agent, and lists what could not be imported.
 fn foreign(
     environment: &Environment,
     cwd: &Path,
@@ -175,19 +197,12 @@ fn foreign(
     // Prefers the session's own directory if it exists here.
     let own = conversation.cwd.as_deref().filter(|dir| !args.here && dir.is_dir());
     let project: PathBuf = own.unwrap_or(cwd).to_path_buf();
-    let policy = crate::settings::policy_in(environment, &project);
-    let version = env!("CARGO_PKG_VERSION");
-    let mut session = conversation
-        .write(&environment.sessions_dir(), &project, version, policy, ModelScope::no_model())
-        .map_err(store_failure)?;
-    if !session.flush() || !session.is_persistent() {
-        return Err(Failure::error("the session cannot be written"));
-    }
+    let id = store_imported(environment, &project, conversation)?;
     let role = |role: Role| conversation.messages.iter().filter(|(_, m)| m.role == role).count();
     let calls: usize = conversation.messages.iter().map(|(_, m)| m.call_ids().count()).sum();
     if args.json {
         let body = json!({
-            "session": session.id(), "source": conversation.source, "id": conversation.id, "cwd": project.to_string_lossy(),
+            "session": id, "source": conversation.source, "id": conversation.id, "cwd": project.to_string_lossy(),
             "title": conversation.title, "model": conversation.model,
             "user_messages": role(Role::User), "answers": role(Role::Assistant), "calls": calls,
             "results": role(Role::Tool), "left_out": conversation.left_out,
@@ -196,7 +211,7 @@ fn foreign(
     }
     let mut text = format!(
         "Imported {} from {}: {} of the user, {}, {}, {}\n  directory {}\n",
-        session.id(),
+        id,
         conversation.source,
         count(role(Role::User), "message"),
         count(role(Role::Assistant), "answer"),
@@ -212,6 +227,6 @@ fn foreign(
             let _ = writeln!(text, "  {times:>5}  {}", one_line(what, 100));
         }
     }
-    let _ = writeln!(text, "To go on with it: becket --resume {}", session.id());
+    let _ = writeln!(text, "To go on with it: becket --resume {id}");
     write(out, &becket_print::clean(&text))
 }
