@@ -277,16 +277,16 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         // `dispatch` has handled them already, because they are runs and not commands.
         Subcommands::Exec(_) | Subcommands::Replay(_) => Ok(ExitStatus::Ok),
         Subcommands::Demo(args) => cmd::demo::run(&environment, &args, &mut out),
-        Subcommands::Sessions(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Sessions(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::sessions::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
-        Subcommands::Context(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Context(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::context::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
-        Subcommands::Compact(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Compact(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::compact::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
-        Subcommands::Cost(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Cost(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::cost::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
         Subcommands::Doctor(args) => settings::enter(args.cd.as_deref())
@@ -318,7 +318,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
                 }
                 ExitStatus::Ok
             }),
-        Subcommands::Import(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Import(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::import::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
         Subcommands::Screenshot(args) => cmd::screenshot::run(&args, &mut out).map(|()| ExitStatus::Ok),
@@ -326,9 +326,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Version => cmd::help::version(&mut out).map(|()| ExitStatus::Ok),
         Subcommands::Completions(args) => cmd::help::completions(&args, &mut out).map(|()| ExitStatus::Ok),
         Subcommands::Man(args) => cmd::help::man(&args, &mut out).map(|()| ExitStatus::Ok),
-        Subcommands::Undo(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Undo(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::undo::run(&environment, &cwd, &args, &mut out)),
-        Subcommands::Redo(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Redo(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::redo::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Audit(args) => cmd::audit::run(&environment, &args, &mut out).map(|()| ExitStatus::Ok),
         Subcommands::Verify(args) => settings::enter(args.cd.as_deref())
@@ -339,7 +339,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
         Subcommands::Hooks(args) => cmd::hooks::run(&environment, &args, &mut out),
         Subcommands::Sandbox(args) => settings::enter(args.config.cd.as_deref())
             .and_then(|cwd| cmd::sandbox::run(&environment, &cwd, &args, &mut out)),
-        Subcommands::Rewind(args) => settings::enter(args.cd.as_deref())
+        Subcommands::Rewind(args) => settings::enter(args.work.cd.as_deref())
             .and_then(|cwd| cmd::rewind::run(&environment, &cwd, &args, &mut out)),
     };
     result.and_then(|status| out.flush().map(|()| status).map_err(|error| unwritten(&error)))

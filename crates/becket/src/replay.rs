@@ -24,7 +24,7 @@ use std::sync::Arc;
 ///
 /// Returns a failure for the user if the session or the message does not exist, or a run cannot begin.
 pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitStatus, Failure> {
-    let cwd = enter(args.cd.as_deref())?;
+    let cwd = enter(args.work.cd.as_deref())?;
     let summary = pick_session(environment, &cwd, Some(&args.session))?;
     let source = summary.id;
     let reading = Reading::of(environment, summary.clone())?;

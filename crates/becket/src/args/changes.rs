@@ -1,8 +1,7 @@
 //! Arguments of the subcommands that undo and redo changes, and the consent to a plan.
 
-use super::values::some;
+use super::values::{WorkDir, some};
 use clap::Args;
-use std::path::PathBuf;
 
 /// Options to accept a plan in advance.
 #[derive(Debug, Default, Args)]
@@ -33,9 +32,8 @@ pub(crate) struct UndoArgs {
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 #[derive(Debug, Args)]
@@ -47,9 +45,8 @@ pub(crate) struct RedoArgs {
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 #[derive(Debug, Args)]
@@ -74,7 +71,6 @@ pub(crate) struct RewindArgs {
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }

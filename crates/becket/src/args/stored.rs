@@ -1,6 +1,7 @@
 //! Arguments of the commands that read stored sessions, or change the view of them.
 
 use super::changes::Consent;
+use super::values::WorkDir;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,9 +24,8 @@ pub(crate) struct ReplayArgs {
     /// With --tools run: the permission mode.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,9 +55,8 @@ pub(crate) struct ContextArgs {
     pub edit: ViewEdit,
     #[command(flatten)]
     pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 /// The sent requests to show in place of the view.
@@ -130,9 +129,8 @@ pub(crate) struct CompactArgs {
     pub json: bool,
     #[command(flatten)]
     pub consent: Consent,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 /// Action in place of a compaction; at most one.
@@ -188,9 +186,8 @@ pub(crate) struct ImportArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 #[derive(Debug, Default, Args)]
@@ -208,9 +205,8 @@ pub(crate) struct SessionsArgs {
     /// Maximum number of sessions, newest first.
     #[arg(long, default_value_t = 20, value_parser = super::values::some)]
     pub limit: usize,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }
 
 /// Filters that select sessions.
@@ -396,7 +392,6 @@ pub(crate) struct CostArgs {
     /// Write an HTML page with charts to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub work: WorkDir,
 }

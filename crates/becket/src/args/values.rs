@@ -1,4 +1,15 @@
-//! Parses values of options. Each error says what is expected.
+//! Options that many subcommands have, and the parsers of values. Each error says what is expected.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// The directory in which a command works.
+#[derive(Debug, Default, Args)]
+pub(crate) struct WorkDir {
+    /// Work in this directory.
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub cd: Option<PathBuf>,
+}
 
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
