@@ -1,41 +1,40 @@
 //! Wiring: builds an agent from settings, a session, a model, tools and a guard.
 
 mod agent_settings;
+mod offered_tools;
+mod open_session;
 
 use crate::agents::{Definition, SessionAgents};
-use crate::args::InputFormat;
 use crate::chosen::{self, Chosen};
-use crate::cmd::{newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::integrations;
 use crate::locked::{self, FirstRequest};
+use crate::mcp::OfAgents;
 use crate::models;
 use crate::providers;
-use crate::remembered::Remembered;
-use crate::settings::{Fork, RunSettings, SessionChoice};
-use crate::settings::{policy, project_root};
-use crate::structured::StructuredOutput;
+use crate::settings::{RunSettings, policy, project_root};
 use crate::toolbox;
 use crate::trust::content::ContentTrust;
 use agent_settings::agent_settings;
 use becket_agent::prompt;
 use becket_agent::rules::RulesSettings;
-use becket_agent::subagent::{Kind, TASK, TaskTool};
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, HookSettings};
+use becket_agent::subagent::Kind;
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent};
 use becket_config::Source;
+use becket_guard::Guard;
 use becket_model::{Model, ModelInfo, ModelRef, Tape};
 use becket_sandbox::Programs;
+use becket_session::Session;
 use becket_session::context::budget::Budget;
-use becket_session::context::{ModelScope, Policy};
-use becket_session::store::{self, SessionSummary};
-use becket_session::{CreateOptions, Session, StoreError, ledger};
-use becket_tool::{Registry, Tool};
+use becket_session::store;
+use becket_tool::{EditHook, Registry};
 use becket_tool_shell::Shell;
-use becket_tool_skill::{SkillTool, Skills};
+use becket_tool_skill::Skills;
 use becket_types::{Blobs, MessageId, SessionId, SystemItem, ToolSpec, TurnState, Used};
-use std::collections::BTreeSet;
+use offered_tools::{AnswerForm, ToolParts};
+use open_session::{Existing, existing, session};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -144,6 +143,16 @@ impl Opening {
     pub(crate) fn items(&self) -> Vec<SystemItem> {
         becket_agent::rules::opening(self.prompt.clone(), &self.cwd, &self.rules, self.usable)
     }
+
+    /// Compares the first request with the lock file of the run, if there is one.
+    fn check_lock(&self, run: &RunSettings) -> Result<(), Failure> {
+        let Some(file) = &run.files.locked else { return Ok(()) };
+        locked::check(
+            file,
+            run,
+            &FirstRequest { model: &self.model, tools: &self.tools, prompt: self.items() },
+        )
+    }
 }
 
 /// Builds the agent of a run. If the run continues a session, `run` gets the settings that the session keeps from
@@ -183,77 +192,22 @@ async fn assembled(
     let config = &run.settings.config;
     let mut notes = first_notes(environment, run, remembered);
     let mut model_settings = models::model_settings(environment, &run.settings);
-    let asks_no_model = run.command.as_ref().is_some_and(|command| command.asks_no_model);
     let Chosen { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
         chosen::open(environment, run, &mut model_settings).await?;
     notes.extend(about_models);
-    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.project.roots).map(Arc::new);
-    let mut guard = crate::guard::guard(environment, run)?
-        .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
-    for rule in own.main().map(Kind::memory_rules).unwrap_or_default() {
-        // A folder that no rule can name is asked about.
-        let _ = guard.allow_for_session(&rule);
-    }
-    let skills = offered_skills(environment, run);
-    notes.extend(skills.warnings().iter().cloned());
-    own.agents.load_skills(&skills);
-    notes.append(&mut own.agents.warnings);
-    let spill = run.session.persist.then(|| environment.data_dir.join("spill"));
-    let programs =
-        crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.project.roots);
-    let shell = toolbox::shell(environment, config, spill, sandbox);
-    let integrations = integrations::build(environment, config, &run.project.roots, programs.clone());
-    notes.extend(integrations.notes);
-    let trust = ContentTrust::of(environment, &project_root(&run.project.cwd), run.project.trust_content);
-    let bearers = hooks::Bearers { agents: &own.agents.all, skills: Some(&skills) };
-    let (groups, odd) = hooks::groups(environment, &run.project.cwd, &run.settings, &trust, bearers);
-    notes.extend(odd);
-    let driven = run.client.input == InputFormat::StreamJson;
-    let engine = (driven || !groups.is_empty())
-        .then(|| hooks::engine(environment, &run.project.cwd, &run.project.roots, groups, programs.clone()));
-    let of_agents = crate::mcp::of_agents(environment, &run.project.cwd, &own.agents.all, &trust);
-    notes.extend(trust.note());
-    let subagents: Arc<[Kind]> = own.kinds().into();
-    let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(&subagents)));
-    // The tool would change the tools of the session's first request. So a run that continues a session states the
-    // schema after the prompt instead.
-    let answer =
-        run.output.schema.clone().filter(|_| driven || !run.goes_on()).and_then(StructuredOutput::new);
-    let mut settings_answer = run.output.schema.as_deref().map(becket_print::Schema::instruction);
-    if answer.is_some() {
-        settings_answer = Some(ANSWER.to_owned());
-    }
-    let named = answer.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
-    let more = integrations.tools.into_iter().chain([task]).collect();
-    let skill = skill_tool(environment, run, &skills, engine.clone());
-    let (mut tools, unknown) =
-        toolbox::registry(config, skill, &shell, &model.info().name, more, run.client.driven)?;
-    notes.extend(unknown);
-    if let Some(tool) = named {
-        tools.add(tool).map_err(|e| Failure::error(e.to_string()))?;
-    }
-    // Checks names of tools that are switched off or not offered as well, because a rule for such a tool is not a
-    // mistake.
-    notes.extend(guard.warnings(&|| {
-        let all: BTreeSet<String> =
-            toolbox::specs().into_iter().map(|tool| tool.name).chain(tools.all_names()).collect();
-        all.into_iter().collect()
-    }));
-    let window = config.context.window.unwrap_or(model.info().window);
-    let is_small = window <= toolbox::SMALL_WINDOW;
-    if is_small {
-        toolbox::fit_small_window(&mut tools, config);
-    }
-    let removed = guard.removed_tools(&tools.all_names());
-    tools.retain(|name| {
-        let is_removed = removed.iter().any(|r| r == name) || name == TASK && subagents.is_empty();
-        !is_removed && own.main().is_none_or(|kind| kind.offers(name))
-    });
-
-    if let Some(recorded) = run.files.replay.as_ref().and_then(|replay| replay.recorded.as_ref()) {
-        recorded.answer_for(&mut tools);
-    }
-
+    let Equipment {
+        guard,
+        skills,
+        programs,
+        shell,
+        edit_hook,
+        engine,
+        of_agents,
+        subagents,
+        tools,
+        instruction,
+        is_small,
+    } = equip(environment, run, &mut own, model.info(), &mut notes)?;
     let mut policy = policy(config);
     policy.protect.extend(tools.protected());
     // The session is created last, so a run that is refused leaves none behind.
@@ -270,44 +224,24 @@ async fn assembled(
     }
     let opened = OpenedSession::of(&session, resumed, run.session.persist);
     let active_skills = active_skills(session.view().state("skills"));
-    let mut settings = agent_settings(environment, run);
-    settings.session.resumed = resumed;
+    let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
     settings.session.skills = skills.iter().map(|s| s.name.clone()).collect();
-    settings.requests.summaries = !asks_no_model;
+    settings.prompt.skills = skill_catalog(&skills, run, model.info(), &tools);
     settings.subagents = subagents;
-    settings.hooks = HookSettings {
-        engine: engine.as_ref().map(hooks::for_agent),
-        agent: own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() }),
-    };
-    settings.tools.edit_hook = Some(integrations.hook);
+    settings.hooks.engine = engine.as_ref().map(hooks::for_agent);
+    settings.tools.edit_hook = Some(edit_hook);
     settings.tools.source =
         mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
-    settings.prompt.answer = settings_answer;
+    settings.prompt.answer = instruction;
     settings.prompt.brief = is_small;
     if let Some(date) = date {
         settings.environment.date = date;
     }
-    settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
-    settings.session.states.extend(own.state().filter(|_| run.command.is_none()));
     let offers = offers(&settings, &skills);
-    if tools.names().iter().any(|name| name == "skill") {
-        // 2 % of the context window, at about four characters a token.
-        let chars = (model.info().window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
-        settings.prompt.skills =
-            skills.catalog(chars as usize, run.task.prompt.as_deref().unwrap_or_default());
-    }
     let opening = Opening::of(&settings, model.info(), &tools, own.agents.all.clone());
-    let first = || FirstRequest { model: &opening.model, tools: &opening.tools, prompt: opening.items() };
-    if let Some(file) = &run.files.locked
-        && let Err(failure) = locked::check(file, run, &first())
-    {
-        // A session is removed only when nothing holds it.
-        drop(session);
-        leave(opened.begun.as_deref());
-        if let Some(mcp) = mcp {
-            mcp.stop().await;
-        }
+    if let Err(failure) = opening.check_lock(run) {
+        abandon(session, &opened, mcp.as_deref()).await;
         return Err(failure);
     }
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
@@ -328,7 +262,7 @@ async fn assembled(
         model,
         auxiliary,
         fallback_models: fallbacks,
-        cache: crate::settings::cache(&run.settings.config),
+        cache: crate::settings::cache(config),
         find_model: Some(find_model),
         tools,
         guard,
@@ -347,6 +281,137 @@ async fn assembled(
         offers,
         models,
     })
+}
+
+/// Everything around the model that a session needs, before it is opened.
+struct Equipment {
+    guard: Guard,
+    skills: Arc<Skills>,
+    programs: Programs,
+    shell: Arc<Shell>,
+    edit_hook: Arc<dyn EditHook>,
+    engine: Option<becket_hooks::Engine>,
+    of_agents: OfAgents,
+    subagents: Arc<[Kind]>,
+    tools: Registry,
+    /// The instruction about the form of the answer.
+    instruction: Option<String>,
+    /// The context window leaves no room for all tools.
+    is_small: bool,
+}
+
+/// Makes the guard, the hooks and the tools of a session. Adds notes for the user.
+fn equip(
+    environment: &Environment,
+    run: &RunSettings,
+    own: &mut SessionAgents,
+    model: &ModelInfo,
+    notes: &mut Vec<String>,
+) -> Result<Equipment, Failure> {
+    let (config, project) = (&run.settings.config, &run.project);
+    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &project.roots).map(Arc::new);
+    let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
+    let skills = offered_skills(environment, run);
+    notes.extend(skills.warnings().iter().cloned());
+    own.agents.load_skills(&skills);
+    notes.append(&mut own.agents.warnings);
+    let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &project.roots);
+    let spill = run.session.persist.then(|| environment.data_dir.join("spill"));
+    let shell = toolbox::shell(environment, config, spill, sandbox);
+    let integrations = integrations::build(environment, config, &project.roots, programs.clone());
+    notes.extend(integrations.notes);
+    let trust = ContentTrust::of(environment, &project_root(&project.cwd), project.trust_content);
+    let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes);
+    let of_agents = crate::mcp::of_agents(environment, &project.cwd, &own.agents.all, &trust);
+    notes.extend(trust.note());
+    let subagents: Arc<[Kind]> = own.kinds().into();
+    let answer = AnswerForm::of(run);
+    let parts = ToolParts {
+        environment,
+        run,
+        guard: &guard,
+        own,
+        subagents: &subagents,
+        skills: &skills,
+        engine: engine.as_ref(),
+        shell: &shell,
+        model,
+    };
+    let tools = parts.registry(integrations.tools, answer.tool, notes)?;
+    let is_small = parts.window_is_small();
+    let (edit_hook, instruction) = (integrations.hook, answer.instruction);
+    Ok(Equipment {
+        guard,
+        skills,
+        programs,
+        shell,
+        edit_hook,
+        engine,
+        of_agents,
+        subagents,
+        tools,
+        instruction,
+        is_small,
+    })
+}
+
+/// Closes a session that does not begin, and removes it if it is new.
+async fn abandon(session: Session, opened: &OpenedSession, mcp: Option<&becket_mcp::Hub>) {
+    // A session is removed only when nothing holds it.
+    drop(session);
+    leave(opened.begun.as_deref());
+    if let Some(mcp) = mcp {
+        mcp.stop().await;
+    }
+}
+
+/// Makes the guard of the session, with the folders in which the main agent keeps its memory.
+fn session_guard(
+    environment: &Environment,
+    run: &RunSettings,
+    sandbox: Option<&Arc<becket_sandbox::Sandbox>>,
+    main: Option<&Kind>,
+) -> Result<Guard, Failure> {
+    let rules = crate::sandbox::rules(&run.settings.config.sandbox, sandbox);
+    let mut guard = crate::guard::guard(environment, run)?.with_sandbox(rules);
+    for rule in main.map(Kind::memory_rules).unwrap_or_default() {
+        // A folder that no rule can name is asked about.
+        let _ = guard.allow_for_session(&rule);
+    }
+    Ok(guard)
+}
+
+/// Makes the hooks of the session, if there are any or a program may add some. `bearers`: agents and skills, which may have
+/// hooks of their own.
+fn hook_engine(
+    environment: &Environment,
+    run: &RunSettings,
+    bearers: (&SessionAgents, &Skills),
+    trust: &ContentTrust,
+    programs: &Programs,
+    notes: &mut Vec<String>,
+) -> Option<becket_hooks::Engine> {
+    let project = &run.project;
+    let bearers = hooks::Bearers { agents: &bearers.0.agents.all, skills: Some(bearers.1) };
+    let (groups, odd) = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
+    notes.extend(odd);
+    let needed = run.is_driven() || !groups.is_empty();
+    needed.then(|| hooks::engine(environment, &project.cwd, &project.roots, groups, programs.clone()))
+}
+
+/// Returns the settings that depend on the run, the session, and the agent that the session runs as.
+fn session_settings(
+    environment: &Environment,
+    run: &RunSettings,
+    own: &SessionAgents,
+    resumed: bool,
+) -> AgentSettings {
+    let mut settings = agent_settings(environment, run);
+    settings.session.resumed = resumed;
+    settings.hooks.agent = own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() });
+    settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
+    settings.session.states.extend(own.state().filter(|_| run.command.is_none()));
+    settings
 }
 
 /// Returns the notes that are known before anything is opened.
@@ -371,20 +436,14 @@ fn offered_skills(environment: &Environment, run: &RunSettings) -> Arc<Skills> {
     Arc::new(skills)
 }
 
-fn skill_tool(
-    environment: &Environment,
-    run: &RunSettings,
-    skills: &Arc<Skills>,
-    engine: Option<becket_hooks::Engine>,
-) -> SkillTool {
-    let mut skill = SkillTool::new(Arc::clone(skills));
-    if run.session.persist {
-        skill = skill.recorded_in(toolbox::skill_uses(environment));
+/// Returns the list of skills for the system prompt, if the model can load them; those that fit the run's prompt come first.
+fn skill_catalog(skills: &Skills, run: &RunSettings, model: &ModelInfo, tools: &Registry) -> Option<String> {
+    if !tools.names().iter().any(|name| name == "skill") {
+        return None;
     }
-    if let Some(engine) = engine {
-        skill = skill.informing(Arc::new(move |name: &str| engine.skill_loaded(name)));
-    }
-    skill
+    // 2 % of the context window, at about four characters a token.
+    let chars = (model.window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
+    skills.catalog(chars as usize, run.task.prompt.as_deref().unwrap_or_default())
 }
 
 /// Gives the hooks what they need of the session: its active skills, the tools of servers, and a model to ask.
@@ -416,10 +475,6 @@ fn project_model(run: &RunSettings) -> Option<String> {
     let model = run.settings.config.model.as_deref().filter(|_| !run.interactive)?;
     Some(format!("the model {model} is the choice of {}; --model names another one", file.display()))
 }
-
-/// The end of the system prompt if the answer goes through [`StructuredOutput`].
-const ANSWER: &str = "When the task is done, call the StructuredOutput tool once with the answer. Its input schema is the \
-required form; the user reads nothing else.";
 
 fn offers(settings: &AgentSettings, skills: &Skills) -> Offers {
     let compact = (
@@ -470,103 +525,5 @@ pub(crate) fn leave(begun: Option<&Path>) {
     if let Some(dir) = begun {
         // A session that cannot be deleted stays, since an empty one does no harm.
         let _ = store::trash::discard_unused(store::Outside::default().io.as_ref(), dir);
-    }
-}
-
-/// The session that the run continues, and the settings it keeps from earlier runs.
-struct Existing {
-    remembered: Remembered,
-    from: From,
-    /// A note for the user about how the session was found.
-    note: Option<String>,
-}
-
-#[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
-enum From {
-    /// The session itself, open for writing.
-    Opened(Box<Session>),
-    /// A copy is to be made of this session.
-    Copied(SessionSummary, Fork),
-}
-
-/// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so scope and policy
-/// are set later as well.
-fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
-    let root = environment.sessions_dir();
-    let mut note = None;
-    let (summary, fork) = match &run.session.choice {
-        SessionChoice::New { .. } => return Ok(None),
-        SessionChoice::Continue { fork } => {
-            let found = newest(environment, &run.project.cwd).ok_or_else(|| {
-                Failure::usage(format!("there is no session of {} to continue", run.project.cwd.display()))
-                    .hint("becket sessions --all lists those of other directories")
-            })?;
-            note = found.note;
-            (found.session, *fork)
-        }
-        SessionChoice::Resume { query, fork } => {
-            let found = store::find(&root, query, Some(&run.project.cwd));
-            let is_missing = matches!(found, Err(StoreError::NotFound { .. })) && run.session.persist;
-            let imported =
-                is_missing.then(|| crate::claude_session::import(environment, &run.project.cwd, query));
-            match imported.transpose()?.flatten() {
-                Some((summary, why)) => {
-                    note = why;
-                    (summary, *fork)
-                }
-                None => (found.map_err(store_failure)?, *fork),
-            }
-        }
-    };
-    if let Some(fork) = fork {
-        let remembered = Remembered::of_ledger(&summary.dir);
-        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork), note }));
-    }
-    let policy = policy(&run.settings.config);
-    let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
-    let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
-        Err(StoreError::Locked { .. }) if run.session.take_over => {
-            ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
-                .and_then(|()| Session::open(&summary.dir, policy, scope))
-        }
-        opened => opened,
-    };
-    let session = opened.map_err(store_failure)?;
-    let remembered = Remembered::of_view(session.view());
-    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
-}
-
-/// Opens or creates the session of the run. Returns true if it existed before.
-fn session(
-    environment: &Environment,
-    run: &RunSettings,
-    existing: Option<Existing>,
-    policy: Policy,
-    scope: ModelScope,
-) -> Result<(Session, bool), Failure> {
-    let root = environment.sessions_dir();
-    let create = |id| CreateOptions {
-        id,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        persist: run.session.persist,
-        ..CreateOptions::default()
-    };
-    match (existing.map(|existing| existing.from), &run.session.choice) {
-        (Some(From::Opened(mut session)), _) => {
-            session.view_mut().set_policy(policy);
-            session.view_mut().set_scope(scope);
-            Ok((*session, true))
-        }
-        (Some(From::Copied(summary, fork)), _) => {
-            Session::fork(&summary.dir, None, &root, &run.project.cwd, create(fork.id), policy, scope)
-                .map(|s| (s, true))
-                .map_err(store_failure)
-        }
-        (None, SessionChoice::New { id }) => {
-            Session::create(&root, &run.project.cwd, create(*id), policy, scope)
-                .map(|s| (s, false))
-                .map_err(store_failure)
-        }
-        (None, _) => Err(Failure::error("a session was chosen and not found")),
     }
 }

@@ -61,14 +61,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let instruction =
         settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
-    if let Err(failure) = &assembled {
-        // A misspelled key may be the reason.
-        for warning in &settings.settings.warnings {
-            note(&warning.to_string());
-        }
-        refuse(&settings, initialize.as_ref(), failure);
-    }
-    let mut assembled = assembled?;
+    let mut assembled =
+        assembled.inspect_err(|failure| tell_failure(&settings, initialize.as_ref(), failure))?;
     let slash = Slash::new(environment, &settings, &assembled.shell, assembled.hooks.clone());
     if settings.output.format == Format::StreamJson {
         slash.add_to(&mut assembled.offers.commands);
@@ -83,24 +77,15 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             .hint("becket -p --continue \"task\""));
     }
     let options = print_options(&mut settings, environment, session, facts.session);
-    let projects =
-        environment.claude_dir().filter(|_| settings.output.mirror).map(|dir| dir.join("projects"));
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
-    if let Some(projects) = projects {
-        printer.mirror_to(projects, last_message);
+    if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
+        printer.mirror_to(claude.join("projects"), last_message);
     }
-    let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks));
-    let callbacks = callbacks.filter(|groups| !groups.is_empty());
     let begun_by_host = initialize.is_some();
-    if let Some(request) = &initialize {
-        written(answer_initialize(&mut printer, request, &greeting))?;
-    }
-    for text in notes {
-        let level = NoticeLevel::Warning;
-        written(printer.event(&Event::Notice { level, text }))?;
-    }
-    if let (Some(engine), Some(groups)) = (&hooks, callbacks) {
-        ask_program(engine, groups, &host);
+    let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks)).unwrap_or_default();
+    written(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
+    if let Some(engine) = hooks.filter(|_| !callbacks.is_empty()) {
+        ask_program(&engine, callbacks, &host);
     }
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     settings.client.host_servers = None;
@@ -121,7 +106,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             asked: prompt.is_some() || continues || begun_by_host,
             ended: prompt.is_some() || continues,
             told_end: false,
-            driven: settings.client.input == InputFormat::StreamJson,
+            driven: settings.is_driven(),
         },
         state: TurnStage::default(),
         pending: Pending::default(),
@@ -149,7 +134,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         return Err(failure);
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
-    Box::pin(until_the_end(front, rest, settings.client.input == InputFormat::StreamJson)).await
+    Box::pin(until_the_end(front, rest, settings.is_driven())).await
 }
 
 fn print_options(
@@ -158,6 +143,7 @@ fn print_options(
     session: SessionId,
     facts: SessionFacts,
 ) -> PrintOptions {
+    let driven = settings.is_driven();
     let output = &mut settings.output;
     PrintOptions {
         format: output.format,
@@ -166,13 +152,38 @@ fn print_options(
         replay: output.replay,
         subagent_text: output.subagent_text,
         schema: output.schema.take(),
-        driven: settings.client.input == InputFormat::StreamJson || output.format == Format::Codex,
+        driven: driven || output.format == Format::Codex,
         terminal: io::stdout().is_terminal(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         session: session.to_string(),
         states: environment.var("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_some(),
         facts,
     }
+}
+
+/// Reports that the run cannot start, with the warnings about the configuration.
+fn tell_failure(settings: &RunSettings, initialize: Option<&Initialize>, failure: &Failure) {
+    // A misspelled key may be the reason.
+    for warning in &settings.settings.warnings {
+        note(&warning.to_string());
+    }
+    refuse(settings, initialize, failure);
+}
+
+/// Answers the first request of a program that drives the run, and prints the notes about the start.
+fn greet(
+    printer: &mut Printer,
+    initialize: Option<&Initialize>,
+    greeting: &Value,
+    notes: Vec<String>,
+) -> io::Result<()> {
+    if let Some(request) = initialize {
+        answer_initialize(printer, request, greeting)?;
+    }
+    for text in notes {
+        printer.event(&Event::Notice { level: NoticeLevel::Warning, text })?;
+    }
+    Ok(())
 }
 
 /// Answers the first request of a program that drives the run.

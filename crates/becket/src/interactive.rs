@@ -132,10 +132,7 @@ async fn session(
     let opening = assembled.opening;
     let (sender, events) = mpsc::unbounded_channel();
     let past = past.map(|dir| Arc::new(Past::of(&dir)));
-    let mut end = past.as_ref().and_then(|past| {
-        let end = past.end();
-        end.map_err(|error| notes.push(format!("the earlier conversation cannot be shown: {error}"))).ok()
-    });
+    let mut end = past.as_ref().and_then(|past| past.end(&mut notes));
     if typed.is_some() {
         // A screen reader needs every earlier message once and in order.
         for event in end.take().into_iter().flat_map(past::read_out) {
@@ -143,23 +140,16 @@ async fn session(
         }
     }
     let ui = settings.settings.config.ui.clone();
-    let (mut preferences, mut wrong) = preferences::load(environment, &settings.settings.config);
-    preferences.rule_files =
-        Some(preferences::rule_files(environment, &crate::settings::project_root(&settings.project.cwd)));
+    let root = crate::settings::project_root(&settings.project.cwd);
+    let (mut preferences, wrong) = preferences::load(environment, &settings.settings.config);
+    preferences.rule_files = Some(preferences::rule_files(environment, &root));
+    notes.extend(wrong);
     let notifications = preferences::notifications(environment, &ui).unwrap_or_else(|why| {
-        wrong.push(why);
+        notes.push(why);
         becket_tui::notify::Notifications::Off
     });
-    let forked = match &settings.session.choice {
-        SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. } => {
-            Some(format!("Forked. This copy is session {session}."))
-        }
-        _ => None,
-    };
-    let warnings = notes.into_iter().chain(wrong).map(|text| (NoticeLevel::Warning, text));
-    let others = forked.map(|text| (NoticeLevel::Info, text));
-    for (level, text) in warnings.chain(others).chain(failed.map(|text| (NoticeLevel::Error, text))) {
-        let _ = sender.send(Event::Notice { level, text });
+    for notice in first_notices(&settings.session.choice, session, notes, failed) {
+        let _ = sender.send(notice);
     }
     let agent = start(agent)?;
     // One stream carries the earlier messages first and new events after them.
@@ -178,7 +168,7 @@ async fn session(
     let kept = Arc::new(Mutex::new(ui));
     let pages = Pages {
         environment: environment.clone(),
-        root: crate::settings::project_root(&settings.project.cwd),
+        root,
         cwd: settings.project.cwd.clone(),
         session: session.to_string(),
         config: settings.settings.config.clone(),
@@ -223,19 +213,43 @@ async fn session(
     };
     let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     let left = stop(commands, agent, mcp).await;
-    if ended != Ended::Terminated {
-        for line in shell.end_jobs().await {
-            let _ = writeln!(io::stderr(), "becket: {line}");
-        }
-    }
-    if matches!(ended, Ended::Quit | Ended::AgentGone) {
-        leave(begun.as_deref());
-    }
+    end_session(&ended, &shell, begun.as_deref()).await;
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     agent_left(left)?;
     Ok(Next::after(ended, session))
 }
 
+/// Ends the background jobs of a session that was left, and removes a new session in which nothing happened.
+async fn end_session(ended: &Ended, shell: &Shell, begun: Option<&Path>) {
+    if *ended != Ended::Terminated {
+        for line in shell.end_jobs().await {
+            let _ = writeln!(io::stderr(), "becket: {line}");
+        }
+    }
+    if matches!(ended, Ended::Quit | Ended::AgentGone) {
+        leave(begun);
+    }
+}
+
+/// Returns the notices with which a session begins. `failed`: why the session that the user asked for was not opened.
+fn first_notices(
+    choice: &SessionChoice,
+    session: SessionId,
+    warnings: Vec<String>,
+    failed: Option<String>,
+) -> impl Iterator<Item = Event> {
+    let is_fork = matches!(
+        choice,
+        SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. }
+    );
+    let forked = is_fork.then(|| format!("Forked. This copy is session {session}."));
+    let warnings = warnings.into_iter().map(|text| (NoticeLevel::Warning, text));
+    let forked = forked.map(|text| (NoticeLevel::Info, text));
+    let failed = failed.map(|text| (NoticeLevel::Error, text));
+    warnings.chain(forked).chain(failed).map(|(level, text)| Event::Notice { level, text })
+}
+
+/// Passes events on to the interface until it is gone.
 async fn pass_on(
     mut from: mpsc::UnboundedReceiver<Event>,
     to: mpsc::UnboundedSender<Event>,
@@ -444,6 +458,31 @@ impl InteractiveHost {
         Box::pin(async move { Some(custom_commands.answer(user_shell, name, arguments, trust).await) })
     }
 
+    /// Answers from the stored conversation; `None` if the session is not kept.
+    fn ask_past(
+        &self,
+        answer: impl FnOnce(&Past) -> Reply + Send + 'static,
+    ) -> BoxFuture<'static, Option<Reply>> {
+        let past = self.stored.past.clone();
+        beside(move || past.map(|past| answer(&past)))
+    }
+
+    /// Stores a preference that the user has changed in the interface.
+    fn keep_preference(&self, keep: Keep) -> BoxFuture<'static, Option<Reply>> {
+        let mut ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
+        match &keep {
+            Keep::Theme(name) => ui.theme = Some(name.clone()),
+            Keep::Vim(on) => ui.vim = *on,
+        }
+        let pages = Arc::clone(&self.pages);
+        beside(move || preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why))))
+    }
+
+    /// Returns the command that prints the status line, if one is configured.
+    fn status_line_command(&self) -> Option<String> {
+        self.ui.lock().unwrap_or_else(PoisonError::into_inner).status_line.command.clone()
+    }
+
     /// Answers the less frequent requests.
     fn ask_more(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         let pages = Arc::clone(&self.pages);
@@ -468,47 +507,20 @@ impl InteractiveHost {
             }
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
             Request::TrustCustom { name, arguments } => self.custom(name, arguments, true),
-            Request::Allow { rule, place } => {
-                let root = pages.root.clone();
-                beside(move || Some(Reply::Done(preferences::allow(&pages.environment, &root, &rule, place))))
-            }
-            Request::Disallow { rule, place } => {
-                let root = pages.root.clone();
-                beside(move || {
-                    Some(Reply::Done(preferences::disallow(&pages.environment, &root, &rule, place)))
-                })
-            }
-            Request::Keep(keep) => {
-                {
-                    let mut ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
-                    match &keep {
-                        Keep::Theme(name) => ui.theme = Some(name.clone()),
-                        Keep::Vim(on) => ui.vim = *on,
-                    }
-                }
-                beside(move || {
-                    preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why)))
-                })
-            }
+            Request::Allow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
+            }),
+            Request::Disallow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
+            }),
+            Request::Keep(keep) => self.keep_preference(keep),
             Request::Preview { session } => {
                 beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
             }
-            Request::Past { from, to, want } => {
-                let past = self.stored.past.clone();
-                beside(move || past.map(|past| past.part(from, to, want)))
-            }
-            Request::Folded { entry } => {
-                let past = self.stored.past.clone();
-                beside(move || past.map(|past| past.folded(entry)))
-            }
-            Request::Message { seq } => {
-                let past = self.stored.past.clone();
-                beside(move || past.map(|past| past.message(seq)))
-            }
-            Request::Said => {
-                let past = self.stored.past.clone();
-                beside(move || past.map(|past| past.said()))
-            }
+            Request::Past { from, to, want } => self.ask_past(move |past| past.part(from, to, want)),
+            Request::Folded { entry } => self.ask_past(move |past| past.folded(entry)),
+            Request::Message { seq } => self.ask_past(move |past| past.message(seq)),
+            Request::Said => self.ask_past(Past::said),
             Request::Jobs => {
                 let jobs = self.user_shell.running_jobs();
                 Box::pin(async move { Some(Reply::Jobs(jobs)) })
@@ -531,13 +543,14 @@ impl InteractiveHost {
             }),
             Request::Saying { words } => beside(move || Some(pages.saying(words))),
             Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
-            Request::StatusLine { told } => {
-                let ui = self.ui.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(program) = ui.status_line.command.clone() else { return Box::pin(async { None }) };
-                let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
-                let programs = self.pages.programs.clone();
-                Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
-            }
+            Request::StatusLine { told } => match self.status_line_command() {
+                Some(program) => {
+                    let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
+                    let programs = pages.programs.clone();
+                    Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
+                }
+                None => Box::pin(async { None }),
+            },
             // `ask` answers these.
             Request::Draft { .. }
             | Request::Edit { .. }

@@ -168,6 +168,11 @@ impl RunSettings {
         !matches!(self.session.choice, SessionChoice::New { .. })
     }
 
+    /// True if a program sends the messages of the run, and reads its results (`--input-format stream-json`).
+    pub(crate) fn is_driven(&self) -> bool {
+        self.client.input == InputFormat::StreamJson
+    }
+
     pub(crate) fn new(args: Run, environment: &Environment) -> Result<Self, Failure> {
         let cwd = enter(args.config.cd.as_deref())?;
         let root = project_root(&cwd);

@@ -51,6 +51,7 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
                 serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
             }),
             context_window: config.context.window,
+            summaries: !run.command.as_ref().is_some_and(|command| command.asks_no_model),
             ..RequestSettings::default()
         },
         prompt: PromptSettings {

@@ -3,7 +3,6 @@
 //! Reads without a lock and changes nothing. `becket_session` decides where ranges begin and leaves out what a rewind
 //! removed.
 
-use becket_session::StoreError;
 use becket_session::pages::{Page, Pages};
 use becket_tui::input::{Reply, Stretch, Want};
 use becket_tui::transcript;
@@ -24,9 +23,10 @@ impl Past {
         Self { dir: session_dir.to_owned(), pages: Mutex::new(Pages::of(session_dir)) }
     }
 
-    /// Returns the end of the session.
-    pub(super) fn end(&self) -> Result<Stretch, StoreError> {
-        self.pages().last().map(stretch)
+    /// Returns the end of the session. If it cannot be read, adds a note for the user.
+    pub(super) fn end(&self, notes: &mut Vec<String>) -> Option<Stretch> {
+        let end = self.pages().last().map(stretch);
+        end.map_err(|error| notes.push(format!("the earlier conversation cannot be shown: {error}"))).ok()
     }
 
     /// Returns a part of the session between two entries; `to` is excluded. Blocks.

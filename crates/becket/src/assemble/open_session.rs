@@ -1,0 +1,108 @@
+//! The session of a run: found, opened, copied or created.
+
+use crate::cmd::{newest, store_failure};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::remembered::Remembered;
+use crate::settings::{Fork, RunSettings, SessionChoice, policy};
+use becket_session::context::{ModelScope, Policy};
+use becket_session::store::{self, SessionSummary};
+use becket_session::{CreateOptions, Session, StoreError, ledger};
+
+/// The session that the run continues, and the settings it keeps from earlier runs.
+pub(super) struct Existing {
+    pub(super) remembered: Remembered,
+    from: From,
+    /// A note for the user about how the session was found.
+    pub(super) note: Option<String>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
+enum From {
+    /// The session itself, open for writing.
+    Opened(Box<Session>),
+    /// A copy is to be made of this session.
+    Copied(SessionSummary, Fork),
+}
+
+/// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so scope and policy
+/// are set later as well.
+pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
+    let root = environment.sessions_dir();
+    let mut note = None;
+    let (summary, fork) = match &run.session.choice {
+        SessionChoice::New { .. } => return Ok(None),
+        SessionChoice::Continue { fork } => {
+            let found = newest(environment, &run.project.cwd).ok_or_else(|| {
+                Failure::usage(format!("there is no session of {} to continue", run.project.cwd.display()))
+                    .hint("becket sessions --all lists those of other directories")
+            })?;
+            note = found.note;
+            (found.session, *fork)
+        }
+        SessionChoice::Resume { query, fork } => {
+            let found = store::find(&root, query, Some(&run.project.cwd));
+            let is_missing = matches!(found, Err(StoreError::NotFound { .. })) && run.session.persist;
+            let imported =
+                is_missing.then(|| crate::claude_session::import(environment, &run.project.cwd, query));
+            match imported.transpose()?.flatten() {
+                Some((summary, why)) => {
+                    note = why;
+                    (summary, *fork)
+                }
+                None => (found.map_err(store_failure)?, *fork),
+            }
+        }
+    };
+    if let Some(fork) = fork {
+        let remembered = Remembered::of_ledger(&summary.dir);
+        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork), note }));
+    }
+    let policy = policy(&run.settings.config);
+    let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
+    let opened = match Session::open(&summary.dir, policy.clone(), scope.clone()) {
+        Err(StoreError::Locked { .. }) if run.session.take_over => {
+            ledger::take_over(store::Outside::default().io.as_ref(), &summary.dir)
+                .and_then(|()| Session::open(&summary.dir, policy, scope))
+        }
+        opened => opened,
+    };
+    let session = opened.map_err(store_failure)?;
+    let remembered = Remembered::of_view(session.view());
+    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
+}
+
+/// Opens or creates the session of the run. Returns true if it existed before.
+pub(super) fn session(
+    environment: &Environment,
+    run: &RunSettings,
+    existing: Option<Existing>,
+    policy: Policy,
+    scope: ModelScope,
+) -> Result<(Session, bool), Failure> {
+    let root = environment.sessions_dir();
+    let create = |id| CreateOptions {
+        id,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        persist: run.session.persist,
+        ..CreateOptions::default()
+    };
+    match (existing.map(|existing| existing.from), &run.session.choice) {
+        (Some(From::Opened(mut session)), _) => {
+            session.view_mut().set_policy(policy);
+            session.view_mut().set_scope(scope);
+            Ok((*session, true))
+        }
+        (Some(From::Copied(summary, fork)), _) => {
+            Session::fork(&summary.dir, None, &root, &run.project.cwd, create(fork.id), policy, scope)
+                .map(|s| (s, true))
+                .map_err(store_failure)
+        }
+        (None, SessionChoice::New { id }) => {
+            Session::create(&root, &run.project.cwd, create(*id), policy, scope)
+                .map(|s| (s, false))
+                .map_err(store_failure)
+        }
+        (None, _) => Err(Failure::error("a session was chosen and not found")),
+    }
+}
