@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::trust::{ContentKind, folders, leads_outside};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::{Head, Skills};
-pub(crate) use definition::{Definition, MemoryScope, Place};
+pub(crate) use definition::{DefinedIn, Definition, MemoryScope};
 pub(crate) use given::{GivenAgents, of_json};
 pub(crate) use session::SessionAgents;
 use std::fmt::Write as _;
@@ -47,7 +47,8 @@ impl Agents {
             } else {
                 text(&path)
             };
-            let place = if of_project { Place::Project(path.clone()) } else { Place::User(path.clone()) };
+            let place =
+                if of_project { DefinedIn::Project(path.clone()) } else { DefinedIn::User(path.clone()) };
             match readable.and_then(|text| of_file(&path, &text, place)) {
                 Ok((definition, wrong)) => {
                     if out.get(&definition.kind.name).is_none() {
@@ -133,7 +134,7 @@ fn text(path: &Path) -> Result<String, String> {
     })
 }
 
-fn of_file(path: &Path, text: &str, place: Place) -> Result<(Definition, Vec<String>), String> {
+fn of_file(path: &Path, text: &str, place: DefinedIn) -> Result<(Definition, Vec<String>), String> {
     let (head, body) =
         Head::of(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

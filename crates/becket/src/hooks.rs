@@ -5,7 +5,7 @@
 
 mod judge;
 
-use crate::agents::{Definition, Place};
+use crate::agents::{DefinedIn, Definition};
 use crate::environment::Environment;
 use crate::settings::project_root;
 use crate::trust::content::{ContentTrust, Item};
@@ -28,14 +28,14 @@ const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.json";
 
 /// A `hooks` table and its origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct HookTable {
     pub source: Source,
     pub value: Value,
     /// The agent or the skill that they belong to.
     pub within: Option<Within>,
 }
 
-impl Found {
+impl HookTable {
     pub(crate) fn parsed(&self) -> Parsed {
         let parsed = becket_hooks::parse(&self.value, &self.source);
         match &self.within {
@@ -55,7 +55,7 @@ pub(crate) struct Bearers<'a> {
 /// All tables that were found, and what could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    pub found: Vec<Found>,
+    pub found: Vec<HookTable>,
     pub warnings: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn search(
             ConfigSource::User(path) => (Origin::User, shown(path, &root)),
             _ => continue,
         };
-        out.found.push(Found { source: made(origin, place), value: value.clone(), within: None });
+        out.found.push(HookTable { source: made(origin, place), value: value.clone(), within: None });
     }
     let sources = settings.sources;
     let home = environment.of_home(".claude/settings.json");
@@ -119,7 +119,7 @@ pub(crate) fn search(
             Ok(None) => {}
             Ok(Some(value)) => {
                 let source = made(origin, shown(&path, &root));
-                out.found.push(Found { source, value, within: None });
+                out.found.push(HookTable { source, value, within: None });
             }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
         }
@@ -129,16 +129,16 @@ pub(crate) fn search(
 }
 
 /// Returns the hooks of agents and skills.
-fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<Found> {
+fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
     let agents = bearers.agents.iter().filter_map(|definition| {
         let name = definition.kind.name.clone();
         let place = match &definition.place {
-            Place::User(path) | Place::Project(path) => shown(path, root),
-            Place::Given | Place::BuiltIn => name.clone(),
+            DefinedIn::User(path) | DefinedIn::Project(path) => shown(path, root),
+            DefinedIn::Given | DefinedIn::BuiltIn => name.clone(),
         };
         let confined = definition.is_of_project();
         let source = Source { origin: Origin::Agent, place, confined };
-        Some(Found { source, value: definition.hooks.clone()?, within: Some(Within::Agent(name)) })
+        Some(HookTable { source, value: definition.hooks.clone()?, within: Some(Within::Agent(name)) })
     });
     let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
         let place = skill.file().map_or_else(|| skill.name.clone(), |file| shown(file, root));
@@ -148,7 +148,7 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<Found> {
             confined: skill.scope == becket_tool_skill::Scope::Project,
         };
         let within = Some(Within::Skill(skill.name.clone()));
-        Some(Found { source, value: skill.hooks.clone()?, within })
+        Some(HookTable { source, value: skill.hooks.clone()?, within })
     });
     agents.chain(skills).collect()
 }
@@ -178,7 +178,7 @@ fn of_claude(path: &Path) -> Result<Option<Value>, String> {
 }
 
 /// Returns the item to be trusted for a `hooks` table of the project.
-pub(crate) fn item(environment: &Environment, found: &Found, root: &Path, cwd: &Path) -> Item {
+pub(crate) fn item(environment: &Environment, found: &HookTable, root: &Path, cwd: &Path) -> Item {
     let parsed = found.parsed();
     let commands: Vec<ProjectCommand> = parsed
         .groups

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Figures by provider.
-type Kept = BTreeMap<String, Vec<Figures>>;
+type FiguresByProvider = BTreeMap<String, Vec<Figures>>;
 /// The list of one provider, or the reason why there is none.
 type List = (String, Result<Vec<Figures>, ModelError>);
 
@@ -24,7 +24,7 @@ fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("models.json")
 }
 
-fn kept(environment: &Environment) -> Kept {
+fn kept(environment: &Environment) -> FiguresByProvider {
     let text = std::fs::read_to_string(path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }

@@ -31,7 +31,7 @@ const UNUSED: [&str; 2] = ["isolation", "initialPrompt"];
 
 /// The place where an agent is defined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DefinedIn {
     #[default]
     BuiltIn,
     /// `--agents`, or the program that drives the run.
@@ -64,7 +64,7 @@ pub(crate) struct Definition {
     pub hooks: Option<Value>,
     /// Servers that only this agent uses: names and configurations.
     pub servers: Vec<(String, Value)>,
-    pub place: Place,
+    pub place: DefinedIn,
 }
 
 impl Definition {
@@ -77,7 +77,7 @@ impl Definition {
         name: String,
         head: &Head,
         prompt: &str,
-        place: Place,
+        place: DefinedIn,
     ) -> Result<(Self, Vec<String>), String> {
         let name = head.text("name").unwrap_or(name).to_lowercase();
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
@@ -172,7 +172,7 @@ impl Definition {
 
     /// True if the project defines it.
     pub(crate) fn is_of_project(&self) -> bool {
-        matches!(self.place, Place::Project(_))
+        matches!(self.place, DefinedIn::Project(_))
     }
 }
 
@@ -194,7 +194,7 @@ fn effort(head: &Head, wrong: &mut impl FnMut(String)) -> Option<String> {
 }
 
 /// Returns the permission mode. `None` if it is not given or cannot be used.
-fn mode(head: &Head, place: &Place, wrong: &mut impl FnMut(String)) -> Option<PermissionMode> {
+fn mode(head: &Head, place: &DefinedIn, wrong: &mut impl FnMut(String)) -> Option<PermissionMode> {
     let text = head.text("permissionMode")?;
     let mode = match text.parse::<PermissionMode>() {
         Ok(mode) => mode,
@@ -205,7 +205,7 @@ fn mode(head: &Head, place: &Place, wrong: &mut impl FnMut(String)) -> Option<Pe
     };
     let narrow = mode.is_within(PermissionMode::Default);
     match place {
-        Place::Project(_) if !narrow => {
+        DefinedIn::Project(_) if !narrow => {
             wrong(format!("a project cannot set the permission mode {mode}; it has that of the session"));
             None
         }
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
     use serde_json::{Map, json};
 
-    fn of(keys: Value, place: Place) -> (Definition, Vec<String>) {
+    fn of(keys: Value, place: DefinedIn) -> (Definition, Vec<String>) {
         let keys: Map<String, Value> = keys.as_object().unwrap().clone();
         Definition::of("a".to_owned(), &Head::new(keys), "Be strict.\n", place).unwrap()
     }
@@ -339,7 +339,7 @@ mod tests {
                 "background": true, "memory": "user", "skills": ["one", "two"],
                 "mcpServers": ["github", {"own": {"command": "x"}}], "hooks": {"Stop": []}, "color": "red",
             }),
-            Place::Given,
+            DefinedIn::Given,
         );
         assert_eq!(wrong, Vec::<String>::new());
         let text = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
@@ -383,7 +383,7 @@ mod tests {
             (json!("Agent(*)"), &["task"], None),
             (json!("Agent(open"), &["task"], Some(text(&["open"]))),
         ] {
-            let (found, wrong) = of(json!({"description": "d", "tools": tools.clone()}), Place::Given);
+            let (found, wrong) = of(json!({"description": "d", "tools": tools.clone()}), DefinedIn::Given);
             assert_eq!((found.kind.tools, wrong), (Some(text(has)), Vec::new()), "{tools}");
             assert_eq!(found.starts, wanted, "{tools}");
         }
@@ -391,17 +391,21 @@ mod tests {
 
     #[test]
     fn a_key_that_cannot_be_used_is_named() {
-        let project = || Place::Project(PathBuf::from("a.md"));
+        let project = || DefinedIn::Project(PathBuf::from("a.md"));
         for (keys, place, want) in [
-            (json!({"effort": "huge"}), Place::Given, "there is no effort \"huge\""),
-            (json!({"maxTurns": 0}), Place::Given, "`maxTurns` is a number"),
-            (json!({"permissionMode": "yolo"}), Place::Given, "unknown permission mode"),
+            (json!({"effort": "huge"}), DefinedIn::Given, "there is no effort \"huge\""),
+            (json!({"maxTurns": 0}), DefinedIn::Given, "`maxTurns` is a number"),
+            (json!({"permissionMode": "yolo"}), DefinedIn::Given, "unknown permission mode"),
             (json!({"permissionMode": "acceptEdits"}), project(), "a project cannot set the permission mode"),
-            (json!({"permissionMode": "bypassPermissions"}), Place::Given, "only in a session that is in it"),
-            (json!({"memory": "cloud"}), Place::Given, "there is no memory \"cloud\""),
-            (json!({"mcpServers": [3]}), Place::Given, "neither a name nor a table"),
-            (json!({"hooks": "x"}), Place::Given, "no table of events"),
-            (json!({"isolation": "worktree"}), Place::Given, "`isolation` has no effect"),
+            (
+                json!({"permissionMode": "bypassPermissions"}),
+                DefinedIn::Given,
+                "only in a session that is in it",
+            ),
+            (json!({"memory": "cloud"}), DefinedIn::Given, "there is no memory \"cloud\""),
+            (json!({"mcpServers": [3]}), DefinedIn::Given, "neither a name nor a table"),
+            (json!({"hooks": "x"}), DefinedIn::Given, "no table of events"),
+            (json!({"isolation": "worktree"}), DefinedIn::Given, "`isolation` has no effect"),
         ] {
             let mut keys = keys;
             keys["description"] = json!("d");

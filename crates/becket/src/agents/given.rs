@@ -1,6 +1,6 @@
 //! Agents that a run itself names: with `--agents` and `--agent`, or in the introduction of the program that drives it.
 
-use super::{Definition, Place};
+use super::{DefinedIn, Definition};
 use becket_tool_skill::Head;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), 
         if keys.get("description").and_then(Value::as_str).is_none_or(becket_types::is_blank) {
             keys.insert("description".to_owned(), Value::from("an agent of this run"));
         }
-        match Definition::of(name.clone(), &Head::new(keys), prompt, Place::Given) {
+        match Definition::of(name.clone(), &Head::new(keys), prompt, DefinedIn::Given) {
             Ok((definition, wrong)) => {
                 out.push(definition);
                 warnings.extend(wrong);

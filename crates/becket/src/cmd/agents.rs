@@ -2,7 +2,7 @@
 //!
 //! Reads files only. Agents of a project that the user has not trusted are listed as not used.
 
-use crate::agents::{Agents, Definition, Place};
+use crate::agents::{Agents, DefinedIn, Definition};
 use crate::args::AgentsArgs;
 use crate::cmd::write;
 use crate::environment::Environment;
@@ -58,10 +58,10 @@ pub(crate) fn run(
 
 fn source(agent: &Definition) -> (&'static str, Option<&Path>) {
     match &agent.place {
-        Place::BuiltIn => ("built in", None),
-        Place::Given => ("this run", None),
-        Place::User(path) => ("you", Some(path)),
-        Place::Project(path) => ("the project", Some(path)),
+        DefinedIn::BuiltIn => ("built in", None),
+        DefinedIn::Given => ("this run", None),
+        DefinedIn::User(path) => ("you", Some(path)),
+        DefinedIn::Project(path) => ("the project", Some(path)),
     }
 }
 

@@ -43,14 +43,14 @@ pub(crate) fn run(
 }
 
 /// Result of the demo.
-struct Played {
+struct DemoResult {
     completed: bool,
     pass: bool,
     /// The scratch folder, if it was kept.
     kept: Option<PathBuf>,
 }
 
-fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Played, Failure> {
+fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<DemoResult, Failure> {
     let scratch =
         tempfile::Builder::new().prefix("becket-demo-").tempdir().map_err(failed("make a scratch folder"))?;
     let (root, kept) = if keep { (scratch.keep(), true) } else { (scratch.path().to_path_buf(), false) };
@@ -118,7 +118,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<Pl
         out,
         "Your turn: ANTHROPIC_API_KEY=… becket -p \"task\", or OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
     )?;
-    Ok(Played { completed: green, pass, kept: kept.then_some(root) })
+    Ok(DemoResult { completed: green, pass, kept: kept.then_some(root) })
 }
 
 /// Creates the repository with its failing checks, and documentation that is long enough to fill a small window.

@@ -7,7 +7,7 @@ use crate::args::{HooksCommandArgs, HooksWhat};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::hooks::{self, Bearers, Found};
+use crate::hooks::{self, Bearers, HookTable};
 use crate::settings::{configuration, project_root, roots};
 use crate::toolbox;
 use crate::trust::content::{ContentTrust, State};
@@ -105,7 +105,7 @@ impl Here {
         }
     }
 
-    fn state(&self, environment: &Environment, found: &Found) -> &'static str {
+    fn state(&self, environment: &Environment, found: &HookTable) -> &'static str {
         if !found.source.confined {
             return "runs";
         }

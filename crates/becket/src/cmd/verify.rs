@@ -36,7 +36,7 @@ struct Anchor {
 
 /// Result of reading a ledger.
 #[derive(Default)]
-struct Found {
+struct LedgerFindings {
     commits: u64,
     entries: u64,
     bytes: u64,
@@ -86,7 +86,7 @@ pub(crate) fn run(
     Ok(if sound { ExitStatus::Ok } else { ExitStatus::Error })
 }
 
-fn report(found: &Found, session: SessionId, anchors: usize, recorded: bool) -> String {
+fn report(found: &LedgerFindings, session: SessionId, anchors: usize, recorded: bool) -> String {
     let mut text = String::new();
     for problem in &found.problems {
         _ = writeln!(text, "!! {}", becket_print::clean(problem));
@@ -105,9 +105,9 @@ fn report(found: &Found, session: SessionId, anchors: usize, recorded: bool) -> 
 }
 
 /// Reads the ledger once, and checks the chain and the anchors on the way.
-fn read(dir: &Path, anchors: &[Anchor]) -> Result<Found, Failure> {
+fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
     let mut reader = ledger::read(dir).map_err(store_failure)?;
-    let mut found = Found::default();
+    let mut found = LedgerFindings::default();
     let mut held = vec![false; anchors.len()];
     while let Some(item) =
         reader.next_item().map_err(|e| Failure::error(format!("cannot read {}: {e}", dir.display())))?

@@ -42,7 +42,7 @@ pub(crate) struct CustomCommands {
 }
 
 /// A command with its file.
-struct Found {
+struct CommandFile {
     custom: Custom,
     text: String,
     body: String,
@@ -100,7 +100,7 @@ impl CustomCommands {
     }
 
     /// Returns the commands by name. Of several with one name, the strongest wins.
-    fn all(&self) -> BTreeMap<String, Found> {
+    fn all(&self) -> BTreeMap<String, CommandFile> {
         let mut out = BTreeMap::new();
         for (dir, project) in &self.dirs {
             for (name, path) in files(dir) {
@@ -117,7 +117,7 @@ impl CustomCommands {
 
     /// Returns the text of a command that the user trusts: its file, and the project's files that its programs run. The
     /// caller's words are not a part of it.
-    fn content(&self, found: &Found) -> String {
+    fn content(&self, found: &CommandFile) -> String {
         let pieces = pieces(&found.body, "");
         let commands =
             pieces.iter().filter_map(Piece::command).map(|text| ProjectCommand::Shell(text.to_owned()));
@@ -134,7 +134,7 @@ impl CustomCommands {
     }
 
     /// Returns the command of this name, or the result of calling the skill of this name.
-    fn find(&self, name: &str, arguments: &str) -> Result<Found, Called> {
+    fn find(&self, name: &str, arguments: &str) -> Result<CommandFile, Called> {
         if let Some(found) = self.all().remove(name) {
             return Ok(found);
         }
@@ -309,7 +309,7 @@ fn small(path: &Path) -> Option<String> {
     becket_files::read_text(path, BYTES).ok()
 }
 
-fn found(name: String, text: String, project: bool) -> Found {
+fn found(name: String, text: String, project: bool) -> CommandFile {
     let (head, body) = match Head::of(&text) {
         Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
         // A file without a readable head is a prompt as a whole.
@@ -325,7 +325,7 @@ fn found(name: String, text: String, project: bool) -> Found {
         first.trim_start_matches('#').trim().clone_into(&mut custom.description);
     }
     let body = body.to_owned();
-    Found { custom, text, body, project }
+    CommandFile { custom, text, body, project }
 }
 
 /// A part of a command's file after its arguments were filled in.

@@ -31,10 +31,10 @@ const BYTES: usize = 1 << 20;
 /// Reading a long session for every key would take too long.
 #[derive(Default)]
 pub(super) struct Inspector {
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<ReadSession>>,
 }
 
-struct Kept {
+struct ReadSession {
     session: String,
     /// Size of the ledger in bytes before it was read.
     bytes: u64,
@@ -58,7 +58,7 @@ impl Inspector {
             *kept = None;
             let reading = pages.started()?;
             let (session, bytes) = (session.to_owned(), bytes(&reading.summary.dir));
-            *kept = Some(Kept { session, bytes, reading, made: Vec::new() });
+            *kept = Some(ReadSession { session, bytes, reading, made: Vec::new() });
         }
         let is_stored = kept.as_ref().is_some_and(|kept| kept.bytes > 0);
         let page = kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked);
@@ -70,7 +70,7 @@ impl Inspector {
     }
 }
 
-impl Kept {
+impl ReadSession {
     fn page(&mut self, environment: &Environment, cwd: &Path, asked: Inspect) -> Result<Inspected, Failure> {
         let Self { reading, made, .. } = self;
         match asked {

@@ -4,7 +4,7 @@
 //! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
 
 use super::figures::{self, Paths, Usages};
-use crate::agents::{Definition, Place};
+use crate::agents::{DefinedIn, Definition};
 use crate::assemble::Opening;
 use crate::cmd::context::{Filled, Reading, name};
 use crate::cmd::doctor::Check;
@@ -339,9 +339,9 @@ pub(super) fn agents(agents: &[Definition], shown: &Shown) -> Sheet {
         let kind = &definition.kind;
         sheet.heading(&kind.name, one_line(&kind.description, TEXT));
         let from = match &definition.place {
-            Place::BuiltIn => "built in".to_owned(),
-            Place::Given => "given for this run".to_owned(),
-            Place::User(path) | Place::Project(path) => shown.path(path),
+            DefinedIn::BuiltIn => "built in".to_owned(),
+            DefinedIn::Given => "given for this run".to_owned(),
+            DefinedIn::User(path) | DefinedIn::Project(path) => shown.path(path),
         };
         sheet.field("from", from);
         for (label, value) in definition.keys() {

@@ -22,7 +22,7 @@ pub(crate) struct UserShell {
     cwd: PathBuf,
     roots: Arc<[PathBuf]>,
     /// The state of the shell between commands, such as the directory after `cd`.
-    kept: Arc<Kept>,
+    kept: Arc<ShellState>,
     running: Arc<Mutex<CancellationToken>>,
 }
 
@@ -85,9 +85,9 @@ impl UserShell {
 
 /// Keeps only the state of the shell. Whole outputs and file hashes are needed for the model's commands alone.
 #[derive(Default)]
-struct Kept(Mutex<HashMap<String, Value>>);
+struct ShellState(Mutex<HashMap<String, Value>>);
 
-impl Host for Kept {
+impl Host for ShellState {
     fn put_blob(&self, _bytes: &[u8]) -> Result<BlobId, String> {
         Err("outputs of your own commands are not saved".to_owned())
     }
