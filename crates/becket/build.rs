@@ -11,6 +11,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,7 +59,7 @@ fn linker_script() -> Option<PathBuf> {
     let mut rules = String::new();
     for group in names.split("# ").filter(|group| !group.is_empty()) {
         let sections: Vec<String> = group.lines().skip(1).map(|name| format!(".text.{name}")).collect();
-        rules += &format!("*(\n{}\n)\n", sections.join("\n"));
+        let _ = writeln!(rules, "*(\n{}\n)", sections.join("\n"));
     }
     let script = PathBuf::from(env::var_os("OUT_DIR")?).join("functions.ld");
     let text = format!("SECTIONS {{ .text.session : {{ {rules} }} }} INSERT BEFORE .text;\n");
