@@ -9,8 +9,9 @@
 
 use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, ModelInfo};
-use becket_session::context::cache::{CachePolicy, ahead, lifetime};
-use becket_types::{CacheLifetime, Millis, Usage};
+use becket_session::context::View;
+use becket_session::context::cache::{CachePolicy, CacheTtl, ahead, lifetime};
+use becket_types::{CacheLifetime, EntryKind, Millis, Usage};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,9 @@ pub(super) const QUESTION: &str =
 pub(super) const MAX_OUTPUT: u64 = 16;
 /// Expected tokens of a compaction's result beside system prompt, tools and tail.
 pub(super) const SUMMARY_AND_STATE: u64 = 4_000;
+
+/// The session's state with the lifetime that was chosen automatically.
+const LIFETIME: &str = "cache_lifetime";
 
 #[derive(Default)]
 pub(crate) struct ProviderCache {
@@ -61,14 +65,26 @@ impl ProviderCache {
         self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
     }
 
-    /// Chooses the lifetime for the next request of a turn, by the pause since the last one.
-    pub(super) fn choose_lifetime(&mut self, info: &ModelInfo) {
+    /// Chooses the lifetime for the next request of a turn, by the pause since the last one. Returns the entry that records
+    /// an automatic choice, so that a resumed session keeps it.
+    pub(super) fn choose_lifetime(&mut self, info: &ModelInfo) -> Option<EntryKind> {
+        if !info.server.hour_cache {
+            self.lifetime = CacheLifetime::default();
+            return None;
+        }
         let pause = self.last_sent.map(|at| millis(at.elapsed()));
-        self.lifetime = if info.server.hour_cache {
-            lifetime(self.policy.ttl, self.lifetime, pause)
-        } else {
-            CacheLifetime::default()
-        };
+        let before = self.lifetime;
+        self.lifetime = lifetime(self.policy.ttl, before, pause);
+        let chosen = self.policy.ttl == CacheTtl::Auto && self.lifetime != before;
+        let value = serde_json::to_value(self.lifetime).unwrap_or_default();
+        chosen.then(|| EntryKind::State { key: LIFETIME.to_owned(), value })
+    }
+
+    /// Takes the state of a resumed session: its provider's cache counts as cold, and the chosen lifetime stays.
+    pub(super) fn resume(&mut self, view: &View) {
+        self.cold = true;
+        let chosen = view.state(LIFETIME).and_then(|value| serde_json::from_value(value.clone()).ok());
+        self.lifetime = chosen.unwrap_or_default();
     }
 
     /// A request of a turn is sent.

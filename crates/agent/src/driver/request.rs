@@ -109,7 +109,10 @@ impl Agent {
             }
         }
         prune_if_cold(&mut self.conversation);
-        self.conversation.wire.cache.choose_lifetime(self.conversation.wire.model.info());
+        let info = self.conversation.wire.model.info();
+        if let Some(chosen) = self.conversation.wire.cache.choose_lifetime(info) {
+            self.conversation.core.push(chosen);
+        }
         self.tools
             .tell_changed_files(&self.conversation.settings.environment.cwd, &mut self.conversation.core);
         let reminders = due::reminders(lock(&self.conversation.core.session).view(), step);

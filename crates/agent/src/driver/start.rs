@@ -197,7 +197,7 @@ impl FirstEntries<'_> {
                 entries.push(EntryKind::Message { message });
             }
         }
-        self.conversation.wire.cache.cold = true;
+        self.conversation.wire.cache.resume(lock(&self.conversation.core.session).view());
         let closed = entries.len();
         if closed > 0 {
             self.conversation.core.append(entries, Durability::Synced);

@@ -146,3 +146,22 @@ async fn an_hour_follows_a_pause_that_it_would_have_covered() {
         assert_eq!(got, want, "{ttl:?} {can} {}", rig.model.info().id);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_session_keeps_the_lifetime_that_was_chosen() {
+    for (second, want) in [(8, CacheLifetime::Hour), (3, CacheLifetime::FiveMinutes)] {
+        let policy = CachePolicy { ttl: CacheTtl::Auto, ..CachePolicy::default() };
+        let mut first = setup(vec![say("done"), say("done")], policy);
+        Arc::get_mut(&mut first.model).unwrap().info.server.hour_cache = true;
+        let mut rig = first.start();
+        rig.turn("go").await;
+        minutes(second).await;
+        rig.turn("go").await;
+        let mut again = rig.again(vec![say("done")]).await;
+        Arc::get_mut(&mut again.model).unwrap().info.server.hour_cache = true;
+        again.cache = policy;
+        let mut rig = again.start();
+        rig.turn("go").await;
+        assert_eq!(rig.model.turns()[0].cache, want, "after a pause of {second} min");
+    }
+}
