@@ -3,6 +3,7 @@
 //! For `becket models`, `becket doctor` and the first choice of a model. No request depends on it.
 
 use crate::ErrorKind::{Dns, Network, Tls};
+use crate::credential::Auth;
 use crate::http::Transport;
 use crate::kind::Kind;
 use crate::place::Place;
@@ -137,6 +138,7 @@ pub async fn describe(
 ) -> Option<ServerModel> {
     let name = reference.name();
     let transport = transport(reference, settings).ok()?;
+    let has_properties = may_have_properties(settings.endpoint(reference.provider())?);
     let mut props = transport.url.clone();
     let root = props.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
     props.set_path(&format!("{root}/props"));
@@ -148,12 +150,19 @@ pub async fn describe(
             }
         }
     };
-    let (list, props) = tokio::join!(list, transport.get_json(props, DESCRIBE_TIMEOUT));
-    if let (Err(first), Err(second)) = (&list, &props)
-        && [first, second].iter().all(|error| matches!(error.kind, Network | Dns | Tls))
-    {
+    let props = async {
+        match has_properties {
+            true => Some(transport.get_json(props, DESCRIBE_TIMEOUT).await),
+            false => None,
+        }
+    };
+    let (list, props) = tokio::join!(list, props);
+    let silent = |error: &ModelError| matches!(error.kind, Network | Dns | Tls);
+    let asked = [list.as_ref().err(), props.as_ref().and_then(|props| props.as_ref().err())];
+    if list.is_err() && !matches!(props, Some(Ok(_))) && asked.into_iter().flatten().all(silent) {
         return None;
     }
+    let props = props.and_then(Result::ok);
     // The server's own options override the abilities in the model's file.
     let mut said = props.as_ref().map(properties).unwrap_or_default();
     let list = list.unwrap_or_default();
@@ -164,6 +173,13 @@ pub async fn describe(
         said.images = said.images.or(entry.images);
     }
     Some(said)
+}
+
+/// True if the server may have llama.cpp's properties: one that speaks OpenAI's formats and takes a bearer key or none.
+/// Servers of Google, Azure and AWS have no such path.
+fn may_have_properties(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.kind, None | Some(Kind::Chat | Kind::Responses))
+        && matches!(endpoint.auth, None | Some(Auth::Bearer | Auth::None))
 }
 
 fn properties(json: &Value) -> ServerModel {
