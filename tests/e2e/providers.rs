@@ -239,6 +239,82 @@ fn keys_are_kept_shown_and_removed() {
     assert_eq!(status(0)[0]["provider"], "openrouter");
 }
 
+/// A program with the arguments of `secret-tool`, which keeps keys below a folder. With a file `locked` there, it waits for a
+/// password that nobody enters, or refuses at once.
+fn with_keychain(bench: &Bench) -> impl Fn(&[&str]) -> std::process::Command {
+    let (programs, store) = (bench.home.path("programs"), bench.home.path("keychain"));
+    std::fs::create_dir_all(&programs).unwrap();
+    std::fs::create_dir_all(&store).unwrap();
+    let script = format!(
+        "#!/bin/sh\nfor last; do :; done\nfile='{0}'/$last\necho \"$*\" >> '{0}/arguments'\n\
+         if [ -e '{0}/locked' ]; then echo 'the keychain is locked' >&2; exit 1; fi\n\
+         case $1 in\nstore) cat > \"$file\";;\nlookup) cat \"$file\" 2>/dev/null;;\nclear) rm -f \"$file\";;\nesac\n",
+        store.display()
+    );
+    let program = programs.join("secret-tool");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    move |arguments| {
+        let mut command = bench.command();
+        command.env("PATH", &path).env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere").args(arguments);
+        command
+    }
+}
+
+#[test]
+fn a_key_in_the_keychain_is_in_no_file_of_becket() {
+    if std::env::consts::OS == "macos" {
+        println!("skipped: macOS has its own program, which cannot be replaced");
+        return;
+    }
+    let bench = Bench::new(&[]);
+    let command = with_keychain(&bench);
+    let store = bench.home.path("keychain");
+    let file = bench.home.path(".config/becket/credentials.toml");
+    let server = MockServer::start([Answer::text("fine"), Answer::text("fine")]);
+    configured(
+        &bench,
+        &format!("[providers.mine]\nkind = \"anthropic\"\nbase_url = \"{}/v1\"\n", server.url()),
+    );
+    let ran = run_with(&mut command(&["login", "mine"]), PLANTED.as_bytes()).expect(0);
+    assert!(ran.stdout.contains("saved in the system's keychain"), "{}", ran.stdout);
+    assert_eq!(std::fs::read_to_string(store.join("mine")).unwrap(), PLANTED);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine = \"(in the keychain)\"\n");
+    // A start does not ask the keychain; the first request does.
+    let asked = || std::fs::read_to_string(store.join("arguments")).unwrap();
+    let before = asked();
+    let ran = run(&mut command(&["auth", "status", "--json"])).expect(0);
+    assert!(ran.stdout.contains("the system's keychain"), "{}", ran.stdout);
+    assert_eq!(asked(), before);
+    run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(0);
+    assert_eq!(server.requests()[0].header("x-api-key"), Some(PLANTED));
+    assert!(!asked().contains(PLANTED), "a key was an argument");
+    let mut kept = Vec::new();
+    everything_below(&bench.home.path(".config"), &mut kept);
+    everything_below(&bench.home.path(".local"), &mut kept);
+    assert!(!holds(&kept, PLANTED), "the key is in a file of becket");
+    // A locked keychain is one message with the next step.
+    std::fs::write(store.join("locked"), "").unwrap();
+    let ran = run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(7);
+    assert!(ran.stderr.contains("the keychain is locked"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("becket login mine --file"), "{}", ran.stderr);
+    let ran = run(&mut command(&["logout", "mine"])).expect(1);
+    assert!(ran.stderr.contains("still in the system's keychain"), "{}", ran.stderr);
+    // A new key then goes into the file, and one line says why.
+    let ran = run_with(&mut command(&["login", "mine"]), PLANTED.as_bytes()).expect(0);
+    assert!(ran.stdout.contains("(not in the keychain: the keychain is locked)"), "{}", ran.stdout);
+    run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(0);
+    assert_eq!(server.requests().len(), 2);
+    std::fs::remove_file(store.join("locked")).unwrap();
+    let ran = run_with(&mut command(&["login", "mine", "--file"]), PLANTED.as_bytes()).expect(0);
+    assert!(ran.stdout.contains("credentials.toml") && !ran.stdout.contains("keychain"), "{}", ran.stdout);
+    run_with(&mut command(&["login", "mine"]), PLANTED.as_bytes()).expect(0);
+    run(&mut command(&["logout", "mine"])).expect(0);
+    assert!(!store.join("mine").exists());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+}
+
 #[test]
 fn a_refusal_says_which_key_was_sent() {
     let bench = Bench::new(&[]);

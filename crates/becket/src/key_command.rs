@@ -3,7 +3,7 @@
 //! Owns running the program, parsing its output, and the lifetime of a key. Only the user's own configuration can name
 //! such a program. One request at a time runs it, and the others wait for its result. The output is never shown.
 
-use becket_model::{Secret, TokenSource};
+use becket_model::{NoKey, Secret, TokenSource};
 use serde_json::Value;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -33,8 +33,10 @@ pub(crate) fn source(provider: &str, command: &[String]) -> TokenSource {
             if let Some(known) = held.as_ref().filter(|known| !refused && known.until > Instant::now()) {
                 return Ok(known.key.clone());
             }
-            let (key, lifetime) =
-                run(&command).await.map_err(|why| format!("providers.{provider}.key_command {why}"))?;
+            let (key, lifetime) = run(&command).await.map_err(|why| NoKey {
+                why: format!("providers.{provider}.key_command {why}"),
+                hint: format!("Correct providers.{provider}.key_command, or run `becket login {provider}`."),
+            })?;
             let key = Secret::new(key);
             *held = Some(Held { key: key.clone(), until: Instant::now() + lifetime.saturating_sub(EARLY) });
             Ok(key)
@@ -105,7 +107,7 @@ mod tests {
         let count = dir.path().join("count");
         let script = format!("echo x >> '{}'; echo key-of-program", count.display());
         let source = source("p", &["/bin/sh".to_owned(), "-c".to_owned(), script]);
-        let asked = (0..8).map(|_| source.token(false));
+        let asked = (0..8).map(|_| source.get(false));
         for key in futures::future::join_all(asked).await {
             assert_eq!(key, Ok(Secret::new("key-of-program")));
         }

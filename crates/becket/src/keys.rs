@@ -1,17 +1,55 @@
-//! The user's key file, `credentials.toml` beside their configuration, for users who do not keep keys in the
-//! environment.
+//! The user's saved keys: in the system's keychain, or in `credentials.toml` beside their configuration. The file also
+//! names the keys that are in the keychain.
 //!
-//! Owns its location and its permissions: a file that others can read is refused. It is never in a project. The
-//! provider of a key is recognized by its prefix. Keys are never shown.
+//! Owns the location of the file and its permissions: a file that others can read is refused. It is never in a project.
+//! The provider of a key is recognized by its prefix. Keys are never shown.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::interactive::preferences;
-use becket_config::Amend;
+use crate::keychain::Keychain;
+use becket_config::{Amend, IN_KEYCHAIN};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 pub(crate) const FILE: &str = "credentials.toml";
+pub(crate) const KEYCHAIN: &str = "the system's keychain";
+
+/// The place that is tried first for a new key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeepIn {
+    /// The keychain, else the file.
+    Keychain,
+    File,
+}
+
+/// The place where a key was saved.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Keychain,
+    /// The reason why the key is not in the keychain. `None`: the file was asked for.
+    File(Option<String>),
+}
+
+impl Kept {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Keychain => KEYCHAIN,
+            Self::File(_) => FILE,
+        }
+    }
+
+    /// Returns the place for a message on one line.
+    pub(crate) fn describe(&self, environment: &Environment) -> String {
+        match self {
+            Self::Keychain => KEYCHAIN.to_owned(),
+            Self::File(None) => path(environment).display().to_string(),
+            Self::File(Some(why)) => {
+                format!("{} (not in the keychain: {why})", path(environment).display())
+            }
+        }
+    }
+}
 
 pub(crate) fn path(environment: &Environment) -> PathBuf {
     environment.config_dir.join(FILE)
@@ -28,8 +66,22 @@ pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)
     Ok(text.map(|text| (path, text)))
 }
 
-/// Stores a key under this name (`becket_config::kept_name`). The file is readable by its owner alone.
-pub(crate) fn keep(environment: &Environment, name: &str, key: &str) -> Result<(), String> {
+/// Stores a key under this name (`becket_config::kept_name`) in the keychain. If that does not work, the key is stored in
+/// the file, which is readable by its owner alone.
+pub(crate) fn keep(environment: &Environment, name: &str, key: &str, place: KeepIn) -> Result<Kept, String> {
+    let kept = match place {
+        KeepIn::File => Kept::File(None),
+        KeepIn::Keychain => match Keychain::of(environment).and_then(|keychain| keychain.save(name, key)) {
+            Ok(()) => Kept::Keychain,
+            Err(why) => Kept::File(Some(why)),
+        },
+    };
+    write(environment, name, if kept == Kept::Keychain { IN_KEYCHAIN } else { key })?;
+    Ok(kept)
+}
+
+/// Writes a value of the file.
+fn write(environment: &Environment, name: &str, value: &str) -> Result<(), String> {
     // The parser's message may quote the file, which contains keys, so it is not shown.
     let cannot = |_| {
         format!(
@@ -39,19 +91,26 @@ pub(crate) fn keep(environment: &Environment, name: &str, key: &str) -> Result<(
     };
     let text =
         read(environment).map_err(|failure| failure.message)?.map(|(_, text)| text).unwrap_or_default();
-    let new = becket_config::amend(&text, "", name, &Amend::Set(Value::from(key))).map_err(cannot)?;
+    let new = becket_config::amend(&text, "", name, &Amend::Set(Value::from(value))).map_err(cannot)?;
     preferences::write(&path(environment), &new)
         .map_err(|e| format!("{} was not written: {e}", path(environment).display()))
 }
 
-/// Removes the keys of a provider, for its own address and for others. Returns false if there was none.
+/// Removes the keys of a provider, for its own address and for others, from the file and from the keychain. Returns false
+/// if there was none.
 pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, String> {
     let Some((path, text)) = read(environment).map_err(|failure| failure.message)? else { return Ok(false) };
-    let is_its_line = |line: &&str| {
-        // `NAME = …`, `"NAME@HOST" = …`
-        let name = line.split_once('=').map_or("", |(name, _)| name.trim().trim_matches(['"', '\'']));
-        name.split('@').next() == Some(provider)
+    // `NAME = …`, `"NAME@HOST" = …`
+    let name = |line: &str| {
+        line.split_once('=').map_or("", |(name, _)| name.trim().trim_matches(['"', '\''])).to_owned()
     };
+    let is_its_line = |line: &&str| name(line).split('@').next() == Some(provider);
+    for line in text.lines().filter(is_its_line).filter(|line| line.contains(IN_KEYCHAIN)) {
+        // A key that stays in the keychain keeps its line, so that it can be removed later.
+        Keychain::of(environment)
+            .and_then(|keychain| keychain.remove(&name(line)))
+            .map_err(|why| format!("the key for {provider} is still in the system's keychain: {why}"))?;
+    }
     let kept: Vec<&str> = text.lines().filter(|line| !is_its_line(line)).collect();
     if kept.len() == text.lines().count() {
         return Ok(false);
@@ -118,9 +177,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let environment = Environment::below(dir.path());
         assert!(read(&environment).unwrap().is_none());
-        keep(&environment, "openai", "sk-0123456789").unwrap();
-        keep(&environment, "anthropic", "sk-ant-0123456789").unwrap();
-        keep(&environment, "openai", "sk-other").unwrap();
+        let keep = |name: &str, key: &str| keep(&environment, name, key, KeepIn::File);
+        assert_eq!(keep("openai", "sk-0123456789"), Ok(Kept::File(None)));
+        keep("anthropic", "sk-ant-0123456789").unwrap();
+        keep("openai", "sk-other").unwrap();
         let (path, text) = read(&environment).unwrap().unwrap();
         assert_eq!(text, "openai = \"sk-other\"\nanthropic = \"sk-ant-0123456789\"\n");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -128,10 +188,10 @@ mod tests {
         assert!(read(&environment).unwrap_err().hint.unwrap().starts_with("chmod 600"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "sk-hidden").unwrap();
-        let said = keep(&environment, "openai", "sk-secret-too").unwrap_err();
+        let said = keep("openai", "sk-secret-too").unwrap_err();
         assert!(!said.contains("hidden") && !said.contains("secret"), "{said}");
         std::fs::write(&path, "openai = \"sk-1\"\n# mine\ngroq = \"gsk_1\"\n").unwrap();
-        keep(&environment, "groq@127.0.0.1:8080", "key-of-a-server").unwrap();
+        keep("groq@127.0.0.1:8080", "key-of-a-server").unwrap();
         assert!(
             read(&environment).unwrap().unwrap().1.contains("\"groq@127.0.0.1:8080\" = \"key-of-a-server\"")
         );

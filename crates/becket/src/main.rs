@@ -23,6 +23,7 @@ mod hooks;
 mod integrations;
 mod interactive;
 mod key_command;
+mod keychain;
 mod keys;
 mod locked;
 mod mcp;

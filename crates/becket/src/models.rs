@@ -107,7 +107,7 @@ pub(crate) fn proxies(environment: &Environment) -> Proxies {
 /// name of the key's origin.
 pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
     let found = DEFAULTS.iter().filter_map(|(provider, model)| {
-        settings.credentials.get(*provider).map(|c| (crate::providers::origin(&c.source), *model))
+        settings.credentials.get(*provider).map(|c| (crate::providers::origin(c), *model))
     });
     found.collect()
 }

@@ -86,6 +86,7 @@ fn key_source(credential: &Credential, settings: &Settings, name: &str) -> Strin
 
 fn wire(kind: ProviderKind) -> Kind {
     match kind {
+        Credential::Asked(_) => crate::keys::KEYCHAIN.to_owned(),
         ProviderKind::Anthropic => Kind::Anthropic,
         ProviderKind::OpenaiChat => Kind::Chat,
         ProviderKind::OpenaiResponses => Kind::Responses,
@@ -267,6 +268,9 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
             OutputLimitField::MaxTokens => OutputLimit::MaxTokens,
             OutputLimitField::MaxCompletionTokens => OutputLimit::MaxCompletionTokens,
             OutputLimitField::None => OutputLimit::None,
+        if let Some(kept) = &found.keychain {
+            return Some(Credential::Asked(crate::keychain::source(environment, name, kept)));
+        }
         };
     }
     if let Some(role) = config.system_role {
@@ -323,13 +327,14 @@ pub(crate) fn key_origin(reference: &ModelRef, settings: &Settings) -> String {
     config
         .api_key_env
         .clone()
-        .or_else(|| settings.credentials.get(provider).map(|c| origin(&c.source)))
+        .or_else(|| settings.credentials.get(provider).map(origin))
         .or(command)
         .unwrap_or_else(|| "none".to_owned())
 }
 
-pub(crate) fn origin(source: &Source) -> String {
-    match source {
+/// Names the place of a key.
+pub(crate) fn origin(found: &becket_config::Credential) -> String {
+    match &found.source {
         Source::Environment(variable) => variable.clone(),
         _ => crate::keys::FILE.to_owned(),
     }
@@ -388,3 +393,4 @@ mod tests {
         }
     }
 }
+        _ if found.keychain.is_some() => crate::keys::KEYCHAIN.to_owned(),

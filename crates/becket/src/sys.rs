@@ -128,6 +128,16 @@ mod shared {
     }
 }
 
+/// Ends a process that this one started and has not waited for.
+pub(crate) fn kill(id: u32) {
+    #[cfg(unix)]
+    if let Some(id) = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = id;
+}
+
 /// Hides input at the terminal until this is dropped.
 pub(crate) struct Hidden {
     #[cfg(unix)]

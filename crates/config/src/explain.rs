@@ -2,7 +2,7 @@
 
 use crate::layers::Settings;
 use crate::schema::json_schema;
-use crate::secret::{mask, mask_url};
+use crate::secret::{IN_KEYCHAIN, mask, mask_url};
 use crate::source::Source;
 use serde::Serialize;
 use serde_json::Value;
@@ -52,7 +52,10 @@ impl Settings {
         for (provider, credential) in &self.credentials {
             rows.push(Row {
                 key: format!("credential for {provider}"),
-                value: credential.value.to_string(),
+                value: match &credential.keychain {
+                    Some(_) => IN_KEYCHAIN.to_owned(),
+                    None => credential.value.to_string(),
+                },
                 source: credential.source.to_string(),
             });
         }

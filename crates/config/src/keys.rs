@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
 use crate::providers::{VENDORS, vendor};
 use crate::schema::Config;
-use crate::secret::{Credential, Secret};
+use crate::secret::{Credential, IN_KEYCHAIN, Secret};
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -62,13 +62,18 @@ impl Keys {
             if let Some((name, value)) = held {
                 let origin = if own.is_some() { KeyOrigin::Named } else { KeyOrigin::Environment };
                 let source = Source::Environment(name.to_owned());
-                found.push((origin(name.to_owned()), Credential { value: Secret::new(value), source }));
+                found.push((
+                    origin(name.to_owned()),
+                    Credential { value: Secret::new(value), source, keychain: None },
+                ));
             }
             let file = file.map(|(path, _)| path);
             for (name, value) in kept.iter().filter(|(name, _)| split_name(name).0 == provider) {
                 let origin = KeyOrigin::Kept { host: split_name(name).1.map(str::to_owned) };
                 let Some(source) = file.cloned().map(Source::User) else { continue };
-                found.push((origin, Credential { value: Secret::new(value.as_str()), source }));
+                let keychain = (value == IN_KEYCHAIN).then(|| name.clone());
+                let value = Secret::new(if keychain.is_some() { "" } else { value.as_str() });
+                found.push((origin, Credential { value, source, keychain }));
             }
             if !found.is_empty() {
                 out.found.insert(provider.to_owned(), found);
@@ -91,7 +96,7 @@ impl Keys {
     pub(crate) fn add(&mut self, provider: &str, address: Option<&str>, key: &str, file: PathBuf) {
         let kept = kept_name(provider, address);
         let origin = KeyOrigin::Kept { host: split_name(&kept).1.map(str::to_owned) };
-        let credential = Credential { value: Secret::new(key), source: Source::User(file) };
+        let credential = Credential { value: Secret::new(key), source: Source::User(file), keychain: None };
         let found = self.found.entry(provider.to_owned()).or_default();
         found.retain(|(other, _)| *other != origin);
         found.insert(0, (origin, credential));

@@ -49,5 +49,5 @@ pub use schema::{
     SearchConfig, SearchProvider, SecretsToModel, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig,
     UiConfig, WebConfig, json_schema,
 };
-pub use secret::{Credential, Secret};
+pub use secret::{Credential, IN_KEYCHAIN, Secret};
 pub use source::Source;

@@ -33,10 +33,17 @@ impl fmt::Debug for Secret {
 /// A credential with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
+    /// Empty if the key is in the system's keychain.
     pub value: Secret,
     /// An environment variable, or the user's file of keys.
     pub source: Source,
+    /// The name of the key in the system's keychain, if it is there. It is read with the first request, because the
+    /// keychain may be slow or locked.
+    pub keychain: Option<String>,
 }
+
+/// The value in the user's file of keys for a key that is in the system's keychain. No key has blanks, so it cannot be one.
+pub const IN_KEYCHAIN: &str = "(in the keychain)";
 
 /// Masks a secret. The rest is enough to distinguish two secrets and too little to use one.
 pub(crate) fn mask(value: &str) -> String {

@@ -20,7 +20,10 @@ impl Endpoint {
     pub(crate) fn fixed_headers(&self, kind: Kind) -> Option<(&'static str, String)> {
         match &self.credential {
             Some(Credential::ApiKey(key) | Credential::Bearer(key)) => self.auth_for(kind).header(key),
-            Some(Credential::Token(_) | Credential::Aws(_)) | None => None,
+            Some(
+                Credential::Token(_) | Credential::Asked(_) | Credential::Aws(_) | Credential::AwsAsked(_),
+            )
+            | None => None,
         }
     }
 }

@@ -19,6 +19,11 @@ impl Secret {
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
+
+    /// Returns the text itself. Only code that exchanges it for another key may call this.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Debug for Secret {
@@ -27,38 +32,52 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A source of tokens that expire. The function returns a valid token. Its argument is true if the last one was refused.
-#[derive(Clone)]
-pub struct TokenSource(Arc<TokenFunction>);
+/// The reason why there is no key, and the next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoKey {
+    pub why: String,
+    pub hint: String,
+}
 
-type TokenFunction = dyn Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync;
+/// A source of keys that are not at hand at once, or that expire. The function returns a valid one. Its argument is true if the
+/// last one was refused.
+pub struct KeySource<T>(Arc<KeyFunction<T>>);
 
-impl TokenSource {
-    pub fn new(
-        token: impl Fn(bool) -> BoxFuture<'static, Result<Secret, String>> + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(token))
+type KeyFunction<T> = dyn Fn(bool) -> BoxFuture<'static, Result<T, NoKey>> + Send + Sync;
+
+/// A source of tokens.
+pub type TokenSource = KeySource<Secret>;
+
+impl<T> KeySource<T> {
+    pub fn new(key: impl Fn(bool) -> BoxFuture<'static, Result<T, NoKey>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(key))
     }
 
-    /// Returns a valid token, or the reason why there is none. `refused` is true if the last one was refused.
-    pub fn token(&self, refused: bool) -> BoxFuture<'static, Result<Secret, String>> {
+    /// Returns a valid key, or the reason why there is none. `refused` is true if the last one was refused.
+    pub fn get(&self, refused: bool) -> BoxFuture<'static, Result<T, NoKey>> {
         (self.0)(refused)
     }
 }
 
-impl fmt::Debug for TokenSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenSource")
+impl<T> Clone for KeySource<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }
 
-impl PartialEq for TokenSource {
+impl<T> fmt::Debug for KeySource<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySource")
+    }
+}
+
+impl<T> PartialEq for KeySource<T> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for TokenSource {}
+impl<T> Eq for KeySource<T> {}
 
 /// Keys of AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +98,12 @@ pub enum Credential {
     Bearer(Secret),
     /// `Authorization: Bearer` with a token that is asked for before each request.
     Token(TokenSource),
+    /// In the header that the endpoint's `auth` names, with a key that is asked for before each request.
+    Asked(TokenSource),
     /// Each request is signed for AWS.
     Aws(AwsKeys),
+    /// Each request is signed for AWS, with keys that are asked for before it.
+    AwsAsked(KeySource<AwsKeys>),
 }
 
 impl Credential {
@@ -88,7 +111,7 @@ impl Credential {
         match self {
             Self::ApiKey(secret) | Self::Bearer(secret) => Some(secret),
             Self::Aws(keys) => Some(&keys.secret),
-            Self::Token(_) => None,
+            Self::Token(_) | Self::Asked(_) | Self::AwsAsked(_) => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::body_limit::ServerBody;
 use crate::endpoint::Endpoint;
 use crate::errors::{Failure, classify};
 use crate::keys::Keys;
+use crate::kind::Kind;
 use crate::proxy::{Way, proxies};
 use crate::refused::RefusedBodies;
 use crate::resolve::{Names, Unresolved};
@@ -56,7 +57,7 @@ impl Transport {
     pub(crate) fn new(
         url: Url,
         setting: &str,
-        endpoint: &Endpoint,
+        (endpoint, kind): (&Endpoint, Kind),
         own_headers: &[(&str, String)],
         settings: &Settings,
     ) -> Result<Self, ModelError> {
@@ -76,7 +77,7 @@ impl Transport {
             url,
             setting: setting.to_owned(),
             headers,
-            keys: Keys::of(endpoint, setting),
+            keys: Keys::of(endpoint, endpoint.auth_for(kind), setting),
             fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),
@@ -91,9 +92,9 @@ impl Transport {
         self
     }
 
-    /// True if a new token can be requested after the server refused one.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.keys.has_tokens()
+    /// True if a new key can be requested after the server refused one with this status.
+    pub(crate) fn can_renew(&self, status: u16) -> bool {
+        self.keys.can_renew(status)
     }
 
     /// Builds the headers of one request. `refused` is true if the server refused the last token.
@@ -105,7 +106,7 @@ impl Transport {
         body: &[Bytes],
     ) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
-        self.keys.sign(&mut headers, method, url, body)?;
+        self.keys.sign(&mut headers, (method, url, body), refused, &self.server).await?;
         self.keys.add_token(&mut headers, refused, &self.server).await?;
         Ok(headers)
     }
@@ -334,7 +335,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     ["request-id", "x-request-id", "cf-ray"].iter().find_map(|name| headers.get(*name)?.to_str().ok())
 }
 
-fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> {
+pub(crate) fn build(url: &Url, local: bool, settings: &Settings) -> Result<Client, String> {
     let mut builder = Client::builder()
         .no_proxy()
         .no_gzip()

@@ -3,7 +3,7 @@
 //! Owns the secrets in use, so that they can be removed from messages. A key leaves only in its header.
 
 use crate::auth::put_header;
-use crate::credential::{AwsKeys, Credential, Secret, TokenSource};
+use crate::credential::{Auth, AwsKeys, Credential, KeySource, NoKey, Secret, TokenSource};
 use crate::endpoint::Endpoint;
 use crate::sigv4;
 use crate::{ErrorKind, ModelError};
@@ -19,48 +19,67 @@ pub(crate) struct Keys {
     secrets: Mutex<Vec<Secret>>,
     /// Gives a token for each request, if there is no fixed key.
     tokens: Option<TokenSource>,
+    /// The place of such a token in a request.
+    auth: Auth,
     /// Keys by which each request is signed for AWS.
-    aws: Option<AwsKeys>,
+    aws: Option<KeySource<AwsKeys>>,
+    /// The keys for AWS expire.
+    renews_aws: bool,
     in_use: KeyInUse,
 }
 
 impl Keys {
-    /// `setting`: the environment variable that holds the server's address.
-    pub(crate) fn of(endpoint: &Endpoint, setting: &str) -> Self {
+    /// `auth`: the place of a key. `setting`: the environment variable that holds the server's address.
+    pub(crate) fn of(endpoint: &Endpoint, auth: Auth, setting: &str) -> Self {
         Self {
             secrets: Mutex::new(
                 endpoint.credential.as_ref().and_then(Credential::secret).into_iter().cloned().collect(),
             ),
             tokens: match &endpoint.credential {
-                Some(Credential::Token(source)) => Some(source.clone()),
+                Some(Credential::Token(source) | Credential::Asked(source)) => Some(source.clone()),
                 _ => None,
             },
+            auth,
+            renews_aws: matches!(endpoint.credential, Some(Credential::AwsAsked(_))),
             aws: match &endpoint.credential {
-                Some(Credential::Aws(keys)) => Some(keys.clone()),
+                Some(Credential::Aws(keys)) => {
+                    let keys = keys.clone();
+                    Some(KeySource::new(move |_| {
+                        let keys = keys.clone();
+                        Box::pin(async move { Ok(keys) })
+                    }))
+                }
+                Some(Credential::AwsAsked(source)) => Some(source.clone()),
                 _ => None,
             },
             in_use: KeyInUse::of(endpoint, setting),
         }
     }
 
-    /// True if a new token can be requested after the server refused one.
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.tokens.is_some()
+    /// True if a new key can be requested after the server refused one with this status.
+    pub(crate) fn can_renew(&self, status: u16) -> bool {
+        // AWS refuses expired keys with 403.
+        (status == 401 && self.tokens.is_some()) || (status == 403 && self.renews_aws)
     }
 
     /// Adds the signature of AWS, if the endpoint wants one.
-    pub(crate) fn sign(
+    pub(crate) async fn sign(
         &self,
         headers: &mut HeaderMap,
-        method: &str,
-        url: &Url,
-        body: &[Bytes],
+        (method, url, body): (&str, &Url, &[Bytes]),
+        refused: bool,
+        server: &str,
     ) -> Result<(), ModelError> {
-        let Some(keys) = &self.aws else { return Ok(()) };
+        let Some(source) = &self.aws else { return Ok(()) };
+        let keys = source.get(refused).await.map_err(|missing| no_key(server, missing))?;
+        self.add_secret(&keys.secret);
+        if let Some(token) = &keys.session_token {
+            self.add_secret(token);
+        }
         let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
         let region = of_host(url).or(keys.region.as_deref()).unwrap_or("us-east-1");
         let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
-        for (name, value) in sigv4::headers(&request, keys, jiff::Timestamp::now()) {
+        for (name, value) in sigv4::headers(&request, &keys, jiff::Timestamp::now()) {
             put_header(headers, name, &value)?;
         }
         Ok(())
@@ -74,16 +93,19 @@ impl Keys {
         server: &str,
     ) -> Result<(), ModelError> {
         let Some(source) = &self.tokens else { return Ok(()) };
-        let token = source.token(refused).await.map_err(|why| {
-            ModelError::new(ErrorKind::Auth, format!("There is no key for {server}: {why}"))
-                .hint("Correct key_command of this provider, or log in again (`becket login`).")
-        })?;
-        put_header(headers, "authorization", &format!("Bearer {}", token.expose()))?;
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        if !secrets.contains(&token) {
-            secrets.push(token);
+        let token = source.get(refused).await.map_err(|missing| no_key(server, missing))?;
+        if let Some((name, value)) = self.auth.header(&token) {
+            put_header(headers, name, &value)?;
         }
+        self.add_secret(&token);
         Ok(())
+    }
+
+    fn add_secret(&self, secret: &Secret) {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if !secrets.contains(secret) {
+            secrets.push(secret.clone());
+        }
     }
 
     /// Removes keys from a server's text, in case the server echoes them.
@@ -97,6 +119,11 @@ impl Keys {
     pub(crate) fn explain(&self, error: &mut ModelError) {
         self.in_use.explain(error);
     }
+}
+
+fn no_key(server: &str, missing: NoKey) -> ModelError {
+    let message = format!("There is no key for {server}: {}", missing.why);
+    ModelError::new(ErrorKind::Auth, message).hint(missing.hint)
 }
 
 /// The key that requests carry, as messages about a refusal name it.

@@ -60,7 +60,7 @@ mod wire;
 
 pub use body_limit::{BodyLimit, BodyLimits, byte_size};
 pub use compat::{CallIds, Compat, Dial, OutputLimit, ReasoningField, SchemaRules, SystemRole};
-pub use credential::{Auth, AwsKeys, Credential, Secret, TokenSource};
+pub use credential::{Auth, AwsKeys, Credential, KeySource, NoKey, Secret, TokenSource};
 pub use endpoint::{Endpoint, Figures};
 pub use kind::Kind;
 pub use layout::{Layouts, stricter};

@@ -123,7 +123,7 @@ impl<'a> Place<'a> {
         let key = self.endpoint.fixed_headers(self.kind);
         let headers: Vec<(&str, String)> = own.iter().cloned().chain(key).collect();
         let setting = setting(self.provider, self.endpoint);
-        let transport = Transport::new(url, &setting, self.endpoint, &headers, settings)?;
+        let transport = Transport::new(url, &setting, (self.endpoint, self.kind), &headers, settings)?;
         Ok(transport.with_fatal_codes(&self.compat.fatal_codes))
     }
 }

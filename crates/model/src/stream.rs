@@ -208,7 +208,7 @@ impl Exchange {
         let decoder = (self.make)();
         self.state = State::Connecting(Box::pin(async move {
             let mut response = transport.post(&body, &id, false).await?;
-            if response.status().as_u16() == 401 && transport.has_tokens() {
+            if transport.can_renew(response.status().as_u16()) {
                 // A token can expire early, and clocks differ, so try once more with a new one.
                 response = transport.post(&body, &id, true).await?;
             }

@@ -7,6 +7,9 @@ pub(crate) struct LoginArgs {
     /// The provider, such as `anthropic` or `groq`; by default, becket recognizes it by the beginning of the
     /// key.
     pub provider: Option<String>,
+    /// Save the key in credentials.toml and not in the system's keychain.
+    #[arg(long)]
+    pub file: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

@@ -7,8 +7,9 @@ use crate::args::{AuthStatusArgs, ConfigArgs, LoginArgs, LogoutArgs};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::keys::{self, KeepIn, Kept};
 use crate::settings::configuration;
-use crate::{keys, models, providers};
+use crate::{models, providers};
 use becket_config::{Settings, Source, Vendor, kept_name, vendor};
 use becket_model::{ErrorKind, ModelRef, probe};
 use becket_print::ExitStatus;
@@ -46,19 +47,23 @@ pub(crate) fn login(
     };
     let address = settings.address(&provider);
     let kept = kept_name(&provider, address.as_deref());
-    keys::keep(environment, &kept, &key).map_err(Failure::error)?;
-    let path = keys::path(environment);
+    let place = if args.file { KeepIn::File } else { KeepIn::Keychain };
+    let saved = keys::keep(environment, &kept, &key, place).map_err(Failure::error)?;
     let server = kept.split_once('@').map(|(_, host)| host.to_owned());
     let variables = vendor(&provider).map(|vendor| vendor.keys).unwrap_or_default();
     let before = configuration_key(environment, cwd, &provider)?;
     let overrides = variables.iter().find(|name| before.as_deref() == Some(**name));
     if args.json {
-        let said = json!({ "provider": provider, "saved_in": path.to_string_lossy(), "server": server, "overridden_by": overrides });
+        let saved_in = match saved {
+            Kept::Keychain => keys::KEYCHAIN.to_owned(),
+            Kept::File(_) => keys::path(environment).display().to_string(),
+        };
+        let said = json!({ "provider": provider, "saved_in": saved_in, "server": server, "overridden_by": overrides });
         write(out, &format!("{said}\n"))?;
         return Ok(ExitStatus::Ok);
     }
-    let place = server.map(|host| format!(" and goes to {host} alone")).unwrap_or_default();
-    write(out, &format!("The key for {provider} is saved in {}{place}.\n", path.display()))?;
+    let server = server.map(|host| format!(" and goes to {host} alone")).unwrap_or_default();
+    write(out, &format!("The key for {provider} is saved in {}{server}.\n", saved.describe(environment)))?;
     // A server of the user's own may have keys of any form.
     if !kept.contains('@')
         && let Some(start) = keys::missing_start(&provider, &key)
@@ -92,7 +97,7 @@ pub(crate) fn logout(
         return Ok(ExitStatus::Ok);
     }
     let text = if removed {
-        format!("The key for {} is removed from {}.\n", args.provider, path.display())
+        format!("The key for {} is removed.\n", args.provider)
     } else {
         format!("There is no key for {} in {}.\n", args.provider, path.display())
     };

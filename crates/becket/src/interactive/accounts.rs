@@ -7,7 +7,7 @@
 use crate::assemble::SharedModels;
 use crate::cmd::one_line;
 use crate::environment::Environment;
-use crate::keys;
+use crate::keys::{self, KeepIn};
 use crate::settings::{RunSettings, project_root};
 use becket_config::{ProviderAuth, Settings, Source};
 use becket_model::{Credential, ErrorKind, ModelRef, Secret, catalog, probe};
@@ -111,7 +111,10 @@ impl Accounts {
     fn source(&self, provider: &str) -> String {
         match self.variable(provider) {
             Some(name) => format!("key in {name}"),
-            None => format!("key in {}", keys::FILE),
+            None => {
+                let place = self.settings.credentials.get(provider).map(crate::providers::origin);
+                format!("key in {}", place.unwrap_or_else(|| keys::FILE.to_owned()))
+            }
         }
     }
 
@@ -175,19 +178,20 @@ impl Accounts {
             ));
         }
         let kept = becket_config::kept_name(provider, self.settings.address(provider).as_deref());
-        keys::keep(&self.environment, &kept, &key.0)?;
+        let place = keys::keep(&self.environment, &kept, &key.0, KeepIn::Keychain)?;
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
-            endpoint.key_source = Some(keys::FILE.to_owned());
+            endpoint.key_source = Some(place.name().to_owned());
         }
         drop(shared);
-        let path = keys::path(&self.environment);
         let mut said = match checked {
-            Ok(_) => format!("The key for {provider} is good. It is in {}.", path.display()),
+            Ok(_) => {
+                format!("The key for {provider} is good. It is in {}.", place.describe(&self.environment))
+            }
             Err(error) => format!(
                 "The key for {provider} is in {}. It could not be checked: {}.",
-                path.display(),
+                place.describe(&self.environment),
                 error.message.trim_end_matches('.')
             ),
         };

@@ -178,7 +178,8 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         Some(base) => vec![("your server".to_owned(), base.clone())],
         None => SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect(),
     };
-    let key = settings.settings.credentials.get("openai").map(|c| c.value.clone());
+    let key = settings.settings.credentials.get("openai").filter(|c| c.keychain.is_none());
+    let key = key.map(|c| c.value.clone());
     let mut found = Vec::new();
     let mut note = None;
     // The server that wants a key, and the key that was entered for it.
@@ -326,8 +327,7 @@ fn any_key(key: &str) -> Result<String, String> {
 
 /// Judges the key of a known provider.
 fn known_key(key: &str) -> Result<String, String> {
-    let provider = keys::provider(key)?;
-    Ok(format!("a key for {provider}; it will be saved in {} of your configuration", keys::FILE))
+    keys::provider(key).map(|provider| format!("a key for {provider}; it will be saved for the next time"))
 }
 
 /// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
@@ -473,7 +473,7 @@ fn keep_key(
     key: &str,
 ) -> Result<(), Failure> {
     let kept = becket_config::kept_name(provider, address);
-    keys::keep(environment, &kept, key).map_err(Failure::error)?;
+    keys::keep(environment, &kept, key, keys::KeepIn::Keychain).map_err(Failure::error)?;
     settings.settings.add_key(provider, address, key, keys::path(environment));
     Ok(())
 }
