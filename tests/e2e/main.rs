@@ -18,6 +18,7 @@ mod compaction;
 mod cost;
 mod documented;
 mod faults;
+mod federation;
 mod first_run;
 mod formats;
 mod hooks;

@@ -7,7 +7,6 @@
 mod agents;
 mod args;
 mod assemble;
-mod aws;
 mod chosen;
 mod claude_session;
 mod clock;
@@ -16,6 +15,7 @@ mod disk;
 mod environment;
 mod exec;
 mod failure;
+mod federation;
 mod guard;
 mod guardian;
 mod headless;

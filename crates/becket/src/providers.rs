@@ -4,9 +4,10 @@
 //! slow: a program that prints a key runs with the first request.
 
 use crate::environment::Environment;
+use crate::federation::{anthropic, aws, azure, google};
 use becket_config::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, Settings, Source, SystemRole, TextCalls, VENDORS, Vendor, may_sign, vendor,
+    ProviderKind, Settings, Source, SystemRole, TextCalls, VENDORS, Vendor, may_sign, token_may_go, vendor,
 };
 use becket_model::{
     Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit, ReasoningField, Secret,
@@ -47,12 +48,23 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     let compat = compat(kind, base_url.as_deref(), &config.compat);
     let own = is_own_server(environment, settings, name);
     let credential = credential(environment, settings, name, base_url.as_deref());
+    // Identities of a cloud are used only without a key.
+    let federated =
+        if credential.is_none() { federated(environment, settings, name, base_url.as_deref()) } else { None };
+    let mut headers: Vec<(String, String)> =
+        config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    if federated.is_some() && name == "anthropic" && !config.headers.contains_key(anthropic::BETA.0) {
+        headers.push((anthropic::BETA.0.to_owned(), anthropic::BETA.1.to_owned()));
+    }
     Endpoint {
         kind,
-        key_source: credential.as_ref().map(|credential| key_source(credential, settings, name)),
+        key_source: match &federated {
+            Some((_, place)) => Some((*place).to_owned()),
+            None => credential.as_ref().map(|credential| key_source(credential, settings, name)),
+        },
         asks_text_calls: config.compat.tools.text_calls == Some(TextCalls::Ask),
-        credential,
-        headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        credential: credential.or(federated.map(|(credential, _)| credential)),
+        headers,
         auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
         compat,
         models: config.models.iter().map(figures).collect(),
@@ -72,8 +84,9 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
 /// Names the place of a credential, for the message of a server that refuses it.
 fn key_source(credential: &Credential, settings: &Settings, name: &str) -> String {
     match credential {
-        Credential::Aws(_) => "the AWS credentials of this machine".to_owned(),
+        Credential::Aws(_) | Credential::AwsAsked(_) => "the AWS credentials of this machine".to_owned(),
         Credential::Token(_) => format!("the program that providers.{name}.key_command names"),
+        Credential::Asked(_) => crate::keys::KEYCHAIN.to_owned(),
         _ => {
             let place = key_origin(&ModelRef::named(name, ""), settings);
             match &settings.config.provider(name).api_key_env {
@@ -86,7 +99,6 @@ fn key_source(credential: &Credential, settings: &Settings, name: &str) -> Strin
 
 fn wire(kind: ProviderKind) -> Kind {
     match kind {
-        Credential::Asked(_) => crate::keys::KEYCHAIN.to_owned(),
         ProviderKind::Anthropic => Kind::Anthropic,
         ProviderKind::OpenaiChat => Kind::Chat,
         ProviderKind::OpenaiResponses => Kind::Responses,
@@ -113,13 +125,18 @@ fn base_url(
     config: &ProviderConfig,
     built_in: Option<&'static Vendor>,
 ) -> Option<String> {
+    let google = config.auth.or(built_in.map(|vendor| vendor.auth)) == Some(ProviderAuth::Google);
     if let Some(url) = &config.base_url {
-        return Some(url.clone());
+        return Some(match built_in.map(|vendor| vendor.name) {
+            Some("azure") if is_bare_azure(url) => azure_url(url),
+            _ if google => fill(environment, config, "vertex", vertex_url(url)),
+            _ => url.clone(),
+        });
     }
     let vendor = built_in?;
     if let Some(url) = vendor.urls.iter().find_map(|variable| environment.var(variable)) {
         return Some(match vendor.name {
-            "azure" => format!("{}/openai/v1", url.trim_end_matches('/').trim_end_matches("/openai/v1")),
+            "azure" => azure_url(url),
             // Ollama's own variable may contain a host without a scheme, or the address that the server listens on.
             "ollama" => ollama(url),
             _ => url.to_owned(),
@@ -128,14 +145,22 @@ fn base_url(
     if vendor.base_url.is_empty() || matches!(vendor.name, "anthropic" | "openai") {
         return None;
     }
+    // The global location has a host without a prefix.
+    let url = fill(environment, config, vendor.name, vendor.base_url.to_owned());
+    Some(url.replace("https://global-aiplatform.", "https://aiplatform."))
+}
+
+/// Fills region, location and project into an address. A placeholder without a value stays, and the message of the first
+/// request names it.
+fn fill(environment: &Environment, config: &ProviderConfig, vendor: &str, mut url: String) -> String {
     let variable = |names: &[&str]| names.iter().find_map(|name| environment.var(name)).map(str::to_owned);
-    let mut url = vendor.base_url.to_owned();
     // Each value is looked up only if the address has a placeholder for it, because one lookup reads a file.
-    for place in
-        ["{region}", "{location}", "{project}"].into_iter().filter(|place| vendor.base_url.contains(place))
-    {
-        let value = match (place, vendor.name) {
-            ("{region}", _) => config.region.clone().or_else(|| crate::aws::region(environment)),
+    for place in ["{region}", "{location}", "{project}"] {
+        if !url.contains(place) {
+            continue;
+        }
+        let value = match (place, vendor) {
+            ("{region}", _) => config.region.clone().or_else(|| aws::region(environment)),
             ("{location}", _) => {
                 config.region.clone().or_else(|| variable(&["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"]))
             }
@@ -150,8 +175,38 @@ fn base_url(
             url = url.replace(place, &value);
         }
     }
-    // The global location has a host without a prefix.
-    Some(url.replace("https://global-aiplatform.", "https://aiplatform."))
+    url
+}
+
+/// Completes an address of Vertex: models are below a project and a location.
+fn vertex_url(url: &str) -> String {
+    let base = url.trim().trim_end_matches('/');
+    if base.contains("/projects/") {
+        return base.to_owned();
+    }
+    let last = base.rsplit('/').next().unwrap_or_default();
+    let versioned = last.starts_with('v') && last[1..].starts_with(|c: char| c.is_ascii_digit());
+    let version = if versioned { "" } else { "/v1" };
+    format!("{base}{version}/projects/{{project}}/locations/{{location}}")
+}
+
+/// Completes an endpoint of Azure, which the portal and Azure's libraries write in several forms: bare, with `/openai`, with
+/// `/openai/v1`, or with the path of a deployment.
+fn azure_url(endpoint: &str) -> String {
+    let base = endpoint.trim().split(['?', '#']).next().unwrap_or_default();
+    let base = base.split_once("/openai/deployments").map_or(base, |(base, _)| base).trim_end_matches('/');
+    let base = base.strip_suffix("/v1").filter(|rest| rest.ends_with("/openai")).unwrap_or(base);
+    format!("{}/openai/v1", base.strip_suffix("/openai").unwrap_or(base).trim_end_matches('/'))
+}
+
+/// True for an endpoint of Azure as the portal shows it. A gateway has a path of its own.
+fn is_bare_azure(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    host.ends_with(".azure.com")
+        && (path.is_empty()
+            || path.trim_end_matches('/') == "openai"
+            || path.starts_with("openai/deployments"))
 }
 
 fn ollama(host: &str) -> String {
@@ -192,7 +247,7 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
             "Set AWS_REGION, and AWS_BEARER_TOKEN_BEDROCK or the usual AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID).".to_owned(),
         ),
         "vertex" => Some(
-            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"].".to_owned(),
+            "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and run `gcloud auth application-default login`.".to_owned(),
         ),
         "azure" => Some("Set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.".to_owned()),
         "cloudflare" => Some("Set CLOUDFLARE_ACCOUNT_ID and CLOUDFLARE_API_KEY.".to_owned()),
@@ -213,6 +268,9 @@ fn credential(
 ) -> Option<Credential> {
     let config = settings.config.provider(name);
     if let Some(found) = settings.credentials.get(name) {
+        if let Some(kept) = &found.keychain {
+            return Some(Credential::Asked(crate::keychain::source(environment, name, kept)));
+        }
         let secret = Secret::new(found.value.expose());
         return Some(match &found.source {
             Source::Environment(variable) if variable == "ANTHROPIC_AUTH_TOKEN" => Credential::Bearer(secret),
@@ -225,19 +283,55 @@ fn credential(
     let aws = config.auth.or(vendor(name).map(|vendor| vendor.auth)) == Some(ProviderAuth::Aws);
     if aws && config.key_command.is_empty() {
         // Files are read only if something indicates that AWS is used.
-        let used = ["AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"]
-            .into_iter()
-            .any(|name| environment.var(name).is_some())
+        let used = [
+            "AWS_PROFILE",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_REGION",
+            "AWS_DEFAULT_REGION",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        ]
+        .into_iter()
+        .any(|name| environment.var(name).is_some())
             || settings.config.providers.contains_key(name);
         let signs = base_url.is_some_and(|url| may_sign(url, config.base_url.is_some()));
-        let keys = (used && signs).then(|| crate::aws::keys(environment)).flatten();
-        return keys.map(|mut keys| {
-            keys.region = config.region.clone().or(keys.region);
-            Credential::Aws(keys)
-        });
+        return (used && signs).then(|| aws::credential(environment, config.region.clone())).flatten();
     }
     (!config.key_command.is_empty())
         .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))
+}
+
+/// Returns the credential that a cloud gives for the identity of this machine or person, and its place for messages.
+fn federated(
+    environment: &Environment,
+    settings: &Settings,
+    name: &str,
+    base_url: Option<&str>,
+) -> Option<(Credential, &'static str)> {
+    let config = settings.config.provider(name);
+    let by_variable = config.base_url.is_none()
+        && vendor(name)
+            .is_some_and(|vendor| vendor.urls.iter().any(|variable| environment.var(variable).is_some()));
+    let auth = config.auth.or(vendor(name).map(|vendor| vendor.auth));
+    if auth == Some(ProviderAuth::None)
+        || !token_may_go(name, base_url, by_variable || (config.auth.is_some() && config.base_url.is_some()))
+    {
+        return None;
+    }
+    let (source, place) = match (name, auth) {
+        (_, Some(ProviderAuth::Google)) => {
+            (google::source(environment, config.token_url.as_deref()), "the credentials of Google Cloud")
+        }
+        ("azure", _) if base_url.is_some() => {
+            (azure::source(environment), "the identity of this machine in Microsoft Entra")
+        }
+        ("anthropic", _) => {
+            (anthropic::source(environment, environment.var("ANTHROPIC_BASE_URL")), "the workload identity")
+        }
+        _ => return None,
+    };
+    Some((Credential::Token(source?), place))
 }
 
 fn figures(config: &ModelConfig) -> Figures {
@@ -268,9 +362,6 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
             OutputLimitField::MaxTokens => OutputLimit::MaxTokens,
             OutputLimitField::MaxCompletionTokens => OutputLimit::MaxCompletionTokens,
             OutputLimitField::None => OutputLimit::None,
-        if let Some(kept) = &found.keychain {
-            return Some(Credential::Asked(crate::keychain::source(environment, name, kept)));
-        }
         };
     }
     if let Some(role) = config.system_role {
@@ -336,6 +427,7 @@ pub(crate) fn key_origin(reference: &ModelRef, settings: &Settings) -> String {
 pub(crate) fn origin(found: &becket_config::Credential) -> String {
     match &found.source {
         Source::Environment(variable) => variable.clone(),
+        _ if found.keychain.is_some() => crate::keys::KEYCHAIN.to_owned(),
         _ => crate::keys::FILE.to_owned(),
     }
 }
@@ -353,6 +445,52 @@ mod tests {
             ("https://ollama.example", "https://ollama.example:11434"),
         ] {
             assert_eq!(ollama(host), want);
+        }
+    }
+
+    #[test]
+    fn endpoints_of_azure_in_all_their_forms() {
+        for (endpoint, bare) in [
+            ("https://r.openai.azure.com", true),
+            ("https://r.openai.azure.com/", true),
+            ("https://r.openai.azure.com/openai", true),
+            ("https://r.openai.azure.com/openai/", true),
+            ("https://r.openai.azure.com/openai/v1", false),
+            ("https://r.openai.azure.com/openai/v1/", false),
+            (
+                "https://r.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2025-01-01",
+                true,
+            ),
+        ] {
+            assert_eq!(azure_url(endpoint), "https://r.openai.azure.com/openai/v1", "{endpoint}");
+            assert_eq!(is_bare_azure(endpoint), bare, "{endpoint}");
+        }
+        assert!(!is_bare_azure("https://gateway.example.com/azure/v1"));
+    }
+
+    #[test]
+    fn addresses_of_vertex_are_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        for (base_url, known, want) in [
+            (
+                "https://gateway.example.com/vertex/",
+                true,
+                "https://gateway.example.com/vertex/v1/projects/p/locations/l",
+            ),
+            (
+                "https://aiplatform.googleapis.com/v1beta1",
+                true,
+                "https://aiplatform.googleapis.com/v1beta1/projects/p/locations/l",
+            ),
+            ("https://h/v1/projects/q/locations/m/", true, "https://h/v1/projects/q/locations/m"),
+            ("https://h", false, "https://h/v1/projects/{project}/locations/{location}"),
+        ] {
+            let vars: &[(&str, &str)] =
+                if known { &[("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "l")] } else { &[] };
+            let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let environment = Environment { vars, ..Environment::below(dir.path()) };
+            let config = ProviderConfig { base_url: Some(base_url.to_owned()), ..ProviderConfig::default() };
+            assert_eq!(super::base_url(&environment, &config, vendor("vertex")).as_deref(), Some(want));
         }
     }
 
@@ -382,6 +520,11 @@ mod tests {
                 "vertex",
                 Some("https://aiplatform.googleapis.com/v1/projects/p/locations/global"),
             ),
+            (
+                &[("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com/openai/")],
+                "azure",
+                Some("https://r.openai.azure.com/openai/v1"),
+            ),
             // A region never names another host.
             (
                 &[("AWS_REGION", "x.example.com/#")],
@@ -393,4 +536,3 @@ mod tests {
         }
     }
 }
-        _ if found.keychain.is_some() => crate::keys::KEYCHAIN.to_owned(),

@@ -118,6 +118,12 @@ pub fn may_sign(address: &str, configured: bool) -> bool {
             && name_of(address).is_some_and(|name| AWS.iter().any(|d| is_below(&name, d))))
 }
 
+/// True if a token that a cloud gives for this machine or person may be sent to this address of a provider. `named`: the
+/// user put the address and the kind of token together, in the configuration (`auth`) or in variables of the environment.
+pub fn token_may_go(provider: &str, address: Option<&str>, named: bool) -> bool {
+    named || address.is_none_or(|address| is_home(provider, address))
+}
+
 /// Returns the name under which a key is kept that is meant for this address of a provider: the provider's own name, or
 /// `NAME@HOST:PORT`.
 pub fn kept_name(provider: &str, address: Option<&str>) -> String {
@@ -330,6 +336,27 @@ mod tests {
             ("https://vpce-1.internal", true, true),
         ] {
             assert_eq!(may_sign(address, configured), signs, "{address}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_a_cloud_go_to_its_own_hosts_or_to_a_named_one() {
+        for (provider, address, named, goes) in [
+            (
+                "vertex",
+                Some("https://eu-west4-aiplatform.googleapis.com/v1/projects/p/locations/l"),
+                false,
+                true,
+            ),
+            ("vertex", Some("https://{location}-aiplatform.googleapis.com/v1"), false, false),
+            ("vertex", Some("https://example.com/v1/projects/p"), false, false),
+            ("vertex", Some("http://127.0.0.1:1/v1/projects/p"), true, true),
+            ("azure", Some("https://r.openai.azure.com/openai/v1"), false, true),
+            ("azure", Some("https://r.openai.azure.com.example.com/openai/v1"), false, false),
+            ("anthropic", None, false, true),
+            ("anthropic", Some("https://example.com"), false, false),
+        ] {
+            assert_eq!(token_may_go(provider, address, named), goes, "{provider} {address:?}");
         }
     }
 

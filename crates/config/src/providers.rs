@@ -23,6 +23,8 @@ pub struct ProviderConfig {
     pub api_key_env: Option<String>,
     /// Program and arguments that print the key, or JSON with `token` and `expires_in` (seconds).
     pub key_command: Vec<String>,
+    /// Address at which Google Cloud's credentials are exchanged for a token, if it is not Google's own.
+    pub token_url: Option<String>,
     /// Place of the key in a request. If not set, the usual place of the wire format.
     pub auth: Option<ProviderAuth>,
     /// Further headers for each request. Not for keys.

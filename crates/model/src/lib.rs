@@ -45,6 +45,7 @@ mod replay;
 mod resolve;
 mod responses;
 mod retry;
+mod rs256;
 mod schema;
 mod scripted;
 mod server_facts;
@@ -55,6 +56,7 @@ mod sigv4;
 mod sse;
 mod stream;
 mod tls_fault;
+mod token_request;
 pub mod tokens;
 mod wire;
 
@@ -68,9 +70,11 @@ pub use media::{image_size, thumbnail, unusable_image};
 pub use record::{RecordingHead, Tape};
 pub use reference::ModelRef;
 pub use replay::Recording;
+pub use rs256::sign_rs256;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
 pub use settings::{Learned, Proxies, Settings, Sleeper, TimeLimits};
+pub use token_request::{Body as TokenBody, TokenFault, TokenRequest, token_request};
 
 use becket_types::{
     Blobs, CacheLifetime, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout,

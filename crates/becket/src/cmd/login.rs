@@ -145,7 +145,13 @@ pub(crate) fn status(
         .iter()
         .zip(&checked)
         .map(|(name, error)| {
-            (*name, providers::key_origin(&ModelRef::named(name, ""), &settings), state(error))
+            let origin = match providers::key_origin(&ModelRef::named(name, ""), &settings) {
+                none if none == "none" => {
+                    endpoints.endpoint(name).and_then(|endpoint| endpoint.key_source.clone())
+                }
+                named => Some(named),
+            };
+            (*name, origin.unwrap_or_default(), state(error))
         })
         .collect();
     if args.json {
@@ -227,9 +233,9 @@ fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
     if providers::names(settings).any(|known| known == name) {
         return match vendor(name) {
             Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
-                "vertex does not accept keys, only tokens that a program prints",
+                "vertex does not accept keys, only tokens for an identity of Google Cloud or tokens that a program prints",
             )
-            .hint("write providers.vertex.key_command = [\"gcloud\", \"auth\", \"print-access-token\"] into your configuration")),
+            .hint("run `gcloud auth application-default login`, or set providers.vertex.key_command")),
             _ => Ok(()),
         };
     }

@@ -1,0 +1,291 @@
+//! Keys that a cloud gives for the identity of a workload or a person: short-lived, and exchanged when they expire.
+//!
+//! Owns the exchange as one step: one process at a time asks, and the others take its answer from a file that only this
+//! user can read. A key is replaced only by a new one that was given. Each cloud has a file of its own, which knows the
+//! identity and the requests. Nothing is asked before the first request to a model.
+
+pub(crate) mod anthropic;
+pub(crate) mod aws;
+pub(crate) mod azure;
+pub(crate) mod google;
+
+use crate::environment::Environment;
+use becket_model::{NoKey, Proxies, Secret, TokenBody, TokenRequest, TokenSource, token_request};
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{File, TryLockError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+use url::Url;
+
+/// A key is replaced this long before it expires, because a request may take a while to arrive.
+const EARLY: u64 = 60;
+/// Longest wait for another process that exchanges the same key.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_STEP: Duration = Duration::from_millis(50);
+/// Longest time for one request to a service that gives keys.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Pause before a failed request is sent once more.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A key with its end.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    /// A token, or the secret key of AWS.
+    pub secret: String,
+    /// For AWS: the id of the key, and the token of its session.
+    #[serde(default)]
+    pub id: Option<String>,
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Seconds since 1970.
+    pub until: u64,
+}
+
+impl Grant {
+    /// A token that is valid for so many seconds.
+    fn token(token: &str, seconds: u64) -> Self {
+        Self { secret: token.to_owned(), id: None, session: None, until: now().saturating_add(seconds) }
+    }
+}
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+type Exchange = dyn Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sync;
+
+/// The key of one identity.
+#[derive(Clone)]
+pub(crate) struct Keeper {
+    held: Arc<Mutex<Option<Grant>>>,
+    file: PathBuf,
+    exchange: Arc<Exchange>,
+}
+
+impl Keeper {
+    /// `identity` distinguishes this key from others of the provider. It has no secret.
+    pub(crate) fn new(
+        environment: &Environment,
+        provider: &str,
+        identity: &str,
+        exchange: impl Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sync + 'static,
+    ) -> Self {
+        let mut hash = DefaultHasher::new();
+        identity.hash(&mut hash);
+        let folder = format!("{provider}-{:016x}", hash.finish());
+        Self {
+            held: Arc::default(),
+            file: environment.data_dir.join("tokens").join(folder).join("credentials.json"),
+            exchange: Arc::new(exchange),
+        }
+    }
+
+    /// Returns the key as a token.
+    pub(crate) fn tokens(self) -> TokenSource {
+        TokenSource::new(move |refused| {
+            let keeper = self.clone();
+            Box::pin(async move { Ok(Secret::new(keeper.get(refused).await?.secret)) })
+        })
+    }
+
+    /// Returns a valid key. `refused` is true if the last one was refused.
+    pub(crate) async fn get(&self, refused: bool) -> Result<Grant, NoKey> {
+        let mut held = self.held.lock().await;
+        if let Some(grant) = held.as_ref().filter(|grant| !refused && grant.until > now() + EARLY) {
+            return Ok(grant.clone());
+        }
+        let lock = lock(&self.file).await;
+        let last = held.take();
+        let is_refused =
+            |grant: &Grant| refused && last.as_ref().is_some_and(|last| last.secret == grant.secret);
+        let saved = read(&self.file).filter(|grant| grant.until > now() && !is_refused(grant));
+        // Another process may have exchanged it meanwhile.
+        if let Some(grant) = saved.as_ref().filter(|grant| grant.until > now() + EARLY) {
+            *held = Some(grant.clone());
+            return Ok(grant.clone());
+        }
+        let usable = saved.or(last.clone().filter(|grant| !refused && grant.until > now()));
+        let grant = match ((self.exchange)().await, usable) {
+            (Ok(grant), _) => {
+                // Without the file, each process exchanges its own key.
+                let _ = write(&self.file, &grant);
+                grant
+            }
+            // A key that is still valid is better than none.
+            (Err(_), Some(usable)) => usable,
+            (Err(missing), None) => {
+                *held = last;
+                return Err(missing);
+            }
+        };
+        drop(lock);
+        *held = Some(grant.clone());
+        Ok(grant)
+    }
+}
+
+fn read(file: &Path) -> Option<Grant> {
+    if crate::sys::open_to_others(file) {
+        return None;
+    }
+    serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
+}
+
+fn write(file: &Path, grant: &Grant) -> std::io::Result<()> {
+    let dir = file.parent().unwrap_or_else(|| Path::new("/"));
+    // Only its owner may read a file that this function makes.
+    let mut new = tempfile::NamedTempFile::new_in(dir)?;
+    new.write_all(&serde_json::to_vec(grant)?)?;
+    new.persist(file)?;
+    Ok(())
+}
+
+/// Waits until no other process exchanges this key. `None` if that cannot be known; then this process exchanges it too.
+async fn lock(file: &Path) -> Option<File> {
+    let dir = file.parent()?;
+    std::fs::create_dir_all(dir).ok()?;
+    let lock = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
+    let start = tokio::time::Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Some(lock),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_PATIENCE => {
+                tokio::time::sleep(LOCK_STEP).await;
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Sends a request and returns the text of the answer. A fault of the network or the service is tried once more.
+async fn ask(proxies: &Proxies, request: TokenRequest) -> Result<String, String> {
+    let mut answer = token_request(&request, proxies).await;
+    if let Err(fault) = &answer
+        && fault.status.is_none_or(|status| status == 429 || status >= 500)
+    {
+        tokio::time::sleep(AGAIN).await;
+        answer = token_request(&request, proxies).await;
+    }
+    answer.map_err(|fault| fault.why)
+}
+
+/// Sends a request and parses the answer, a JSON object.
+async fn ask_json(proxies: &Proxies, request: TokenRequest) -> Result<Value, String> {
+    let host = request.url.host_str().unwrap_or_default().to_owned();
+    let text = ask(proxies, request).await?;
+    serde_json::from_str(&text).map_err(|_| format!("{host} sent something that is not JSON"))
+}
+
+/// Returns the token of an OAuth answer.
+fn oauth_grant(json: &Value, host: &str) -> Result<Grant, String> {
+    let token = json["access_token"].as_str().filter(|token| is_token(token));
+    let token = token.ok_or_else(|| format!("{host} sent no token"))?;
+    // Managed identities send numbers as texts.
+    let number = |key: &str| json[key].as_u64().or_else(|| json[key].as_str()?.parse().ok());
+    let seconds = number("expires_in").or_else(|| Some(number("expires_on")?.saturating_sub(now())));
+    Ok(Grant::token(token, seconds.unwrap_or(300)))
+}
+
+fn is_token(token: &str) -> bool {
+    !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic())
+}
+
+fn request(url: Url, body: TokenBody) -> TokenRequest {
+    TokenRequest { url, headers: Vec::new(), body, timeout: PATIENCE, sign: None }
+}
+
+fn form(fields: &[(&str, &str)]) -> TokenBody {
+    TokenBody::Form(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+}
+
+fn address(text: &str) -> Result<Url, String> {
+    Url::parse(text.trim()).map_err(|_| "an address in the credentials cannot be read".to_owned())
+}
+
+/// Reads a token that another program keeps in a file. It is read again for each exchange, because it is replaced there.
+fn token_in(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{path} cannot be read: {e}"))?;
+    match text.trim() {
+        "" => Err(format!("{path} is empty")),
+        token => Ok(token.to_owned()),
+    }
+}
+
+/// True if the name of this machine's product or maker begins like this, as the clouds write it into their machines.
+fn is_machine_of(file: &str, start: &str) -> bool {
+    let text = std::fs::read_to_string(Path::new("/sys/class/dmi/id").join(file)).unwrap_or_default();
+    text.trim().starts_with(start)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn keeper(dir: &Path, answer: impl Fn(u64) -> Result<Grant, NoKey> + Send + Sync + 'static) -> Keeper {
+        let count = AtomicU64::new(0);
+        Keeper::new(&Environment::below(dir), "p", "me", move || {
+            let answer = answer(count.fetch_add(1, Ordering::Relaxed));
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                answer
+            })
+        })
+    }
+
+    fn numbered(seconds: u64) -> impl Fn(u64) -> Result<Grant, NoKey> {
+        move |n| Ok(Grant::token(&format!("t{n}"), seconds))
+    }
+
+    fn missing() -> NoKey {
+        NoKey { why: "no".to_owned(), hint: String::new() }
+    }
+
+    #[tokio::test]
+    async fn one_exchange_serves_all_requests_and_processes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (keeper(dir.path(), numbered(3600)), keeper(dir.path(), numbered(3600)));
+        let asked = (0..50).map(|n| if n % 2 == 0 { first.get(false) } else { second.get(false) });
+        for grant in futures::future::join_all(asked).await {
+            assert_eq!(grant.unwrap().secret, "t0");
+        }
+        assert!(!crate::sys::open_to_others(&first.file));
+        // A token that is refused is exchanged once, and the other process takes the new one.
+        let other = keeper(dir.path(), |_| Ok(Grant::token("renewed", 3600)));
+        other.get(false).await.unwrap();
+        assert_eq!(other.get(true).await.unwrap().secret, "renewed");
+        assert_eq!(first.get(true).await.unwrap().secret, "renewed");
+    }
+
+    #[tokio::test]
+    async fn a_valid_key_is_not_lost_when_an_exchange_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        // Valid for 30 s, so it is time to exchange it.
+        let keeper = keeper(dir.path(), |n| if n == 0 { Ok(Grant::token("t", 30)) } else { Err(missing()) });
+        assert_eq!(keeper.get(false).await.unwrap().secret, "t");
+        assert_eq!(keeper.get(false).await.unwrap().secret, "t");
+        assert_eq!(keeper.get(true).await.map(|_| ()), Err(missing()));
+        // A refusal that was one of a moment does not lose it.
+        assert_eq!(keeper.get(false).await.unwrap().secret, "t");
+    }
+
+    #[test]
+    fn answers_of_token_endpoints() {
+        for (json, want) in [
+            (serde_json::json!({"access_token": "a", "expires_in": 100}), Some(100)),
+            (serde_json::json!({"access_token": "a", "expires_on": (now() + 50).to_string()}), Some(50)),
+            (serde_json::json!({"access_token": "a"}), Some(300)),
+            (serde_json::json!({"access_token": "a\nb"}), None),
+            (serde_json::json!({}), None),
+        ] {
+            let got = oauth_grant(&json, "h").ok().map(|grant| grant.until - now());
+            assert!(got == want || got == want.map(|n| n - 1), "{json}");
+        }
+    }
+}
