@@ -403,6 +403,7 @@ fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> 
         (&mut compat.tools.schemas.flat, config.tools.flat_schemas),
         (&mut compat.messages.strict_order, config.strict_order),
         (&mut compat.hour_cache, config.hour_cache),
+        (&mut compat.message_threads, config.message_threads),
     ] {
         *own = set.unwrap_or(*own);
     }

@@ -114,6 +114,9 @@ pub struct CompatConfig {
     pub strict_order: Option<bool>,
     /// The server keeps a cached prefix for an hour if a request asks for it (`context.cache_ttl`). Anthropic's own servers do.
     pub hour_cache: Option<bool>,
+    /// Send only the new messages with each request, as a thread of Anthropic's server. The server then keeps the conversation
+    /// in memory for some minutes.
+    pub message_threads: Option<bool>,
     /// Codes of errors for which a retry never helps, such as a used-up quota.
     pub fatal_codes: Vec<String>,
 }

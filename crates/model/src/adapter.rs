@@ -9,7 +9,8 @@ use crate::layout::ServerLayout;
 use crate::media::MediaCache;
 use crate::place::Place;
 use crate::settings::Settings;
-use crate::stream::{Decoder, exchange};
+use crate::stream::{Decoder, Instead, exchange};
+use crate::threads::Threads;
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
 use becket_types::{Blobs, CacheLifetime, WireLayout};
@@ -76,6 +77,10 @@ pub(crate) trait Protocol: Send + Sync + 'static {
     fn compat(&self) -> &Compat;
     /// Largest body that the provider documents, in bytes; `None` if it is not known.
     fn max_body(&self) -> Option<usize>;
+    /// The threads by which requests are shortened, if they are used.
+    fn threads(&self) -> Option<&Threads> {
+        None
+    }
 }
 
 /// The texts of the system prompt that are not blank, in order.
@@ -137,6 +142,9 @@ impl<P: Protocol> Model for HttpModel<P> {
         let head = || self.protocol.head(request, &self.info);
         let (body, digest) =
             self.memory.body(request, &self.info, dialect, head, self.protocol.tail(request));
+        if let Some(threads) = self.protocol.threads() {
+            threads.built(request, digest);
+        }
         let prepared =
             Prepared { body, digest, tag: request.max_output, layout, replaceable: false, brief: false };
         let fixed = self.protocol.max_body().map(|most| most as u64);
@@ -152,10 +160,30 @@ impl<P: Protocol> Model for HttpModel<P> {
             seen: self.memory.seen.clone(),
             server: self.transport.server.clone(),
             fatal_codes: self.protocol.compat().fatal_codes.clone(),
+            id: Arc::default(),
         };
+        let id = Arc::clone(&answer.id);
         let protocol = Arc::clone(&self.protocol);
         let make = Box::new(move || protocol.decoder(answer.clone()));
-        exchange(Arc::clone(&self.transport), Arc::clone(&self.layout), prepared, make).boxed()
+        let (bodies, answering) = match self.protocol.threads() {
+            Some(threads) => threads.shorten(&prepared.body, &prepared.digest),
+            None => (Vec::new(), None),
+        };
+        let threads = self.protocol.threads().cloned();
+        let refused = move |left, status| {
+            if let Some(threads) = &threads {
+                threads.refused(left, status);
+            }
+        };
+        let instead = Instead { bodies, refused: Arc::new(refused) };
+        let stream = exchange(Arc::clone(&self.transport), Arc::clone(&self.layout), prepared, instead, make);
+        let Some(mut answering) = answering else { return stream.boxed() };
+        let seen = move |event: &Result<ModelEvent, ModelError>| {
+            if let Ok(event) = event {
+                answering.take(event, || id.get().cloned());
+            }
+        };
+        stream.inspect(seen).boxed()
     }
 
     fn doubt_limits(&self) -> bool {

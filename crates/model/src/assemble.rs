@@ -12,6 +12,7 @@ use crate::json::{Arguments, parse_arguments};
 use crate::{ModelError, ModelEvent};
 use becket_types::{CallId, FinishReason, Part, Usage};
 use serde_json::{Map, Value};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Facts about the request that an answer belongs to.
@@ -26,6 +27,8 @@ pub(crate) struct AnswerOf {
     pub server: String,
     /// See [`Failure::fatal_codes`].
     pub fatal_codes: Vec<String>,
+    /// The answer's id at the server, once it is known.
+    pub id: Arc<OnceLock<String>>,
 }
 
 #[derive(Debug)]
@@ -432,6 +435,7 @@ mod tests {
             seen: SeenCalls::default(),
             server: "s".into(),
             fatal_codes: Vec::new(),
+            id: Arc::default(),
         })
     }
 

@@ -115,6 +115,8 @@ pub struct Compat {
     pub tools: ToolRules,
     /// A request can ask the server to keep its prefix for an hour.
     pub hour_cache: bool,
+    /// Requests to Anthropic continue a thread of the server, and send only the new messages.
+    pub message_threads: bool,
     /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,
 }
@@ -211,6 +213,7 @@ impl Compat {
                 },
             },
             hour_cache: false,
+            message_threads: false,
             fatal_codes: Vec::new(),
         }
     }

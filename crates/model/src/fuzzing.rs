@@ -45,6 +45,7 @@ fn answer() -> AnswerOf {
         seen: SeenCalls::default(),
         server: "the server".to_owned(),
         fatal_codes: Vec::new(),
+        id: std::sync::Arc::default(),
     }
 }
 

@@ -64,7 +64,15 @@ impl Transport {
         let mut headers = HeaderMap::new();
         let extra = endpoint.headers.iter().map(|(n, v)| (n.as_str(), v));
         for (name, value) in own_headers.iter().map(|(n, v)| (*n, v)).chain(extra) {
-            put_header(&mut headers, name, value)?;
+            // This header is a list of features, and each source adds its own.
+            let before = headers.get("anthropic-beta").and_then(|before| before.to_str().ok());
+            match before.filter(|_| name.eq_ignore_ascii_case("anthropic-beta")) {
+                Some(before) => {
+                    let both = format!("{before},{value}");
+                    put_header(&mut headers, name, &both)?;
+                }
+                None => put_header(&mut headers, name, value)?,
+            }
         }
         let local = is_local(&url);
         if !local {

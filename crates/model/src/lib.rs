@@ -55,6 +55,7 @@ mod shortcut;
 mod sigv4;
 mod sse;
 mod stream;
+mod threads;
 mod tls_fault;
 mod token_request;
 pub mod tokens;

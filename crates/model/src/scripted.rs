@@ -504,6 +504,7 @@ impl Model for ScriptedModel {
             seen: self.memory.seen.clone(),
             server: "the script".to_owned(),
             fatal_codes: Vec::new(),
+            id: std::sync::Arc::default(),
         };
         let items = match self.answer(&facts.unwrap_or_default()) {
             Ok(answer) => answer.items(of),

@@ -100,11 +100,22 @@ struct Exchange {
 
 /// The request as each attempt sends it.
 struct Outgoing {
+    instead: Instead,
     layout: WireLayout,
     body: Vec<Bytes>,
     /// The same for all attempts.
     logical_id: String,
 }
+
+/// Shorter bodies that are tried before the whole one. They mean the same to a server that accepts them.
+pub(crate) struct Instead {
+    pub(crate) bodies: Vec<Vec<Bytes>>,
+    /// Called if the server refuses one, with the number of bodies that are left and the status.
+    pub(crate) refused: Arc<dyn Fn(usize, u16) + Send + Sync>,
+}
+
+/// Statuses by which a server refuses a form of request. For others, such as an overloaded server, another body does not help.
+const REFUSES_FORM: [u16; 4] = [400, 404, 409, 422];
 
 impl Outgoing {
     fn bytes(&self) -> u64 {
@@ -132,6 +143,7 @@ pub(crate) fn exchange(
     transport: Arc<Transport>,
     server_layout: Arc<ServerLayout>,
     prepared: Prepared,
+    instead: Instead,
     make: MakeDecoder,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static {
     let settings = transport.settings();
@@ -148,6 +160,7 @@ pub(crate) fn exchange(
         transport,
         server_layout,
         request: Outgoing {
+            instead,
             layout: prepared.layout,
             body: prepared.body,
             logical_id: becket_types::unique().to_string(),
@@ -206,8 +219,23 @@ impl Exchange {
         let body = self.request.body.clone();
         let id = self.request.logical_id.clone();
         let decoder = (self.make)();
+        let (bodies, refused) =
+            (std::mem::take(&mut self.request.instead.bodies), Arc::clone(&self.request.instead.refused));
         self.state = State::Connecting(Box::pin(async move {
-            let mut response = transport.post(&body, &id, false).await?;
+            let mut accepted = None;
+            for (at, shorter) in bodies.iter().enumerate() {
+                let response = transport.post(shorter, &id, false).await?;
+                let status = response.status().as_u16();
+                if !REFUSES_FORM.contains(&status) {
+                    accepted = Some(response);
+                    break;
+                }
+                refused(bodies.len() - at - 1, status);
+            }
+            let mut response = match accepted {
+                Some(response) => response,
+                None => transport.post(&body, &id, false).await?,
+            };
             if transport.can_renew(response.status().as_u16()) {
                 // A token can expire early, and clocks differ, so try once more with a new one.
                 response = transport.post(&body, &id, true).await?;

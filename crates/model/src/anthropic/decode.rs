@@ -216,6 +216,9 @@ impl Decoder for AnthropicDecoder {
             "content_block_stop" => self.block_stop(event.index),
             "message_start" => {
                 if let Some(message) = &event.message {
+                    if let Some(id) = message["id"].as_str() {
+                        let _ = self.assembler.of().id.set(id.to_owned());
+                    }
                     self.usage(&message["usage"]);
                 }
             }

@@ -17,6 +17,7 @@ use crate::schema::for_server;
 use crate::settings::Settings;
 use crate::shortcut::Shortcut;
 use crate::stream::Decoder;
+use crate::threads::{self, Threads};
 use crate::wire::put;
 use crate::{ModelError, ModelInfo, Request, ToolChoice};
 use becket_types::{CacheLifetime, WireLayout};
@@ -43,6 +44,8 @@ pub(crate) struct Anthropic {
     official: bool,
     /// Vertex: the model stands in the address, and the version in the body.
     vertex: bool,
+    /// The configuration asks for threads.
+    threads: Option<Threads>,
 }
 
 /// The model `name` of a provider that speaks this format.
@@ -58,8 +61,14 @@ pub(crate) fn open(
         place.url("/messages", false)?
     };
     let official = url.host_str().is_some_and(|h| h == "anthropic.com" || h.ends_with(".anthropic.com"));
-    let transport = place.transport(url, &[("anthropic-version", VERSION.to_owned())], settings)?;
-    let protocol = Anthropic { compat: place.compat.clone(), official, vertex };
+    let mut headers = vec![("anthropic-version", VERSION.to_owned())];
+    let threaded = place.compat.message_threads;
+    if threaded {
+        headers.push((threads::BETA.0, threads::BETA.1.to_owned()));
+    }
+    let transport = place.transport(url, &headers, settings)?;
+    let threads = threaded.then(Threads::default);
+    let protocol = Anthropic { compat: place.compat.clone(), official, vertex, threads };
     Ok(HttpModel::new(place, name, protocol, transport, settings))
 }
 
@@ -145,6 +154,10 @@ impl Protocol for Anthropic {
 
     fn max_body(&self) -> Option<usize> {
         self.official.then_some(MAX_BODY)
+    }
+
+    fn threads(&self) -> Option<&Threads> {
+        self.threads.as_ref()
     }
 }
 
