@@ -3,6 +3,7 @@
 //! Owns the rule for shared folders such as `/tmp`: what another user may have prepared there is neither read as the
 //! user's configuration nor used for data. Files of such a place are replaced by a private folder of this user.
 
+use becket_model::Proxies;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,23 @@ impl Environment {
         match named {
             Some(named) => is_own(&named).then_some(named),
             None => self.of_home(".claude"),
+        }
+    }
+
+    /// Returns the proxies that the environment names, for all network access.
+    pub(crate) fn proxies(&self) -> Proxies {
+        let either =
+            |upper: &str, lower: &str| self.var(upper).or_else(|| self.var(lower)).map(str::to_owned);
+        let all = either("ALL_PROXY", "all_proxy");
+        Proxies {
+            https: either("HTTPS_PROXY", "https_proxy").or_else(|| all.clone()),
+            // In a CGI program, a client can set the upper-case HTTP_PROXY through a request header.
+            http: if self.var("REQUEST_METHOD").is_some() {
+                self.var("http_proxy").map(str::to_owned).or(all)
+            } else {
+                either("HTTP_PROXY", "http_proxy").or(all)
+            },
+            no_proxy: either("NO_PROXY", "no_proxy"),
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn always(config: &Config, proxies: Proxies) -> Vec<Arc<dyn Tool>> {
 
 /// Returns the proxies that are also used for models.
 fn proxies(environment: &Environment) -> Proxies {
-    let becket_model::Proxies { https, http, no_proxy } = crate::models::proxies(environment);
+    let becket_model::Proxies { https, http, no_proxy } = environment.proxies();
     Proxies { https, http, no_proxy }
 }
 

@@ -398,7 +398,7 @@ pub(crate) async fn start(
 
 pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Programs) -> HubSettings {
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
-    let becket_model::Proxies { https, http, no_proxy } = crate::models::proxies(environment);
+    let becket_model::Proxies { https, http, no_proxy } = environment.proxies();
     HubSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd: cwd.to_path_buf(),

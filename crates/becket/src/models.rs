@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::remembered::Remembered;
 use becket_config::Settings;
-use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, Proxies, ServerFacts, catalog};
+use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, ServerFacts, catalog};
 use becket_session::context::View;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,7 +32,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
         anthropic: crate::providers::endpoint(environment, settings, "anthropic"),
         openai: crate::providers::endpoint(environment, settings, "openai"),
         others: crate::providers::others(environment, settings),
-        proxies: proxies(environment),
+        proxies: environment.proxies(),
         issuers: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
             .into_iter()
             .filter_map(|name| {
@@ -83,24 +83,6 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
                 .and_then(|()| std::fs::rename(&new, &file));
         }
     })
-}
-
-/// Returns the proxies that the environment names, for all network access.
-pub(crate) fn proxies(environment: &Environment) -> Proxies {
-    let either = |upper: &str, lower: &str| {
-        environment.var(upper).or_else(|| environment.var(lower)).map(str::to_owned)
-    };
-    let all = either("ALL_PROXY", "all_proxy");
-    Proxies {
-        https: either("HTTPS_PROXY", "https_proxy").or_else(|| all.clone()),
-        // In a CGI program, a client can set the upper-case HTTP_PROXY through a request header.
-        http: if environment.var("REQUEST_METHOD").is_some() {
-            environment.var("http_proxy").map(str::to_owned).or(all)
-        } else {
-            either("HTTP_PROXY", "http_proxy").or(all)
-        },
-        no_proxy: either("NO_PROXY", "no_proxy"),
-    }
 }
 
 /// Returns the models that a run may begin with if none is named: one for each key that exists, in this order, with the

@@ -1,7 +1,7 @@
 //! Message threads of Anthropic: a request that continues the last one sends only the new messages.
 //!
 //! Model: the server keeps the conversation of an answer for some minutes under the answer's id. The whole request is always
-//! built, and everything that is recorded or compared is the whole. What is sent in its place is derived from its bytes, if
+//! built, and everything that is recorded or compared is the whole. A shorter body is cut out of its bytes, if
 //! all of this holds: the whole begins with the bytes of the request before, exactly one message of the model follows them,
 //! and it has the parts that the server sent. If the server refuses or has forgotten the thread, the whole is sent.
 //!

@@ -27,7 +27,7 @@ pub(crate) fn source(environment: &Environment, base_url: Option<&str>) -> Optio
         None => TOKENS.to_owned(),
     };
     let identity = format!("{url} {rule} {organization} {account:?} {workspace:?} {file:?}");
-    let proxies = crate::models::proxies(environment);
+    let proxies = environment.proxies();
     let exchange = move || {
         let (file, given, url, proxies) = (file.clone(), given.clone(), url.clone(), proxies.clone());
         let mut body = json!({

@@ -169,7 +169,7 @@ pub(crate) fn credential(environment: &Environment, configured_region: Option<St
         return Some(Credential::Aws(keys));
     }
     let aws = Aws {
-        proxies: crate::models::proxies(environment),
+        proxies: environment.proxies(),
         region: region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
         sts: environment.var("AWS_ENDPOINT_URL_STS").map(str::to_owned),
         sso: environment.var("AWS_ENDPOINT_URL_SSO").map(str::to_owned),

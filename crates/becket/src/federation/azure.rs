@@ -123,7 +123,7 @@ impl Way {
 /// Returns the source of tokens, if the environment names an identity.
 pub(crate) fn source(environment: &Environment) -> Option<TokenSource> {
     let way = Way::of(environment, || is_machine_of("chassis_asset_tag", ASSET_TAG))?;
-    let proxies = crate::models::proxies(environment);
+    let proxies = environment.proxies();
     let identity = way.identity();
     let exchange = move || {
         let (way, proxies) = (way.clone(), proxies.clone());

@@ -223,8 +223,7 @@ fn assertion(file: &Value, email: &str, key: &str, audience: &str) -> Result<Str
 /// exchange.
 pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Option<TokenSource> {
     let way = Way::of(environment, || is_machine_of("product_name", "Google"))?;
-    let google =
-        Google { proxies: crate::models::proxies(environment), token_url: token_url.map(str::to_owned) };
+    let google = Google { proxies: environment.proxies(), token_url: token_url.map(str::to_owned) };
     let identity = match &way {
         Way::File(path) => format!("{} {:?} {token_url:?}", path.display(), changed(path)),
         Way::Machine(host) => host.clone(),
