@@ -58,3 +58,4 @@ mod terminal;
 mod undo;
 mod unjudged;
 mod which_session;
+mod workspace;

@@ -40,8 +40,9 @@ pub mod undo;
 pub mod watch;
 mod written_calls;
 
-pub use driver::{Agent, AgentHandle};
+pub use driver::{ADDED_FOLDERS, Agent, AgentHandle};
 pub use settings::{
-    AgentParts, AgentSettings, Asking, Auxiliary, FindModel, HookAgent, HookSettings, LimitSettings,
-    NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, ToolSettings, scope,
+    AgentParts, AgentSettings, Asking, Auxiliary, Confinement, FindModel, HookAgent, HookSettings,
+    LimitSettings, NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, ToolSettings,
+    scope,
 };

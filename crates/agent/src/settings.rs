@@ -14,7 +14,7 @@ use becket_session::context::cache::CachePolicy;
 use becket_tool::{EditHook, Registry};
 use becket_types::{Limit, Millis};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,6 +115,14 @@ pub struct ToolSettings {
     pub snapshots: Option<becket_snapshot::Settings>,
     /// Method of detecting changes by others to files that the model has read.
     pub watching: Watching,
+    /// Confines commands, and learns of folders that join the workspace; `None`: nothing is confined.
+    pub confinement: Option<Arc<dyn Confinement>>,
+}
+
+/// The confinement of commands, as far as an agent changes it.
+pub trait Confinement: std::fmt::Debug + Send + Sync {
+    /// Adds a folder to the workspace of commands that start from now on.
+    fn add_folder(&self, folder: &Path);
 }
 
 /// Hooks of the session.
@@ -165,6 +173,7 @@ impl Default for ToolSettings {
             source: None,
             snapshots: None,
             watching: Watching::default(),
+            confinement: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::locked::{self, FirstRequest};
 use crate::mcp::OfAgents;
 use crate::models;
 use crate::providers;
+use crate::remembered::join_folders;
 use crate::settings::{RunSettings, policy, project_root};
 use crate::toolbox;
 use crate::trust::content::ContentTrust;
@@ -162,7 +163,7 @@ impl Opening {
 ///
 /// Returns a failure for the user if the session, the model, the guard or a tool cannot be made.
 pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -> Result<Assembled, Failure> {
-    let configured = run.settings.clone();
+    let (configured, project) = (run.settings.clone(), run.project.clone());
     let existing = existing(environment, run)?;
     let mut notes = Vec::new();
     let mut kept = None;
@@ -170,6 +171,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -
         notes.extend(existing.note.clone());
         kept.clone_from(&existing.remembered.agent);
         notes.extend(existing.remembered.clone().apply(&mut run.settings));
+        notes.extend(join_folders(&existing.remembered, &mut run.project));
     }
     let (cwd, trusted) = (run.project.cwd.clone(), run.project.trusted);
     let agents =
@@ -178,7 +180,7 @@ pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -
         Ok(agents) => assembled(environment, run, existing, agents, notes).await,
         Err(failure) => Err(failure),
     };
-    run.settings = configured;
+    (run.settings, run.project) = (configured, project);
     assembled
 }
 
@@ -197,6 +199,7 @@ async fn assembled(
     notes.extend(about_models);
     let Equipment {
         guard,
+        sandbox,
         skills,
         programs,
         shell,
@@ -231,6 +234,7 @@ async fn assembled(
     settings.subagents = subagents;
     settings.hooks.engine = engine.as_ref().map(hooks::for_agent);
     settings.tools.edit_hook = Some(edit_hook);
+    settings.tools.confinement = sandbox.map(|sandbox| crate::sandbox::joining(sandbox, environment));
     settings.tools.source =
         mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
     settings.prompt.answer = instruction;
@@ -286,6 +290,7 @@ async fn assembled(
 /// Everything around the model that a session needs, before it is opened.
 struct Equipment {
     guard: Guard,
+    sandbox: Option<Arc<becket_sandbox::Sandbox>>,
     skills: Arc<Skills>,
     programs: Programs,
     shell: Arc<Shell>,
@@ -317,7 +322,7 @@ fn equip(
     notes.append(&mut own.agents.warnings);
     let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &project.roots);
     let spill = run.session.persist.then(|| environment.data_dir.join("spill"));
-    let shell = toolbox::shell(environment, config, spill, sandbox);
+    let shell = toolbox::shell(environment, config, spill, sandbox.clone());
     let integrations = integrations::build(environment, config, &project.roots, programs.clone());
     notes.extend(integrations.notes);
     let trust = ContentTrust::of(environment, &project_root(&project.cwd), project.trust_content);
@@ -342,6 +347,7 @@ fn equip(
     let (edit_hook, instruction) = (integrations.hook, answer.instruction);
     Ok(Equipment {
         guard,
+        sandbox,
         skills,
         programs,
         shell,

@@ -1,4 +1,5 @@
-//! Settings that a continued session keeps from its earlier runs: model, agent, effort, permission mode and limits.
+//! Settings that a continued session keeps from its earlier runs: model, agent, effort, permission mode, limits and
+//! added folders.
 //!
 //! Owns the list of these settings, how they are recorded, and which layers override them. A value set for a run by a
 //! flag, the environment or `--settings` is recorded in the session's ledger. It applies to later runs until it is set
@@ -9,13 +10,14 @@
 
 use crate::cmd::newest;
 use crate::environment::Environment;
-use crate::settings::{RunSettings, SessionChoice};
+use crate::settings::{Project, RunSettings, SessionChoice};
+use becket_agent::ADDED_FOLDERS;
 use becket_config::{Settings, Source};
 use becket_session::context::View;
 use becket_session::store;
-use becket_types::{EntryKind, PermissionMode};
+use becket_types::{EntryKind, FilePath, PermissionMode};
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the state that holds the values of [`KEYS`] that were set for a run.
 const OPTIONS: &str = "run_options";
@@ -44,6 +46,8 @@ pub(crate) struct Remembered {
     pub agent: Option<String>,
     mode: Option<String>,
     options: Map<String, Value>,
+    /// Folders that `--add-dir` or `/add-dir` added.
+    folders: Vec<PathBuf>,
 }
 
 impl Remembered {
@@ -54,6 +58,7 @@ impl Remembered {
             agent: view.state(AGENT).and_then(Value::as_str).map(str::to_owned),
             mode: view.state(MODE).and_then(Value::as_str).map(str::to_owned),
             options,
+            folders: view.state(ADDED_FOLDERS).map(folders).unwrap_or_default(),
         }
     }
 
@@ -72,6 +77,7 @@ impl Remembered {
                 EntryKind::State { key, value: Value::Object(options) } if key == OPTIONS => {
                     out.options = options;
                 }
+                EntryKind::State { key, value } if key == ADDED_FOLDERS => out.folders = folders(&value),
                 _ => {}
             }
         }
@@ -112,8 +118,34 @@ impl Remembered {
     }
 }
 
+/// Adds the session's folders to those of this run. Returns notes for the user: they say which folders count without being
+/// named for this run, and which are missing.
+pub(crate) fn join_folders(remembered: &Remembered, project: &mut Project) -> Vec<String> {
+    let mut notes = Vec::new();
+    for folder in &remembered.folders {
+        if project.roots.contains(folder) {
+            continue;
+        }
+        let shown = folder.display();
+        if folder.canonicalize().is_ok_and(|real| real == *folder && real.is_dir()) {
+            notes
+                .push(format!("this session also works in {shown}, which was added to its workspace before"));
+            project.roots.push(folder.clone());
+            project.added.push(folder.clone());
+        } else {
+            notes.push(format!("the folder {shown} of this session's workspace is missing and was left out"));
+        }
+    }
+    notes
+}
+
+fn folders(value: &Value) -> Vec<PathBuf> {
+    let list = serde_json::from_value::<Vec<FilePath>>(value.clone()).unwrap_or_default();
+    list.into_iter().map(|path| path.0).collect()
+}
+
 /// Returns the states that record the settings of this run. Call it after [`Remembered::apply`].
-pub(crate) fn states(settings: &Settings) -> Vec<(String, Value)> {
+pub(crate) fn states(settings: &Settings, project: &Project) -> Vec<(String, Value)> {
     let kept = |key: &str| {
         settings.value(key).filter(|_| is_given(settings, key) || settings.is_remembered(key)).cloned()
     };
@@ -122,6 +154,10 @@ pub(crate) fn states(settings: &Settings) -> Vec<(String, Value)> {
     let mut out = vec![(OPTIONS.to_owned(), Value::Object(options))];
     if kept(MODE_KEY).is_some() {
         out.push((MODE.to_owned(), json!(settings.config.permission_mode)));
+    }
+    if !project.added.is_empty() {
+        let added: Vec<FilePath> = project.added.iter().cloned().map(FilePath).collect();
+        out.push((ADDED_FOLDERS.to_owned(), json!(added)));
     }
     out
 }

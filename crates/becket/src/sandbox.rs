@@ -43,6 +43,37 @@ pub(crate) fn sandbox(
     }))
 }
 
+/// Lets folders join the workspace of the commands that this sandbox confines.
+#[derive(Debug)]
+struct Joining(Arc<Sandbox>, Environment);
+
+/// Returns the part of the sandbox that learns of folders which join the workspace.
+pub(crate) fn joining(
+    sandbox: Arc<Sandbox>,
+    environment: &Environment,
+) -> Arc<dyn becket_agent::Confinement> {
+    Arc::new(Joining(sandbox, environment.clone()))
+}
+
+impl becket_agent::Confinement for Joining {
+    fn add_folder(&self, folder: &Path) {
+        let roots = [folder.to_path_buf()];
+        let (git_dirs, read) = repository(&self.1, &roots);
+        self.0.add_root(folder, git_dirs, read);
+    }
+}
+
+/// Returns the folders with data of repositories around `roots`, and the work trees around them.
+fn repository(environment: &Environment, roots: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
+    git_dirs.sort();
+    git_dirs.dedup();
+    // In a subfolder, git reads the whole work tree. A home folder that is a repository is not opened for that.
+    let is_home = |tree: &Path| environment.home.as_ref().is_some_and(|home| home.starts_with(tree));
+    let trees = roots.iter().filter_map(|root| work_tree(root)).filter(|tree| !is_home(tree));
+    (git_dirs, trees.filter(|tree| !roots.contains(tree)).collect())
+}
+
 /// Returns becket's own program, even if its file was replaced while it runs.
 fn own_program() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
@@ -118,17 +149,12 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
 
 fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> PolicyInputs {
     let secrets = becket_guard::secret_places(environment.home.as_deref());
-    let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
-    git_dirs.sort();
-    git_dirs.dedup();
+    let (git_dirs, trees) = repository(environment, roots);
     // Git reads these files with every command. Other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
     let settings = environment.home.iter().flat_map(|home| settings.iter().map(move |name| home.join(name)));
     let mut read: Vec<PathBuf> = settings.filter_map(|path| path.canonicalize().ok()).collect();
-    // In a subfolder, git reads the whole work tree. A home folder that is a repository is not opened for that.
-    let is_home = |tree: &Path| environment.home.as_ref().is_some_and(|home| home.starts_with(tree));
-    let trees = roots.iter().filter_map(|root| work_tree(root)).filter(|tree| !is_home(tree));
-    read.extend(trees.filter(|tree| !roots.contains(tree)));
+    read.extend(trees);
     PolicyInputs {
         roots: roots.to_vec(),
         git_dirs,

@@ -194,6 +194,8 @@ impl RunSettings {
         let mut roots = roots(&cwd, &settings.config.add_dirs)?;
         let odd = args.permissions.add_dir.iter().filter(|dir| dir.to_str().is_none());
         roots.extend(odd.map(|dir| added_root(dir)).collect::<Result<Vec<_>, _>>()?);
+        let added = args.permissions.add_dir.iter().filter_map(|dir| dir.canonicalize().ok());
+        let added: Vec<PathBuf> = added.filter(|dir| *dir != cwd).collect();
         let schema = schema(&args)?.map(Arc::new);
         check_output(&args)?;
         let asks_host = asks_host(&args)?;
@@ -218,7 +220,7 @@ impl RunSettings {
         };
         let agents = agents(&args.agents)?;
         Ok(Self {
-            project: Project { cwd, roots, trusted, trust_content: args.permissions.trust },
+            project: Project { cwd, roots, added, trusted, trust_content: args.permissions.trust },
             settings,
             interactive: !args.print,
             screen: match args.output {

@@ -10,6 +10,7 @@ use crate::rule::Rule;
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
 use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A verdict and its reasons.

@@ -154,6 +154,10 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         "set_model" if field("model").is_some_and(|model| model != "default") => {
             Command::SetModel { model: field("model").unwrap_or_default() }
         }
+        "add_directory" | "register_repo_root" => {
+            let path = field("path").ok_or_else(|| shape(&format!("{subtype} needs `path`")))?;
+            Command::AddDirectory { path: Some(path.into()) }
+        }
         "undo" | "redo" | "rewind" | "change_context" | "plan_compaction" | "edit_compaction"
         | "undo_compaction" | "redo_compaction" | "carry_out" => {
             let mut fields = request.clone();

@@ -5,7 +5,7 @@
 
 use becket_types::{CallId, Command, Decision, PermissionRequest, sdk_names};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns the control request for a question.
 pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &Path) -> Value {
@@ -117,6 +117,11 @@ fn updated(update: &Value, out: &mut Answer) {
             out.commands.extend(rules().map(|rule| Command::Forbid { rule }));
         }
         ("removeRules", "allow") => out.commands.extend(rules().map(|rule| Command::Revoke { rule })),
+        ("addDirectories", _) => {
+            let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
+            let folders = folders.filter_map(Value::as_str).map(|path| Some(PathBuf::from(path)));
+            out.commands.extend(folders.map(|path| Command::AddDirectory { path }));
+        }
         ("setMode", _) => {
             if let Some(mode) = text("mode") {
                 out.mode = Some(mode.to_owned());
@@ -192,6 +197,7 @@ mod tests {
             { "type": "addRules", "rules": [{ "toolName": "Write" }], "behavior": "deny" },
             { "type": "setMode", "mode": "acceptEdits", "destination": "session" },
             { "type": "addDirectories", "directories": ["/x"] },
+            { "type": "removeDirectories", "directories": ["/x"] },
         ]);
         let answer = answer_to(
             &call,
@@ -205,6 +211,7 @@ mod tests {
                 Command::Grant { rule: "Bash(ls:*)".into() },
                 Command::Forbid { rule: "Write".into() },
                 Command::SetMode { mode: "acceptEdits".into() },
+                Command::AddDirectory { path: Some("/x".into()) },
                 decide(Decision::AllowOnce),
             ]
         );

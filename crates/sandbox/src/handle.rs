@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use tempfile::TempDir;
 use thiserror::Error;
 
@@ -81,6 +81,8 @@ pub struct Confined {
 /// The sandbox of one session.
 pub struct Sandbox {
     settings: SandboxSettings,
+    /// The inputs of the settings, with the folders that joined the workspace since.
+    inputs: RwLock<PolicyInputs>,
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
     proxy: OnceLock<Proxy>,
@@ -88,13 +90,29 @@ pub struct Sandbox {
 
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox").field("inputs", &self.settings.inputs).finish_non_exhaustive()
+        f.debug_struct("Sandbox").field("inputs", &*self.inputs()).finish_non_exhaustive()
     }
 }
 
 impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
-        Self { settings, backends: OnceLock::new(), temp: OnceLock::new(), proxy: OnceLock::new() }
+        let inputs = RwLock::new(settings.inputs.clone());
+        Self { settings, inputs, backends: OnceLock::new(), temp: OnceLock::new(), proxy: OnceLock::new() }
+    }
+
+    fn inputs(&self) -> RwLockReadGuard<'_, PolicyInputs> {
+        self.inputs.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a folder to the workspace, for commands that start from now on. `git_dirs` and `read`: as in [`PolicyInputs`], for
+    /// this folder.
+    pub fn add_root(&self, root: &Path, git_dirs: Vec<PathBuf>, read: Vec<PathBuf>) {
+        let mut inputs = self.inputs.write().unwrap_or_else(PoisonError::into_inner);
+        if !inputs.roots.iter().any(|known| known == root) {
+            inputs.roots.push(root.to_path_buf());
+            inputs.git_dirs.extend(git_dirs);
+            inputs.read.extend(read);
+        }
     }
 
     /// The backends that passed their self-test, which runs at the first call.
@@ -129,7 +147,7 @@ impl Sandbox {
         caches: Option<&Path>,
     ) -> Result<Confined, SandboxError> {
         let backend = self.backend(SandboxLevel::Workspace).clone();
-        let policy = Policy::for_program(kind, &self.settings.inputs, self.temp()?, caches);
+        let policy = Policy::for_program(kind, &self.inputs(), self.temp()?, caches);
         self.words(backend, policy, None)
     }
 
@@ -168,7 +186,7 @@ impl Sandbox {
     /// If the temporary folder cannot be created.
     pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
         let temp = self.temp()?;
-        let inputs = &self.settings.inputs;
+        let inputs = self.inputs();
         let found = match level {
             SandboxLevel::ReadOnly => {
                 let trees = inputs.roots.iter().chain(&inputs.read);
@@ -176,7 +194,7 @@ impl Sandbox {
             }
             SandboxLevel::Workspace | SandboxLevel::Off => Vec::new(),
         };
-        let mut policy = Policy::new(level, inputs, temp, &found);
+        let mut policy = Policy::new(level, &inputs, temp, &found);
         // Landlock cannot limit a command to the proxy. Without namespaces, such a command therefore gets no network.
         if policy.network == Network::Proxy && !matches!(self.backend(level), Backend::Bubblewrap { .. }) {
             policy.network = Network::Off;
@@ -259,7 +277,7 @@ impl Sandbox {
     /// namespace, root could not write that user's files.
     fn roots_are_anothers(&self) -> bool {
         let owner = |path: &PathBuf| path.metadata().map_or(0, |meta| meta.uid());
-        rustix::process::geteuid().is_root() && self.settings.inputs.roots.iter().any(|root| owner(root) != 0)
+        rustix::process::geteuid().is_root() && self.inputs().roots.iter().any(|root| owner(root) != 0)
     }
 
     fn tested(&self, backend: &Backend) -> Result<(), String> {
@@ -279,7 +297,7 @@ impl Sandbox {
         let found = folders.find_map(|dir| {
             let path = dir.join("bwrap").canonicalize().ok()?;
             // The model can write the workspace, so a program in it must not be trusted to confine commands.
-            let outside = !self.settings.inputs.roots.iter().any(|root| path.starts_with(root));
+            let outside = !self.inputs().roots.iter().any(|root| path.starts_with(root));
             let meta = path.metadata().ok()?;
             (outside && meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
         });

@@ -169,6 +169,15 @@ impl Recorder {
         }
     }
 
+    /// Adds folders to watch. Not while a call runs: its own work and older files of the folder could not be told apart.
+    pub fn add_roots(&mut self, added: &[PathBuf]) {
+        if self.open.is_none() {
+            let fresh = added.iter().filter(|root| !self.settings.roots.contains(root)).cloned();
+            let fresh: Vec<PathBuf> = fresh.collect();
+            self.settings.roots.extend(fresh);
+        }
+    }
+
     /// The roots that may be walked, each once.
     fn roots(&self) -> Vec<PathBuf> {
         let home = self.settings.home.as_deref();

@@ -8,7 +8,7 @@ use crate::input::{Custom, ExportFormat, PageRequest, To};
 use crate::text;
 use becket_types::{Command, DeliveryMode, Limit, Millis, Part, PermissionMode, PromptInput};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Effect of a slash command.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("config", "", "every setting with its value and its source"),
+    ("add-dir", "[FOLDER]", "add a folder to the workspace; without one: the folders of the workspace"),
     ("effort", "LEVEL", "how hard the model thinks: low, medium, high, xhigh, max, or default"),
     ("plan", "", "the permission mode plan: the model only reads, and presents a plan"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
@@ -194,6 +195,10 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "plan" => Ok(Action::Mode(PermissionMode::Plan)),
         "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max, or default"),
         "effort" => effort(arguments),
+        "add-dir" => {
+            let path = Some(arguments).filter(|path| !path.is_empty()).map(PathBuf::from);
+            Ok(Action::Send(Command::AddDirectory { path }))
+        }
         "usage" => Ok(Action::Page(PageRequest::Cost)),
         "login" => Ok(Action::Key),
         "logout" => {
@@ -498,6 +503,10 @@ mod tests {
 
     #[test]
     fn names_that_other_agents_use_do_the_same_here() {
+        let add = |path: Option<&str>| {
+            Some(Ok(Action::Send(Command::AddDirectory { path: path.map(PathBuf::from) })))
+        };
+        assert_eq!((parse("/add-dir ../my lib"), parse("/add-dir")), (add(Some("../my lib")), add(None)));
         assert_eq!(parse("/plan"), Some(Ok(Action::Mode(PermissionMode::Plan))));
         let effort = |effort: Option<&str>| {
             Some(Ok(Action::Send(Command::SetEffort { effort: effort.map(str::to_owned) })))

@@ -31,6 +31,7 @@ pub mod sdk_names;
 mod snapshot;
 mod subagent;
 mod text;
+mod turn;
 mod undo;
 mod usage;
 
@@ -48,8 +49,8 @@ pub use entry::{
     WireLayout,
 };
 pub use event::{
-    Command, Decision, DeliveryMode, Event, FilePreview, ModelUsage, NoticeLevel, PermissionDenial,
-    PermissionRequest, PreparationState, PromptInput, RuleOffer, TurnEnd, TurnResult,
+    Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionDenial, PermissionRequest,
+    PreparationState, PromptInput, RuleOffer,
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
@@ -74,6 +75,7 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
+pub use turn::{ModelUsage, TurnEnd, TurnResult};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };

@@ -36,6 +36,8 @@ pub(crate) struct Files {
     store: Arc<SessionBlobs>,
     events: mpsc::UnboundedSender<Event>,
     recorder: Arc<Mutex<Option<Recorder>>>,
+    /// Folders that joined the workspace while the session runs.
+    added: Arc<Mutex<Vec<PathBuf>>>,
     /// For a subagent: the call that it works for. Its id is part of the names of the subagent's calls.
     below: Option<CallId>,
 }
@@ -47,7 +49,15 @@ impl Files {
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let store = Arc::new(SessionBlobs::of(&lock(&session)));
-        Self { settings, session, store, events, recorder: Arc::default(), below: None }
+        Self {
+            settings,
+            session,
+            store,
+            events,
+            recorder: Arc::default(),
+            added: Arc::default(),
+            below: None,
+        }
     }
 
     /// The recorder for a subagent that works for `call`. Its changes are recorded in the session above, so that an undo there
@@ -59,8 +69,14 @@ impl Files {
             store: Arc::clone(&self.store),
             events: self.events.clone(),
             recorder: Arc::clone(&self.recorder),
+            added: Arc::clone(&self.added),
             below: Some(call.clone()),
         }
+    }
+
+    /// Watches another folder from the next call on.
+    pub(super) fn add_folder(&self, folder: &Path) {
+        lock(&self.added).push(folder.to_path_buf());
     }
 
     fn name(&self, call: &CallId) -> CallId {
@@ -76,10 +92,11 @@ impl Files {
         };
         let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
         let (recorder, call) = (Arc::clone(&self.recorder), self.name(call));
-        let dir = self.dir();
+        let (dir, added) = (self.dir(), lock(&self.added).clone());
         let looked = tokio::task::spawn_blocking(move || {
             let mut slot = lock(&recorder);
             let (left, recorder) = ready(&mut slot, settings, store, dir.as_deref());
+            recorder.add_roots(&added);
             let before = match touch {
                 Touch::Command(risk) => recorder.before_command(&call, risk),
                 Touch::Paths(paths) => recorder.before_paths(&call, &paths),

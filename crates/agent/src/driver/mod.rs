@@ -38,6 +38,7 @@
 //! | `summary` | the requests for a summary; `prepare`: one that is made ahead of time |
 //! | `title` | the session's title, and the request for a better one |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
+//! | `workspace` | folders that join the workspace while the session runs |
 
 mod background;
 mod budget;
@@ -71,6 +72,7 @@ mod turn;
 mod undo;
 mod warming;
 mod wire;
+mod workspace;
 
 use crate::host::{SessionHost, lock};
 use crate::machine::{Action, CompactionEnd, Input, Phase, Rules};
@@ -100,6 +102,7 @@ use tools::Batch;
 use toolset::Toolset;
 use undo::Want;
 use wire::Wire;
+pub use workspace::ADDED_FOLDERS;
 
 /// Number of commands that can be queued before a front end has to wait.
 const COMMANDS: usize = 256;
@@ -349,18 +352,23 @@ impl Agent {
                 self.tell_refusal(set);
             }
             Command::SetMode { mode } => {
-                let set = self.tools.set_mode(&mode, &mut self.conversation.core);
+                let set = self.tools.set_mode(&mode, &mut self.conversation);
                 self.tell_refusal(set);
             }
             Command::Limits { change } => {
                 let set = self.change_limit(change);
                 self.tell_refusal(set);
             }
+            Command::AddDirectory { path } => {
+                let added = self.workspace().add_directory(path.as_deref());
+                self.tell_refusal(added);
+            }
             Command::WithReceipt { request_id, what } => {
                 let done = match *what {
                     Command::SetModel { model } => self.conversation.set_model(&model),
-                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation.core),
+                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
                     Command::Limits { change } => self.change_limit(change),
+                    Command::AddDirectory { path } => self.workspace().add_directory(path.as_deref()),
                     // Plans and their ends have events of their own.
                     other => {
                         self.command(other);

@@ -115,6 +115,7 @@ impl Agent {
         }
         self.tools
             .tell_changed_files(&self.conversation.settings.environment.cwd, &mut self.conversation.core);
+        self.workspace().tell_added_folders();
         let reminders = due::reminders(lock(&self.conversation.core.session).view(), step);
         self.conversation.core.append(reminders, Durability::Buffered);
         if let Some(message) = self.conversation.core.failed.take() {

@@ -11,6 +11,7 @@ use super::inbox::{INBOX, Inbox};
 use super::rules_files::{KnownRules, RulesScope, tell_rules};
 use super::title::Titling;
 use super::toolset::Toolset;
+use super::workspace::{self, tell_workspace};
 use crate::host::lock;
 use crate::prompt;
 use crate::rules;
@@ -66,6 +67,7 @@ pub(super) fn announce(
         titling.titled = true;
         conversation.core.push(EntryKind::Title { title });
     }
+    tell_workspace(conversation);
     conversation.core.tell_notices();
     recall_limits(conversation);
     if conversation.settings.session.resumed && is_left_unfinished(conversation, inbox) {
@@ -109,7 +111,7 @@ fn tell_unfinished(conversation: &Conversation) {
 pub(super) struct FirstEntries<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) rules: &'a mut KnownRules,
-    pub(super) tools: &'a Toolset,
+    pub(super) tools: &'a mut Toolset,
 }
 
 impl FirstEntries<'_> {
@@ -123,6 +125,7 @@ impl FirstEntries<'_> {
             self.close_left_open();
             tell_lost_tasks(&mut self.conversation.core);
             self.tell_moved();
+            workspace::find_untold_folders(self.conversation, self.tools);
             let usable = self.conversation.budget().usable();
             if self
                 .rules

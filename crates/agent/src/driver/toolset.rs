@@ -7,6 +7,7 @@
 
 use super::Core;
 use super::background::Subagents;
+use super::conversation::Conversation;
 use super::files::{Files, Touch};
 use super::ids::CallIds;
 use super::reattach;
@@ -20,7 +21,7 @@ use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
 use becket_types::{Access, EntryKind, Event, NoticeLevel, PermissionMode, Synthetic, ToolSpec};
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Limit on changed files that a message to the model names.
@@ -37,6 +38,8 @@ pub(super) struct Toolset {
     pub(super) ids: CallIds,
     pub(super) repetition: RepetitionGuard,
     pub(super) subagents: Subagents,
+    /// Folders that joined the workspace, and of which the model does not know yet.
+    pub(super) untold_folders: Vec<PathBuf>,
 }
 
 /// The tools of an agent without those of its source, and the last applied state of the source.
@@ -64,6 +67,7 @@ impl Toolset {
             ids,
             repetition: RepetitionGuard::default(),
             subagents: Subagents::default(),
+            untold_folders: Vec::new(),
         }
     }
 
@@ -169,11 +173,14 @@ impl Toolset {
     }
 
     /// Sets the permission mode. `Err` says why it was not changed.
-    pub(super) fn set_mode(&mut self, name: &str, core: &mut Core) -> Result<(), String> {
+    pub(super) fn set_mode(&mut self, name: &str, conversation: &mut Conversation) -> Result<(), String> {
         let mode = name.parse::<PermissionMode>()?;
         self.guard.set_mode(mode);
         self.subagents.set_mode(mode);
         let value = Value::from(mode.as_str());
+        // The mode with which the run began may not be in the ledger yet, and must not replace this one.
+        conversation.settings.session.states.retain(|(key, _)| key != "mode");
+        let core = &mut conversation.core;
         core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
         core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
         Ok(())

@@ -8,6 +8,7 @@ use super::hooks::{HookCaller, Then, end_event};
 use super::start::{FirstEntries, is_left_unfinished};
 use super::tools::ToolRunner;
 use super::undo::{self, Begun, Want};
+use super::workspace::Workspace;
 use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, MAX_STOP_BLOCKS, Note, Phase, PromptId};
@@ -296,7 +297,7 @@ impl Agent {
 
     /// Runs once per process, before its first turn: writes the first entries, or everything that a resumed session needs.
     pub(super) fn begin_ledger(&mut self) {
-        FirstEntries { conversation: &mut self.conversation, rules: &mut self.rules, tools: &self.tools }
+        FirstEntries { conversation: &mut self.conversation, rules: &mut self.rules, tools: &mut self.tools }
             .write();
     }
 
@@ -328,6 +329,10 @@ impl Agent {
             flow: &mut self.flow,
             tools: &self.tools,
         }
+    }
+
+    pub(super) fn workspace(&mut self) -> Workspace<'_> {
+        Workspace { conversation: &mut self.conversation, tools: &mut self.tools }
     }
 
     pub(super) fn tool_runner(&mut self) -> ToolRunner<'_> {

@@ -24,3 +24,4 @@ mod turns;
 mod undo;
 mod unseen;
 mod watch;
+mod workspace;

@@ -20,7 +20,11 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
         asking: Asking { headless: !run.interactive, asks_host: run.client.asks_host },
         session: SessionSettings {
             title: run.session.title.clone(),
-            states: if run.command.is_some() { Vec::new() } else { remembered::states(&run.settings) },
+            states: if run.command.is_some() {
+                Vec::new()
+            } else {
+                remembered::states(&run.settings, &run.project)
+            },
             ..SessionSettings::default()
         },
         limits: LimitSettings {

@@ -19,7 +19,7 @@ use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{ExportFormat, Page, PageRequest, Reply};
 use becket_tui::page::Sheet;
-use becket_types::Tokens;
+use becket_types::{FilePath, Tokens};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -125,9 +125,10 @@ impl Pages {
             Some(sandbox) => cmd::sandbox::levels(&self.config.sandbox, sandbox)?,
             None => Vec::new(),
         };
+        let roots = self.folders();
         let status = Status {
             session: &self.session,
-            roots: &self.roots,
+            roots: &roots,
             trusted: self.trusted,
             mode,
             opening: &self.opening,
@@ -270,6 +271,19 @@ impl Pages {
     /// Returns the subagents in the background, as the session records them.
     fn background_tasks(&self) -> Vec<Value> {
         self.live_list("background_tasks")
+    }
+
+    /// Returns the folders of the workspace, also those that joined it while the session runs.
+    fn folders(&self) -> Vec<PathBuf> {
+        let added = self.live_list(becket_agent::ADDED_FOLDERS).into_iter();
+        let added = added.filter_map(|path| Some(serde_json::from_value::<FilePath>(path).ok()?.0));
+        let mut all = self.roots.clone();
+        for folder in added {
+            if !all.contains(&folder) {
+                all.push(folder);
+            }
+        }
+        all
     }
 
     /// Returns a list from the state of the running session.

@@ -13,6 +13,8 @@ pub(crate) struct Project {
     pub cwd: PathBuf,
     /// The working directory and every further directory, canonical.
     pub roots: Vec<PathBuf>,
+    /// Those of them that were added for this run or by the session, which keeps them.
+    pub added: Vec<PathBuf>,
     /// The project is trusted, or contains nothing that needs trust.
     pub trusted: bool,
     /// `--trust`: programs that the project brings (hooks, servers, commands) count as trusted in this run.

@@ -129,6 +129,10 @@ impl Status {
                 }
             }
             Event::ModelChosen { model } => return self.set_model(model),
+            Event::WorkspaceChanged { added } => {
+                self.session.added.clone_from(added);
+                return self.changed();
+            }
             Event::StepStarted { .. } => return self.doing("waiting for the model"),
             Event::TextDelta { .. } => return self.doing("answering"),
             Event::ReasoningDelta { .. } => return self.doing("thinking"),
@@ -294,13 +298,14 @@ impl Status {
     /// Returns the JSON for a status line program, in the shape that such programs expect.
     fn told(&self, vim: Option<&str>) -> Value {
         let (session, spending) = (&self.session, &self.spending);
+        let added: Vec<_> = session.added.iter().map(|folder| folder.to_string_lossy()).collect();
         let name = session.model.rsplit('/').next().unwrap_or_default();
         let percent = self.meter.percent().min(100);
         json!({
             "session_id": session.id,
             "session_name": session.title,
             "model": {"id": session.model, "display_name": name},
-            "workspace": {"current_dir": session.cwd, "project_dir": session.cwd, "added_dirs": []},
+            "workspace": {"current_dir": session.cwd, "project_dir": session.cwd, "added_dirs": added},
             "cost": {
                 "total_cost_usd": spending.cost.0,
                 "total_duration_ms": spending.millis,

@@ -17,6 +17,8 @@ pub(super) struct SessionFacts {
     pub model: String,
     pub mode: String,
     pub cwd: PathBuf,
+    /// Folders of the workspace beside `cwd`.
+    pub added: Vec<PathBuf>,
     /// The user's home folder, which is shown as `~`.
     pub home: Option<PathBuf>,
     pub branch: Option<String>,

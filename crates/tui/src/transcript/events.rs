@@ -97,6 +97,7 @@ impl Blocks {
             | Event::Receipt { .. }
             | Event::ModelChosen { .. }
             | Event::Grants { .. }
+            | Event::WorkspaceChanged { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }
             | Event::Retry { .. }

@@ -1,0 +1,123 @@
+//! Folders that join the workspace while the session runs.
+//!
+//! A folder counts at once for the guard, the tools and the confinement of commands, and for undo from the next call on. The
+//! session state `add_dirs` keeps it for later runs, which read the state before they build the guard. The model is informed
+//! before the next request.
+//!
+//! A subagent that runs already keeps the folders that it started with.
+
+use super::conversation::Conversation;
+use super::toolset::Toolset;
+use crate::host::lock;
+use becket_session::Durability;
+use becket_types::{EntryKind, Event, FilePath, NoticeLevel, Synthetic, SystemItem, SystemKind};
+use serde_json::{Map, json};
+use std::path::{Path, PathBuf};
+
+/// Name of the session state that holds the added folders.
+pub const ADDED_FOLDERS: &str = "add_dirs";
+
+/// The part of an agent that folders join.
+pub(super) struct Workspace<'a> {
+    pub(super) conversation: &'a mut Conversation,
+    pub(super) tools: &'a mut Toolset,
+}
+
+impl Workspace<'_> {
+    /// Adds a folder to the workspace, or lists the folders. `Err` says why it was not added.
+    pub(super) fn add_directory(&mut self, path: Option<&Path>) -> Result<(), String> {
+        let Some(path) = path else {
+            self.conversation.core.say(NoticeLevel::Info, self.list_folders());
+            return Ok(());
+        };
+        let folder = self.folder(path)?;
+        if let Some(root) = self.conversation.settings.roots.iter().find(|root| folder.starts_with(root)) {
+            let text = format!("{} is in the workspace already, as {}.", folder.display(), root.display());
+            self.conversation.core.say(NoticeLevel::Info, text);
+            return Ok(());
+        }
+        self.conversation.settings.roots.push(folder.clone());
+        self.conversation.settings.environment.extra_dirs.push(folder.clone());
+        self.tools.guard.add_root(&folder);
+        if let Some(confinement) = &self.conversation.settings.tools.confinement {
+            confinement.add_folder(&folder);
+        }
+        if let Some(files) = &self.tools.files {
+            files.add_folder(&folder);
+        }
+        if self.conversation.core.begun {
+            self.tools.untold_folders.push(folder.clone());
+        }
+        self.keep_folder(&folder);
+        let text = format!("Added {} to the workspace. The session keeps it.", folder.display());
+        self.conversation.core.say(NoticeLevel::Info, text);
+        tell_workspace(self.conversation);
+        Ok(())
+    }
+
+    /// Informs the model of folders that were added since the last request.
+    pub(super) fn tell_added_folders(&mut self) {
+        for folder in std::mem::take(&mut self.tools.untold_folders) {
+            let text = format!(
+                "The user added the folder {} to the workspace. You may use it like the working directory, by its absolute path.",
+                folder.display()
+            );
+            self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
+        }
+    }
+
+    /// Returns the canonical path of a folder that the user names.
+    fn folder(&self, path: &Path) -> Result<PathBuf, String> {
+        let shown = path.display();
+        let below_home = path.strip_prefix("~").ok().zip(self.conversation.settings.rules.home.as_ref());
+        let full = match below_home {
+            Some((rest, home)) => home.join(rest),
+            None => self.conversation.settings.environment.cwd.join(path),
+        };
+        match full.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(folder),
+            Ok(_) => Err(format!("{shown} was not added to the workspace: it is not a folder.")),
+            Err(error) => Err(format!("{shown} was not added to the workspace: {error}.")),
+        }
+    }
+
+    /// Records the folder in the session.
+    fn keep_folder(&mut self, folder: &Path) {
+        let states = &mut self.conversation.settings.session.states;
+        // The states of this run may not be in the ledger yet.
+        let waiting = states.iter().position(|(key, _)| key == ADDED_FOLDERS).map(|at| states.remove(at).1);
+        let known =
+            waiting.or_else(|| lock(&self.conversation.core.session).view().state(ADDED_FOLDERS).cloned());
+        let mut list = known.and_then(|value| value.as_array().cloned()).unwrap_or_default();
+        list.push(json!(FilePath(folder.to_path_buf())));
+        let entry = EntryKind::State { key: ADDED_FOLDERS.to_owned(), value: list.into() };
+        self.conversation.core.append(vec![entry], Durability::Buffered);
+    }
+
+    fn list_folders(&self) -> String {
+        let folders: Vec<String> =
+            self.conversation.settings.roots.iter().map(|root| root.display().to_string()).collect();
+        format!("The workspace: {}. /add-dir FOLDER adds another one.", folders.join(", "))
+    }
+}
+
+/// Tells front ends the folders beside the working directory.
+pub(super) fn tell_workspace(conversation: &Conversation) {
+    let added: Vec<PathBuf> = conversation.settings.roots.iter().skip(1).cloned().collect();
+    if !added.is_empty() {
+        conversation.core.emit(Event::WorkspaceChanged { added });
+    }
+}
+
+/// Finds folders of this run that the system prompt of a continued session does not name and that the session did not have.
+pub(super) fn find_untold_folders(conversation: &Conversation, tools: &mut Toolset) {
+    let items = conversation.system_items();
+    let known = lock(&conversation.core.session).view().state(ADDED_FOLDERS).cloned().unwrap_or_default();
+    let folders = conversation.settings.environment.extra_dirs.iter().filter(|folder| {
+        let shown = folder.display().to_string();
+        let kept = known.as_array().is_some_and(|list| list.contains(&json!(FilePath(folder.to_path_buf()))));
+        let is_named = |item: &SystemItem| item.kind == SystemKind::Environment && item.text.contains(&shown);
+        !kept && !items.iter().any(is_named)
+    });
+    tools.untold_folders.extend(folders.cloned());
+}

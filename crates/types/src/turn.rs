@@ -1,0 +1,151 @@
+//! Turns: the reason why one ended, and its result with usage and cost.
+
+use crate::{Cost, Millis, PermissionDenial, TurnCompaction, Usage};
+use serde::{Deserialize, Serialize};
+
+/// The reason why a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum TurnEnd {
+    Completed,
+    Interrupted,
+    MaxTurns {
+        limit: u64,
+    },
+    /// The cost limit of the run was reached; `what` names the limit.
+    Budget {
+        what: String,
+    },
+    /// The token limit of the run was reached; `what` names the limit.
+    TokenLimit {
+        what: String,
+    },
+    /// The time limit of the turn was reached; `what` names the limit.
+    TimeLimit {
+        what: String,
+    },
+    /// The model ended without a final message, also after one more request for it. Its earlier work is kept.
+    NoAnswer {
+        what: String,
+    },
+    /// The model wrote tool calls as text instead of making them, so none was run. `what` says which calls,
+    /// why, and what to do.
+    CallsAsText {
+        what: String,
+    },
+    /// The model repeated the same calls and got the same results.
+    Repetition {
+        what: String,
+    },
+    Refusal {
+        reason: String,
+    },
+    /// The context is full and cannot be compacted, or automatic compaction is off. `breakdown` lists what
+    /// fills it.
+    ContextFull {
+        breakdown: String,
+    },
+    /// After two compactions in a row there is still no room for new messages. `what` says why and what to
+    /// do.
+    NoRoom {
+        what: String,
+    },
+    /// A hook ended the turn; `what` says why.
+    HookStopped {
+        what: String,
+    },
+    /// The model cannot be reached, or it refused the request permanently. `kind` is the machine name of the
+    /// error.
+    ModelError {
+        kind: String,
+        message: String,
+        status: Option<u16>,
+    },
+    /// Something in becket or on this machine failed (the disk is full, …).
+    Failed {
+        message: String,
+    },
+}
+
+impl TurnEnd {
+    /// The machine-readable name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Interrupted => "interrupted",
+            Self::MaxTurns { .. } => "max_turns",
+            Self::Budget { .. } => "budget",
+            Self::TokenLimit { .. } => "token_limit",
+            Self::TimeLimit { .. } => "time_limit",
+            Self::NoAnswer { .. } => "no_answer",
+            Self::CallsAsText { .. } => "calls_as_text",
+            Self::Repetition { .. } => "repetition",
+            Self::Refusal { .. } => "refusal",
+            Self::ContextFull { .. } => "context_full",
+            Self::NoRoom { .. } => "no_room",
+            Self::HookStopped { .. } => "hook_stopped",
+            Self::ModelError { .. } => "model_error",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// The limit that was reached, as text for people; `None` if the turn ended for another reason.
+    pub fn limit(&self) -> Option<&str> {
+        match self {
+            Self::Budget { what } | Self::TokenLimit { what } | Self::TimeLimit { what } => Some(what),
+            _ => None,
+        }
+    }
+}
+
+/// The result of a turn: its end, text, usage and cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnResult {
+    pub end: TurnEnd,
+    /// Text of the last assistant message that has text. Incomplete if the stream broke.
+    pub text: String,
+    pub stop_reason: Option<String>,
+    /// Number of steps: requests that were answered in this turn.
+    pub steps: u64,
+    pub duration: Millis,
+    pub api_duration: Millis,
+    pub usage: Usage,
+    pub cost: Cost,
+    /// Usage and cost of each model, with its context window and output limit.
+    pub models: Vec<ModelUsage>,
+    pub denials: Vec<PermissionDenial>,
+    #[serde(flatten)]
+    pub compaction: TurnCompaction,
+    /// True if the session should be saved but is not, because the disk is full or not writable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsaved: bool,
+}
+
+impl TurnResult {
+    /// Returns the result of a turn that ended because something in becket failed, with nothing counted.
+    pub fn failed(message: String) -> Self {
+        Self {
+            end: TurnEnd::Failed { message },
+            text: String::new(),
+            stop_reason: None,
+            steps: 0,
+            duration: Millis(0),
+            api_duration: Millis(0),
+            usage: Usage::default(),
+            cost: Cost::default(),
+            models: Vec::new(),
+            denials: Vec::new(),
+            compaction: TurnCompaction::default(),
+            unsaved: false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    pub model: String,
+    pub usage: Usage,
+    pub cost: Cost,
+    pub context_window: u64,
+    pub max_output: u64,
+}
