@@ -13,6 +13,7 @@ mod auxiliary;
 mod bad_input;
 mod body_limit;
 mod command_line;
+mod command_terms;
 mod compact;
 mod compaction;
 mod cost;

@@ -20,7 +20,7 @@ use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
-use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
+use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
 use figures::Figures;
 use front::{
     Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
@@ -232,10 +232,12 @@ async fn opening_command(
     if let Some(mcp) = mcp {
         text = crate::mcp::expanded(mcp, text).await?;
     }
-    let text = front.slash.expanded(text).await.map_err(Failure::usage)?;
+    let prompt = front.slash.expanded(text.clone()).await.map_err(Failure::usage)?;
+    note_left_out(&text, &prompt.left_out);
+    let (text, terms) = (prompt.text, prompt.terms);
     let asked = becket_print::slash_command(&[Part::text(text.as_str())]).transpose();
     let asked = asked.map_err(Failure::usage)?;
-    Ok(asked.unwrap_or_else(|| prompt_command(text, images, instruction)))
+    Ok(asked.unwrap_or_else(|| prompt_command(text, images, instruction, terms)))
 }
 
 /// Adds hooks that are functions of the driving program.
@@ -427,7 +429,19 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "becket: {text}");
 }
 
-fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>) -> Command {
+/// Reports rules of a project's command that do not count.
+fn note_left_out(called: &str, rules: &[String]) {
+    if !rules.is_empty() {
+        let name = called.split_whitespace().next().unwrap_or_default();
+        note(&format!(
+            "{name} is a file of this project, so the tools that it allows are left out: {}. Call it once in the terminal to see \
+             and allow them, or give --trust",
+            rules.join(", ")
+        ));
+    }
+}
+
+fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>, terms: TurnTerms) -> Command {
     let mut parts = vec![Part::text(text)];
     parts.extend(images);
     parts.extend(instruction.map(|text| Part::Text {
@@ -436,7 +450,7 @@ fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>) 
         ignored: false,
         extra: serde_json::Map::new(),
     }));
-    Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })
+    Command::Prompt(PromptInput { parts, terms, ..PromptInput::default() })
 }
 
 fn written<T>(result: io::Result<T>) -> Result<T, Failure> {

@@ -41,6 +41,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::settings::{RunSettings, Screen, SessionChoice};
+use crate::slash::Slash;
 use accounts::Accounts;
 use agent_thread::{agent_left, start, stop};
 use becket_config::UiConfig;
@@ -49,8 +50,8 @@ use becket_tool_shell::Shell;
 use becket_tui::input::{Keep, PageRequest, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
-use becket_types::{Command, DeliveryMode, Event, NoticeLevel, Part, PromptInput, SessionId};
-use custom_commands::{CustomCommands, SessionSkills};
+use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId};
+use custom_commands::{CommandPrompt, CustomCommands, SessionSkills};
 use files::Files;
 use futures::future::BoxFuture;
 use line_input::LineInput;
@@ -155,9 +156,15 @@ async fn session(
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.task.prompt.clone() {
-        let prompt =
-            PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None };
-        let _ = handle.commands.send(Command::Prompt(prompt)).await;
+        let slash = Slash::new(environment, settings, &shell, assembled.hooks.clone());
+        match slash.expanded(text.clone()).await {
+            Ok(CommandPrompt { text, terms, left_out }) if left_out.is_empty() => {
+                let prompt = PromptInput { parts: vec![Part::text(text)], terms, ..PromptInput::default() };
+                let _ = handle.commands.send(Command::Prompt(prompt)).await;
+            }
+            // Sent with Enter, the command shows what it would run and allow, and asks.
+            Ok(_) | Err(_) => settings.task.draft = Some(text),
+        }
     }
     let commands = handle.commands.clone();
     let (outside, inputs) = mpsc::unbounded_channel();

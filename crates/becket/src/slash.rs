@@ -5,7 +5,7 @@
 //! has agreed to it.
 
 use crate::environment::Environment;
-use crate::interactive::custom_commands::{Called, CustomCommands, SessionSkills};
+use crate::interactive::custom_commands::{Called, CommandPrompt, Consent, CustomCommands, SessionSkills};
 use crate::interactive::user_shell::UserShell;
 use crate::settings::{RunSettings, project_root};
 use crate::toolbox;
@@ -62,12 +62,15 @@ impl Slash {
     /// # Errors
     ///
     /// Returns the reason if a command cannot be used.
-    pub(crate) async fn expanded(&self, text: String) -> Result<String, String> {
-        let Some((name, arguments)) = named(&text) else { return Ok(text) };
+    pub(crate) async fn expanded(&self, text: String) -> Result<CommandPrompt, String> {
+        let plain = |text| Ok(CommandPrompt { text, ..CommandPrompt::default() });
+        let Some((name, arguments)) = named(&text) else { return plain(text) };
         let (custom_commands, user_shell) = (self.make)();
-        match Arc::new(custom_commands).called(&user_shell, name, arguments, false).await {
+        let called =
+            Arc::new(custom_commands).called(&user_shell, name, arguments, Consent::Impossible).await;
+        match called {
             Called::Prompt(prompt) => Ok(prompt),
-            Called::Unknown => Ok(text),
+            Called::Unknown => plain(text),
             Called::Failed(why) => Err(why),
             Called::Asks { commands, .. } => Err(format!(
                 "/{name} is a command of this project that would run: {}. You have not allowed that: call it once in the terminal, \

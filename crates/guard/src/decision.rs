@@ -6,7 +6,7 @@
 
 use crate::command;
 use crate::findings::{Findings, Part};
-use crate::rule::Rule;
+use crate::rule::{Rule, RuleError};
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
 use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
 use serde_json::Value;
@@ -59,6 +59,39 @@ impl Guard {
             self.floor = Some(Arc::new(floor));
         }
         self
+    }
+
+    /// Allows calls that match `rule` until [`Self::end_turn`]. Deny and ask rules still take precedence.
+    ///
+    /// # Errors
+    ///
+    /// If `rule` is no valid rule.
+    pub fn allow_for_turn(&mut self, rule: &str) -> Result<(), RuleError> {
+        let rule = Rule::parse(rule)?;
+        if !self.session.contains(&rule) {
+            self.turn.push(rule.clone());
+            self.session.push(rule);
+            self.compile();
+        }
+        Ok(())
+    }
+
+    /// Withdraws the rules of the turn, and returns them.
+    pub fn end_turn(&mut self) -> Vec<Rule> {
+        let ended = std::mem::take(&mut self.turn);
+        if !ended.is_empty() {
+            self.session.retain(|rule| !ended.contains(rule));
+            self.compile();
+        }
+        ended
+    }
+
+    /// Adds a folder that may be used without asking.
+    pub fn add_root(&mut self, root: &Path) {
+        if let Some(floor) = &mut self.floor {
+            Arc::make_mut(floor).add_root(root);
+        }
+        self.settings.roots.push(root.to_path_buf());
     }
 
     /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.

@@ -92,6 +92,8 @@ pub struct Guard {
     settings: GuardSettings,
     /// Rules that a person has allowed for this session.
     session: Vec<Rule>,
+    /// Those of them that count until the turn ends.
+    turn: Vec<Rule>,
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
@@ -114,6 +116,7 @@ impl Guard {
         let mut guard = Self {
             settings,
             session: Vec::new(),
+            turn: Vec::new(),
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
             files: None,
@@ -160,8 +163,8 @@ impl Guard {
     }
 
     /// Rules that were allowed for this session, in order.
-    pub fn session_rules(&self) -> &[Rule] {
-        &self.session
+    pub fn session_rules(&self) -> impl Iterator<Item = &Rule> {
+        self.session.iter().filter(|rule| !self.turn.contains(rule))
     }
 
     /// Allows calls that match `rule` until the session ends. Deny and ask rules still take precedence.
@@ -171,6 +174,7 @@ impl Guard {
     /// If `rule` is no valid rule.
     pub fn allow_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
+        self.turn.retain(|known| *known != rule);
         if !self.session.contains(&rule) {
             self.session.push(rule);
             self.compile();

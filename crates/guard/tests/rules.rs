@@ -281,7 +281,7 @@ fn a_session_rule_from_the_question_answers_it() {
         };
         guard.allow_for_session(&rule).unwrap();
         assert_eq!(decide(&guard, text), "allow", "{text} after {rule}");
-        assert_eq!(guard.session_rules().len(), 1);
+        assert_eq!(guard.session_rules().count(), 1);
         assert!(guard.revoke(&rule) && !guard.revoke(&rule), "{rule}");
         assert_eq!(decide(&guard, text), "ask", "{text} without {rule}");
     }

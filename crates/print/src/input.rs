@@ -120,7 +120,7 @@ fn user(parsed: Line) -> Result<Command, String> {
         Some("later" | "queue") => DeliveryMode::Queue,
         _ => DeliveryMode::Steer,
     };
-    Ok(Command::Prompt(PromptInput { parts, mode, client_id: parsed.uuid }))
+    Ok(Command::Prompt(PromptInput { parts, mode, client_id: parsed.uuid, ..PromptInput::default() }))
 }
 
 fn response(response: Option<Value>) -> Option<InputLine> {
@@ -251,7 +251,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn prompt(parts: Vec<Part>, mode: DeliveryMode) -> InputLine {
-        InputLine::Command(Command::Prompt(PromptInput { parts, mode, client_id: None }))
+        InputLine::Command(Command::Prompt(PromptInput { parts, mode, ..PromptInput::default() }))
     }
 
     #[test]

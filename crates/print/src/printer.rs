@@ -264,7 +264,7 @@ impl Printer {
                         extra: serde_json::Map::new(),
                     }];
                     self.asking.carried = Some(result.into_owned());
-                    let input = PromptInput { parts, mode: DeliveryMode::Steer, client_id: None };
+                    let input = PromptInput { parts, mode: DeliveryMode::Steer, ..PromptInput::default() };
                     return Ok(Reaction::Send(Command::Prompt(input)));
                 }
                 Err(problem) => schema_error = Some(problem),

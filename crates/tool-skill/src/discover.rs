@@ -67,6 +67,7 @@ fn skill(head: Frontmatter, scope: Scope, source: Source) -> Skill {
         model_invocable: head.model_invocable,
         user_invocable: head.user_invocable,
         hooks: head.hooks,
+        terms: head.terms,
         scope,
         uses: 0,
         source,

@@ -7,7 +7,7 @@
 //! Works on text only; opens no file.
 
 use crate::yaml;
-use becket_types::split_frontmatter;
+use becket_types::{TurnTerms, split_frontmatter};
 use serde_json::{Map, Value};
 
 /// Maximum size in bytes.
@@ -26,6 +26,7 @@ pub(crate) struct Frontmatter {
     pub(crate) model_invocable: bool,
     pub(crate) user_invocable: bool,
     pub(crate) hooks: Option<Value>,
+    pub(crate) terms: TurnTerms,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -49,6 +50,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
         model_invocable: !flag(&map, &["disable-model-invocation", "disable_model_invocation"])
             .unwrap_or(false),
         user_invocable: flag(&map, &["user-invocable", "user_invocable"]).unwrap_or(true),
+        terms: terms(&map),
         hooks: map.get("hooks").filter(|hooks| hooks.is_object()).cloned(),
         warnings: odd,
         ..Frontmatter::default()
@@ -124,6 +126,11 @@ impl Head {
         Some(yaml::read(head).map(|(map, _)| (Self(map), body)))
     }
 
+    /// Returns the terms of the turn that a command with this head starts.
+    pub fn turn_terms(&self) -> TurnTerms {
+        terms(&self.0)
+    }
+
     /// Returns the text of a key, on one line; `None` if it has none.
     pub fn text(&self, key: &str) -> Option<String> {
         self.0.get(key).and_then(as_text).filter(|text| !text.is_empty())
@@ -145,6 +152,17 @@ impl Head {
             .map(|(name, _)| name.clone())
             .collect()
     }
+}
+
+/// Returns the keys `allowed-tools` and `model`.
+fn terms(map: &Map<String, Value>) -> TurnTerms {
+    let allow = match ["allowed-tools", "allowed_tools"].iter().find_map(|key| map.get(*key)) {
+        Some(Value::Array(rules)) => rules.iter().filter_map(as_text).collect(),
+        Some(rules) => as_text(rules).into_iter().filter(|rules| !rules.is_empty()).collect(),
+        None => Vec::new(),
+    };
+    let model = map.get("model").and_then(as_text);
+    TurnTerms { allow, model: model.filter(|model| !matches!(model.as_str(), "" | "inherit" | "default")) }
 }
 
 fn as_text(value: &Value) -> Option<String> {

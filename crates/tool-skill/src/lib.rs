@@ -28,6 +28,7 @@ pub use discover::{Scope, SkillDir};
 pub use frontmatter::Head;
 pub use tool::{OnLoad, SkillTool};
 
+use becket_types::TurnTerms;
 use std::path::PathBuf;
 
 /// One skill, without its body.
@@ -48,6 +49,8 @@ pub struct Skill {
     pub user_invocable: bool,
     /// The table of its hooks, which are active from the moment it is loaded.
     pub hooks: Option<serde_json::Value>,
+    /// The terms of the turn that a person starts with it.
+    pub terms: TurnTerms,
     pub scope: Scope,
     /// Number of times the skill was loaded in earlier sessions, as far as recorded.
     pub uses: usize,

@@ -336,7 +336,7 @@ impl Speaker {
                 Effect::Send(Command::Prompt(PromptInput {
                     parts,
                     mode: DeliveryMode::Steer,
-                    client_id: None,
+                    ..PromptInput::default()
                 }))
             }
         };

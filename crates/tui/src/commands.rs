@@ -306,7 +306,7 @@ fn tasks(arguments: &str) -> Result<Action, String> {
             Command::Prompt(PromptInput {
                 parts: vec![Part::text(text)],
                 mode: DeliveryMode::Steer,
-                client_id: None,
+                ..PromptInput::default()
             }),
         ),
         _ => Err("write /tasks, /tasks stop N, /tasks stop job N, or /tasks tell N TEXT".to_owned()),
@@ -433,7 +433,7 @@ mod tests {
     fn tasks_are_listed_stopped_and_told() {
         let prompt = |text: &str| {
             let parts = vec![Part::text(text)];
-            Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })
+            Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, ..PromptInput::default() })
         };
         let to = |task, what| Some(Ok(Action::Send(Command::ToTask { task, what: Box::new(what) })));
         assert_eq!(parse("/tasks"), Some(Ok(Action::Page(PageRequest::Tasks))));

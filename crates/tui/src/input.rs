@@ -7,7 +7,7 @@ use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
 use crate::page::Sheet;
-use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq, Tokens};
+use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq, Tokens, TurnTerms};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::fmt;
@@ -415,7 +415,10 @@ pub enum Reply {
     },
     CustomCommands(Vec<Custom>),
     /// The prompt that a custom command expands to.
-    Prompt(String),
+    Prompt {
+        text: String,
+        terms: TurnTerms,
+    },
     Preview {
         session: String,
         text: String,

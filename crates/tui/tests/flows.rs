@@ -11,7 +11,8 @@ use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To}
 use becket_types::{
     Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
     MessageId, Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput,
-    RewindWhat, Role, RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, UndoKind, UndoOutcome, UndoPlan,
+    RewindWhat, Role, RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, TurnTerms, UndoKind, UndoOutcome,
+    UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
@@ -441,8 +442,12 @@ fn commands_of_ones_own_are_offered_and_become_prompts() {
     stage.type_text("/review a.rs");
     let asked = Request::Custom { name: "review".into(), arguments: "a.rs".into() };
     assert!(stage.key(KeyCode::Enter).contains(&Effect::Ask(asked)));
-    let effects = stage.update(Input::Reply(Reply::Prompt("Look at a.rs".into())));
+    let effects = stage.update(Input::Reply(Reply::Prompt {
+        text: "Look at a.rs".into(),
+        terms: TurnTerms { allow: vec!["Read".into()], model: None },
+    }));
     assert_eq!(sent(&effects).parts, [Part::text("Look at a.rs")]);
+    assert_eq!(sent(&effects).terms.allow, ["Read"]);
 }
 
 #[test]

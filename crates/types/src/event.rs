@@ -6,7 +6,7 @@
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
     FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId,
-    SpanKind, Tokens, TurnResult, UndoOutcome, UndoPlan, Usage,
+    SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,20 +134,24 @@ pub enum Command {
 }
 
 /// A message from a person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromptInput {
     pub parts: Vec<Part>,
     pub mode: DeliveryMode,
     /// The front end's own id of this message, returned in [`Event::UserMessage`].
     #[serde(default)]
     pub client_id: Option<String>,
+    /// The terms of the turn. Never read from JSON: rights come from a decision of this process, not from a file.
+    #[serde(skip)]
+    pub terms: TurnTerms,
 }
 
 /// The moment at which a message that arrives during a turn is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryMode {
     /// At the next step, inside the current turn.
+    #[default]
     Steer,
     /// When the agent is idle, as a new turn.
     Queue,

@@ -75,7 +75,7 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
-pub use turn::{ModelUsage, TurnEnd, TurnResult};
+pub use turn::{ModelUsage, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };

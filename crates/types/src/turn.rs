@@ -1,7 +1,16 @@
-//! Turns: the reason why one ended, and its result with usage and cost.
+//! Turns: the terms of one, the reason why it ended, and its result with usage and cost.
 
 use crate::{Cost, Millis, PermissionDenial, TurnCompaction, Usage};
 use serde::{Deserialize, Serialize};
+
+/// What the command or skill that starts a turn asks for. It counts until the turn ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnTerms {
+    /// Permission rules for calls that run without a question, as written. Deny and ask rules take precedence.
+    pub allow: Vec<String>,
+    /// Name of the model.
+    pub model: Option<String>,
+}
 
 /// The reason why a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

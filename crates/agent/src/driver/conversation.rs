@@ -519,6 +519,8 @@ impl Conversation {
     /// Chooses another model for the next request. `Err` says why the model stays the same.
     pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
         let model = self.wire.choose(name)?;
+        // The user's choice outlasts the turn.
+        self.wire.before_turn = None;
         self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
         self.core.emit(Event::ModelChosen { model: model.info().id.clone() });
         Ok(())

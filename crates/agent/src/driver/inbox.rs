@@ -7,13 +7,14 @@ use super::conversation::Conversation;
 use super::flow::Flow;
 use super::ledger::Core;
 use super::title::Titling;
+use super::toolset::Toolset;
+use super::turn_terms::begin_terms;
 use crate::host::lock;
 use crate::machine::{Input, Phase, PromptId};
 use base64::Engine as _;
 use becket_session::Durability;
 use becket_types::{
-    Command, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput,
-    Role,
+    Command, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput, Role,
 };
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -154,8 +155,8 @@ impl Inbox {
         steered: bool,
         conversation: &mut Conversation,
         titling: &mut Titling,
+        tools: &mut Toolset,
     ) {
-        let core = &mut conversation.core;
         let mut entries = Vec::new();
         let mut delivered = Vec::new();
         let mut titled = None;
@@ -165,11 +166,10 @@ impl Inbox {
                 entries.push(EntryKind::Message { message });
                 continue;
             }
-            let Some(PromptInput { parts, client_id, mode: DeliveryMode::Steer | DeliveryMode::Queue }) =
-                self.prompts.remove(id)
-            else {
+            let Some(PromptInput { parts, client_id, terms, mode: _ }) = self.prompts.remove(id) else {
                 continue;
             };
+            begin_terms(&terms, conversation, tools);
             if !titling.titled
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
             {
@@ -184,6 +184,7 @@ impl Inbox {
         if self.saved {
             entries.extend(self.entry());
         }
+        let core = &mut conversation.core;
         let seqs = core.append(entries, Durability::Synced);
         for (at, mut message, client_id) in delivered {
             message.seq = seqs.get(at).copied().unwrap_or_default();

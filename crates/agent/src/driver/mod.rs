@@ -28,6 +28,7 @@
 //! | `request_size` | requests that have too many bytes |
 //! | `reply` | the streamed answer; `text_calls`: calls that a model wrote as text |
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
+//! | `turn_terms` | what a command or skill asks for its turn |
 //! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
 //! | `hooks` | moments at which hooks are asked, and the record of their answers |
@@ -69,6 +70,7 @@ mod title;
 mod tools;
 mod toolset;
 mod turn;
+mod turn_terms;
 mod undo;
 mod warming;
 mod wire;

@@ -68,7 +68,7 @@ impl Agent {
         }
     }
 
-    fn use_model(&mut self, model: Arc<dyn Model>) {
+    pub(super) fn use_model(&mut self, model: Arc<dyn Model>) {
         self.compaction.give_up_preparation(&mut self.conversation, "another model");
         let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
         lock(&self.conversation.core.session).view_mut().set_scope(scope(model.info()));

@@ -96,7 +96,7 @@ impl ToolRunner<'_> {
         let prompt = PromptInput {
             parts: vec![Part::text(task.prompt.clone())],
             mode: DeliveryMode::Queue,
-            client_id: None,
+            ..PromptInput::default()
         };
         // The channel is new, so it has room.
         for command in [Command::Prompt(prompt), Command::EndInput] {

@@ -147,7 +147,7 @@ impl Toolset {
     }
 
     fn tell_grants(&self, core: &Core) {
-        let rules = self.guard.session_rules().iter().map(ToString::to_string).collect();
+        let rules = self.guard.session_rules().map(ToString::to_string).collect();
         core.emit(Event::Grants { rules });
     }
 

@@ -7,6 +7,7 @@ use super::compact::Compactor;
 use super::hooks::{HookCaller, Then, end_event};
 use super::start::{FirstEntries, is_left_unfinished};
 use super::tools::ToolRunner;
+use super::turn_terms::end_terms;
 use super::undo::{self, Begun, Want};
 use super::workspace::Workspace;
 use super::{Agent, Op};
@@ -70,7 +71,7 @@ impl Agent {
     pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
         self.begin_ledger();
         self.tools.repetition.reset();
-        self.inbox.deliver(prompts, steered, &mut self.conversation, &mut self.titling);
+        self.inbox.deliver(prompts, steered, &mut self.conversation, &mut self.titling, &mut self.tools);
     }
 
     /// Processes the answers of the hooks for which the loop waited.
@@ -275,6 +276,11 @@ impl Agent {
         self.conversation.core.flush(Durability::Synced);
         self.conversation.core.tell_notices();
         self.conversation.spending.in_turn = false;
+        if let Some(before) = end_terms(&mut self.conversation, &mut self.tools) {
+            let model = before.info().id.clone();
+            self.use_model(before);
+            self.conversation.core.emit(Event::ModelChosen { model });
+        }
         self.hooks().failure_hooks(&end);
         let completed = end == TurnEnd::Completed;
         let result = self.conversation.take_result(end);

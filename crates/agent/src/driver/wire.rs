@@ -27,6 +27,8 @@ pub(crate) struct Wire {
     pub(super) find_model: Option<FindModel>,
     /// The model that the user has chosen; used from the next request on.
     pub(super) switch: Option<Arc<dyn Model>>,
+    /// The session's model, if a command has chosen another one for the running turn.
+    pub(super) before_turn: Option<Arc<dyn Model>>,
     pub(crate) refusals: Refusals,
     /// The wait for the provider's quota, until an answer comes.
     pub(crate) quota: Option<QuotaWait>,
@@ -65,6 +67,7 @@ impl Wire {
             fallbacks: fallbacks.into(),
             find_model,
             switch: None,
+            before_turn: None,
             refusals: Refusals::default(),
             quota: None,
             cache: ProviderCache { policy: cache, ..ProviderCache::default() },

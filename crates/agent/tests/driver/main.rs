@@ -20,6 +20,7 @@ mod subagents;
 mod support;
 mod switching;
 mod tools;
+mod turn_terms;
 mod turns;
 mod undo;
 mod unseen;

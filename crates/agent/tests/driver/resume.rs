@@ -94,7 +94,7 @@ async fn prompts_in_the_inbox_of_the_dead_process_are_delivered_first() {
     let left = vec![PromptInput {
         parts: vec![Part::text("do not forget")],
         mode: DeliveryMode::Queue,
-        client_id: None,
+        ..PromptInput::default()
     }];
     let value = serde_json::to_value(left).unwrap();
     let entries = vec![

@@ -466,7 +466,7 @@ pub(crate) fn prompt(text: &str) -> Command {
 }
 
 pub(crate) fn prompt_as(text: &str, mode: DeliveryMode) -> Command {
-    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode, client_id: None })
+    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode, ..PromptInput::default() })
 }
 
 impl Rig {

@@ -213,7 +213,8 @@ async fn an_inline_image_becomes_a_blob_before_the_ledger_sees_it() {
         extra: serde_json::Map::new(),
     };
     let parts = vec![image, Part::text("what is it?")];
-    rig.send(Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })).await;
+    rig.send(Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, ..PromptInput::default() }))
+        .await;
     rig.finished().await;
     // These bytes are no image, so the model gets a line of text instead, and the user gets a notice.
     let told = |event: &Event| matches!(event, Event::Notice { text, .. } if text.contains("cannot be shown to the model"));

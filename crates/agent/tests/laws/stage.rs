@@ -358,7 +358,12 @@ impl Stage {
     }
 
     pub(crate) async fn prompt(&self, parts: Vec<Part>) {
-        self.send(Command::Prompt(PromptInput { parts, mode: DeliveryMode::Steer, client_id: None })).await;
+        self.send(Command::Prompt(PromptInput {
+            parts,
+            mode: DeliveryMode::Steer,
+            ..PromptInput::default()
+        }))
+        .await;
     }
 
     pub(crate) async fn until(&mut self, pass: impl Fn(&Event) -> bool) -> Event {

@@ -207,7 +207,11 @@ async fn watch(
 }
 
 fn prompt(text: &str) -> Command {
-    Command::Prompt(PromptInput { parts: vec![Part::text(text)], mode: DeliveryMode::Steer, client_id: None })
+    Command::Prompt(PromptInput {
+        parts: vec![Part::text(text)],
+        mode: DeliveryMode::Steer,
+        ..PromptInput::default()
+    })
 }
 
 /// Describes an event in one line for the user, if it is worth one.

@@ -9,7 +9,7 @@ use super::figures::{Figures, Rewinding};
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
 use super::waits::{Held, Waited, Waits};
-use super::{GRACE, Signals, note, until, written};
+use super::{GRACE, Signals, note, note_left_out, until, written};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
@@ -322,7 +322,11 @@ impl Front {
                 return;
             }
             match self.slash.expanded(text.clone()).await {
-                Ok(expanded) => *text = expanded,
+                Ok(prompt) => {
+                    note_left_out(text, &prompt.left_out);
+                    *text = prompt.text;
+                    input.terms = prompt.terms;
+                }
                 Err(why) => note(&why),
             }
         }

@@ -102,7 +102,7 @@ impl Judge {
         let prompt = PromptInput {
             parts: vec![Part::text(question.prompt)],
             mode: DeliveryMode::Queue,
-            client_id: None,
+            ..PromptInput::default()
         };
         // The channel is new, so it has room.
         for command in [Command::Prompt(prompt), Command::EndInput] {

@@ -1,9 +1,9 @@
 //! Custom commands of the user and the project: Markdown files named after the command, and skills that the user may
 //! call.
 //!
-//! Owns their locations, their frontmatter (`description`, `argument-hint`), and the expansion of `$ARGUMENTS`, `$1`,
+//! Owns their locations, their frontmatter (`description`, `argument-hint`, `allowed-tools`, `model`), and the expansion of `$ARGUMENTS`, `$1`,
 //! `@file` and `` !`command` ``, in the terminal and in headless runs. Nothing of the project runs before the user has
-//! seen it: a project file that runs something must be trusted once, with its whole text. Only the file decides what
+//! seen it: a project file that runs or allows something must be trusted once, with its whole text. Only the file decides what
 //! runs, and words of the caller stay words. Files are read up to a limit, and a file that is too large or unreadable
 //! is not a command.
 
@@ -13,8 +13,9 @@ use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_hooks::Engine;
-use becket_tool_skill::{Head, Skills};
+use becket_tool_skill::{Head, Scope, Skills};
 use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
+use becket_types::TurnTerms;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -46,20 +47,53 @@ struct CommandFile {
     custom: Custom,
     text: String,
     body: String,
+    terms: TurnTerms,
     project: bool,
+}
+
+/// A skill that the user calls.
+struct CalledSkill {
+    name: String,
+    prompt: String,
+    terms: TurnTerms,
+    project: bool,
+}
+
+enum Source {
+    Command(CommandFile),
+    Skill(CalledSkill),
+}
+
+/// The prompt that a command or skill expands to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandPrompt {
+    pub text: String,
+    pub terms: TurnTerms,
+    /// Rules of a file of the project that do not count, because the user has not agreed to them.
+    pub left_out: Vec<String>,
+}
+
+/// Treatment of a file of the project to which the user has not agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consent {
+    Ask,
+    Given,
+    /// Nobody can be asked. The tools that the file allows are left out, and a file that runs something is not used.
+    Impossible,
 }
 
 /// Result of calling a command by its name.
 #[derive(Debug)]
 pub(crate) enum Called {
-    Prompt(String),
+    Prompt(CommandPrompt),
     /// There is no such command.
     Unknown,
-    /// The command would run these programs, and the user has not trusted its file. `scripts`: the project's files that
-    /// they run, with their texts.
+    /// The command would run these programs and allow these tools, and the user has not trusted its file. `scripts`: the
+    /// project's files that the programs run, with their texts.
     Asks {
         commands: Vec<String>,
         scripts: String,
+        allows: Vec<String>,
     },
     Failed(String),
 }
@@ -133,54 +167,102 @@ impl CustomCommands {
         })
     }
 
-    /// Returns the command of this name, or the result of calling the skill of this name.
-    fn find(&self, name: &str, arguments: &str) -> Result<CommandFile, Called> {
+    /// Returns the command or the skill of this name.
+    fn find(&self, name: &str, arguments: &str) -> Result<Source, Called> {
         if let Some(found) = self.all().remove(name) {
-            return Ok(found);
+            return Ok(Source::Command(found));
         }
         if let Some(why) = self.unreadable(name) {
             return Err(Called::Failed(format!("/{name} cannot be used: {why}")));
         }
         let skills = (self.skills.find)();
         let skill = skills.get(name).filter(|skill| skill.user_invocable && skill.name == name);
-        if let (Some(engine), Some(skill)) = (&self.skills.hooks, skill) {
-            engine.skill_loaded(&skill.name);
+        let skill = skill.ok_or(Called::Unknown)?;
+        match skill.prompt(arguments) {
+            Ok(prompt) => Ok(Source::Skill(CalledSkill {
+                name: skill.name.clone(),
+                prompt,
+                terms: skill.terms.clone(),
+                project: skill.scope == Scope::Project,
+            })),
+            Err(why) => Err(Called::Failed(format!("/{name} cannot be used: {why}"))),
         }
-        Err(match skill.map(|skill| skill.prompt(arguments)) {
-            None => Called::Unknown,
-            Some(Ok(text)) => Called::Prompt(text),
-            Some(Err(why)) => Called::Failed(format!("/{name} cannot be used: {why}")),
-        })
     }
 
-    /// Returns the prompt that `/name arguments` expands to. `trust`: the user agrees to what it runs.
+    fn of_skill(&self, mut skill: CalledSkill, consent: Consent) -> Result<CommandPrompt, Called> {
+        let mut left_out = Vec::new();
+        if skill.project {
+            // Words of the caller are no part of what the user agrees to.
+            let skills = (self.skills.find)();
+            let content = skills.get(&skill.name).and_then(|skill| skill.prompt("").ok()).unwrap_or_default();
+            let allows = skill.terms.allow.join(", ");
+            let item = Item {
+                kind: "skill".to_owned(),
+                name: format!("/{}", skill.name),
+                content: format!("allowed-tools: {allows}\n\n{content}"),
+            };
+            left_out = self.agreed(&item, &[], String::new(), &mut skill.terms, consent)?;
+        }
+        if let Some(engine) = &self.skills.hooks {
+            engine.skill_loaded(&skill.name);
+        }
+        Ok(CommandPrompt { text: skill.prompt, terms: skill.terms, left_out })
+    }
+
+    /// Makes sure that the user agrees to what a file of the project runs and allows. Returns the rules that are left out.
+    fn agreed(
+        &self,
+        item: &Item,
+        commands: &[String],
+        scripts: String,
+        terms: &mut TurnTerms,
+        consent: Consent,
+    ) -> Result<Vec<String>, Called> {
+        if commands.is_empty() && terms.allow.is_empty() || self.trust.state(item) == State::Trusted {
+            return Ok(Vec::new());
+        }
+        match consent {
+            Consent::Given => match self.trust.decide(item, true) {
+                Ok(()) => Ok(Vec::new()),
+                Err(error) => {
+                    Err(Called::Failed(format!("cannot keep that {} is trusted: {error}", item.name)))
+                }
+            },
+            Consent::Impossible if commands.is_empty() => Ok(std::mem::take(&mut terms.allow)),
+            Consent::Ask | Consent::Impossible => {
+                Err(Called::Asks { commands: commands.to_vec(), scripts, allows: terms.allow.clone() })
+            }
+        }
+    }
+
+    /// Returns the prompt that `/name arguments` expands to.
     pub(crate) async fn called(
         self: Arc<Self>,
         user_shell: &UserShell,
         name: &str,
         arguments: &str,
-        trust: bool,
+        consent: Consent,
     ) -> Called {
         let (custom_commands, key, words) = (Arc::clone(&self), name.to_owned(), arguments.to_owned());
         let looked = tokio::task::spawn_blocking(move || custom_commands.find(&key, &words)).await;
-        let found = match looked {
-            Ok(Ok(found)) => found,
+        let mut found = match looked {
+            Ok(Ok(Source::Command(found))) => found,
+            Ok(Ok(Source::Skill(skill))) => {
+                return self.of_skill(skill, consent).map_or_else(|called| called, Called::Prompt);
+            }
             Ok(Err(called)) => return called,
             Err(error) => return Called::Failed(format!("/{name} cannot be read: {error}")),
         };
         let pieces = pieces(&found.body, arguments);
         let commands: Vec<String> = pieces.iter().filter_map(Piece::command).map(str::to_owned).collect();
-        if found.project && !commands.is_empty() {
+        let mut left_out = Vec::new();
+        if found.project {
             let content = self.content(&found);
             let scripts = content.strip_prefix(&found.text).unwrap_or_default().trim().to_owned();
             let item = Item { kind: "command".to_owned(), name: format!("/{name}"), content };
-            if self.trust.state(&item) != State::Trusted {
-                if !trust {
-                    return Called::Asks { commands, scripts };
-                }
-                if let Err(error) = self.trust.decide(&item, true) {
-                    return Called::Failed(format!("cannot keep that /{name} is trusted: {error}"));
-                }
+            match self.agreed(&item, &commands, scripts, &mut found.terms, consent) {
+                Ok(rules) => left_out = rules,
+                Err(called) => return called,
             }
         }
         let written: String = pieces.iter().map(Piece::text).collect();
@@ -193,7 +275,7 @@ impl CustomCommands {
         }
         out.truncate(out.trim_end().len());
         out.push_str(&self.files_of(&written));
-        Called::Prompt(out.trim().to_owned())
+        Called::Prompt(CommandPrompt { text: out.trim().to_owned(), terms: found.terms, left_out })
     }
 
     /// Returns the prompt of a command, or the question if it may run its programs.
@@ -204,12 +286,13 @@ impl CustomCommands {
         arguments: String,
         trust: bool,
     ) -> Reply {
-        match self.called(&user_shell, &name, &arguments, trust).await {
-            Called::Prompt(text) => Reply::Prompt(text),
+        let consent = if trust { Consent::Given } else { Consent::Ask };
+        match self.called(&user_shell, &name, &arguments, consent).await {
+            Called::Prompt(CommandPrompt { text, terms, .. }) => Reply::Prompt { text, terms },
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
-            Called::Asks { commands, scripts } => {
-                Reply::Page(Ok(question(name, arguments, &commands, &scripts)))
+            Called::Asks { commands, scripts, allows } => {
+                Reply::Page(Ok(question(name, arguments, &commands, &scripts, &allows)))
             }
         }
     }
@@ -242,25 +325,42 @@ impl CustomCommands {
     }
 }
 
-fn question(name: String, arguments: String, commands: &[String], scripts: &str) -> Page {
+fn question(name: String, arguments: String, commands: &[String], scripts: &str, allows: &[String]) -> Page {
     let scripts = match scripts {
         "" => String::new(),
         scripts => {
             format!("\n\nThe project's files that this runs:\n\n```\n{}\n```", scripts.replace("```", "'''"))
         }
     };
-    let list: String = commands.iter().fold(String::new(), |mut out, c| {
-        let _ = writeln!(out, "{}", c.replace("```", "'''"));
-        out
-    });
+    let list = |items: &[String]| {
+        items.iter().fold(String::new(), |mut out, item| {
+            let _ = writeln!(out, "{}", item.replace("```", "'''"));
+            out
+        })
+    };
+    let mut markdown =
+        "This command is the project's. You are asked again when its file or one of its scripts \
+                        changes."
+            .to_owned();
+    if !commands.is_empty() {
+        let _ = write!(
+            markdown,
+            "\n\nBefore it becomes a prompt it runs:\n\n```sh\n{}```{scripts}",
+            list(commands)
+        );
+    }
+    if !allows.is_empty() {
+        let _ = write!(
+            markdown,
+            "\n\nUntil its turn ends, these calls run without a question:\n\n```text\n{}```",
+            list(allows)
+        );
+    }
     Page {
         title: format!("/{name}"),
-        markdown: format!(
-            "This command is the project's. Before it becomes a prompt it runs, without asking again while the file and \
-             its scripts stay as they are:\n\n```sh\n{list}```{scripts}"
-        ),
+        markdown,
         confirm: Some(Confirm {
-            question: "run this?".to_owned(),
+            question: if commands.is_empty() { "allow this?" } else { "run this?" }.to_owned(),
             request: Request::TrustCustom { name, arguments },
         }),
         ..Page::default()
@@ -324,8 +424,8 @@ fn found(name: String, text: String, project: bool) -> CommandFile {
         let first = body.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
         first.trim_start_matches('#').trim().clone_into(&mut custom.description);
     }
-    let body = body.to_owned();
-    CommandFile { custom, text, body, project }
+    let (body, terms) = (body.to_owned(), head.turn_terms());
+    CommandFile { custom, text, body, terms, project }
 }
 
 /// A part of a command's file after its arguments were filled in.
@@ -413,6 +513,10 @@ mod tests {
     use super::*;
     use becket_tool_shell::{Shell, ShellSettings};
 
+    fn prompt(text: &str) -> Reply {
+        Reply::Prompt { text: text.to_owned(), terms: TurnTerms::default() }
+    }
+
     fn room() -> (tempfile::TempDir, Arc<CustomCommands>, Arc<UserShell>) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -465,10 +569,10 @@ mod tests {
             Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), name.into(), arguments.into(), trust)
         };
         let said = answer("review", "a.rs  critic", false).await;
-        assert_eq!(said, Reply::Prompt("Look at a.rs as critic. All: a.rs  critic".into()));
-        assert_eq!(answer("mark", "x", false).await, Reply::Prompt("Mark x".into()));
+        assert_eq!(said, prompt("Look at a.rs as critic. All: a.rs  critic"));
+        assert_eq!(answer("mark", "x", false).await, prompt("Mark x"));
         let own = answer("own", "", false).await;
-        assert_eq!(own, Reply::Prompt("See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```".into()));
+        assert_eq!(own, prompt("See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```"));
         assert!(matches!(answer("none", "", false).await, Reply::Done(Err(_))));
     }
 
@@ -502,7 +606,7 @@ mod tests {
         assert!(page.markdown.contains("echo one\necho two\n"), "{}", page.markdown);
         let request = Request::TrustCustom { name: "git:log".into(), arguments: "today".into() };
         assert_eq!(page.confirm.unwrap().request, request);
-        let ran = Reply::Prompt("# The log\nSay what changed:\none and two\n\ntoday".into());
+        let ran = prompt("# The log\nSay what changed:\none and two\n\ntoday");
         assert_eq!(answer(true).await, ran);
         assert_eq!(answer(false).await, ran);
         std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`echo three`").unwrap();
@@ -525,8 +629,43 @@ mod tests {
         };
         let Reply::Page(Ok(page)) = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("say it.sh, 9 bytes\necho four"), "{}", page.markdown);
-        assert_eq!(answer(true).await, Reply::Prompt("four".into()));
+        assert_eq!(answer(true).await, prompt("four"));
         std::fs::write(&script, "echo five").unwrap();
         assert!(matches!(answer(false).await, Reply::Page(_)));
+    }
+
+    #[tokio::test]
+    async fn what_a_project_allows_is_shown_first_and_left_out_where_nobody_can_be_asked() {
+        let (dir, custom_commands, user_shell) = room();
+        let head = "---\nallowed-tools: Bash(git add:*), Read\nmodel: haiku\n---\nCommit.";
+        for file in [".claude/commands/commit.md", "home/mine.md"] {
+            std::fs::write(dir.path().join(file), head).unwrap();
+        }
+        let called = |name: &'static str, consent| {
+            let custom_commands = Arc::clone(&custom_commands);
+            let user_shell = Arc::clone(&user_shell);
+            async move { custom_commands.called(&user_shell, name, "", consent).await }
+        };
+        let rules = vec!["Bash(git add:*), Read".to_owned()];
+        let model = Some("haiku".to_owned());
+        let terms = TurnTerms { allow: rules.clone(), model: model.clone() };
+        let full = || CommandPrompt { text: "Commit.".into(), terms: terms.clone(), left_out: Vec::new() };
+        let Called::Prompt(own) = called("mine", Consent::Impossible).await else { panic!("not used") };
+        assert_eq!(own, full());
+        let Called::Prompt(without) = called("commit", Consent::Impossible).await else { panic!("not used") };
+        assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model });
+        assert_eq!(without.left_out, rules);
+        let Called::Asks { commands, allows, .. } = called("commit", Consent::Ask).await else {
+            panic!("not asked")
+        };
+        assert_eq!((commands.len(), &allows), (0, &rules));
+        let page = question("commit".into(), String::new(), &commands, "", &allows);
+        assert!(page.markdown.contains("without a question:\n\n```text\nBash(git add:*), Read\n"));
+        for consent in [Consent::Given, Consent::Ask, Consent::Impossible] {
+            let Called::Prompt(agreed) = called("commit", consent).await else { panic!("{consent:?}") };
+            assert_eq!(agreed, full(), "{consent:?}");
+        }
+        std::fs::write(dir.path().join(".claude/commands/commit.md"), format!("{head} Push.")).unwrap();
+        assert!(matches!(called("commit", Consent::Ask).await, Called::Asks { .. }));
     }
 }

@@ -4,7 +4,7 @@
 use becket_mcp::{Hub, PromptInfo, State};
 use becket_tool::text::clean;
 use becket_tui::input::{Custom, Reply};
-use becket_types::cut_start;
+use becket_types::{TurnTerms, cut_start};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub(super) async fn prompt(hub: Option<Arc<Hub>>, name: String, arguments: Strin
     };
     let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
     Some(match hub.prompt(&name, &words).await {
-        Ok(text) => Reply::Prompt(text.0),
+        Ok(text) => Reply::Prompt { text: text.0, terms: TurnTerms::default() },
         Err(why) => Reply::Done(Err(why)),
     })
 }

@@ -12,7 +12,7 @@ use crate::transcript::pasted;
 use crate::waiting::Waiting;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
+use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput, TurnTerms};
 use crossterm::event::KeyEvent;
 
 /// The composer and what belongs to its text.
@@ -26,6 +26,8 @@ pub(super) struct Editor {
     pub waiting: Waiting,
     /// Shell commands the user ran, with output, that the model has not seen. They are sent with the next message.
     ran: Vec<String>,
+    /// The terms of the message that is sent next.
+    pub terms: TurnTerms,
 }
 
 impl Editor {
@@ -159,7 +161,12 @@ impl Editor {
             });
         }
         let client_id = working.then(|| self.waiting.put(&prompt.text, mode));
-        Effect::Send(Command::Prompt(PromptInput { parts, mode, client_id }))
+        Effect::Send(Command::Prompt(PromptInput {
+            parts,
+            mode,
+            client_id,
+            terms: std::mem::take(&mut self.terms),
+        }))
     }
 }
 

@@ -400,8 +400,9 @@ impl App {
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
             Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
             Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
-            Reply::Prompt(text) => {
+            Reply::Prompt { text, terms } => {
                 self.pages.overlay = None;
+                self.editor.terms = terms;
                 return self.send(Prompt { text, ..Prompt::default() }, DeliveryMode::Steer);
             }
             Reply::Branch(branch) => self.status.set_branch(branch),

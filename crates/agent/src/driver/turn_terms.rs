@@ -1,0 +1,50 @@
+//! Terms of a turn: the calls that a command or skill allows while its turn runs, and the model that it names.
+//!
+//! They end with the turn, so that a later message has neither the rights nor the model of the command. The ledger gets the
+//! session's own model back at once, because the session may be continued by another process.
+
+use super::conversation::Conversation;
+use super::toolset::Toolset;
+use becket_guard::split_rules;
+use becket_model::Model;
+use becket_types::{Event, NoticeLevel, TurnTerms};
+use std::sync::Arc;
+
+/// Puts the terms of a delivered prompt into force.
+pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, tools: &mut Toolset) {
+    for rule in terms.allow.iter().flat_map(|rules| split_rules(rules)) {
+        if let Err(error) = tools.guard.allow_for_turn(&rule) {
+            let text = format!("The command allows {rule}, which is not a permission rule: {error}");
+            conversation.core.say(NoticeLevel::Warning, text);
+        }
+    }
+    let Some(name) = &terms.model else { return };
+    let chosen = conversation.wire.switch.clone().unwrap_or_else(|| conversation.model());
+    match conversation.wire.choose(name) {
+        Ok(model) if model.info().id == chosen.info().id => conversation.wire.switch = Some(chosen),
+        Ok(model) => {
+            let id = model.info().id.clone();
+            conversation.wire.before_turn.get_or_insert(chosen);
+            let text = format!("The command names the model of this turn: {id}.");
+            conversation.core.say(NoticeLevel::Info, text);
+            conversation.core.emit(Event::ModelChosen { model: id });
+        }
+        Err(why) => {
+            let id = &chosen.info().id;
+            let text = format!(
+                "The command names the model {name}, so this turn should run with it: {why} It runs with {id}."
+            );
+            conversation.core.say(NoticeLevel::Warning, text);
+        }
+    }
+}
+
+/// Ends the terms of the turn. Returns the session's model, if the turn ran with another one.
+pub(super) fn end_terms(conversation: &mut Conversation, tools: &mut Toolset) -> Option<Arc<dyn Model>> {
+    for rule in tools.guard.end_turn() {
+        tools.subagents.revoke(&rule.to_string());
+    }
+    let before = conversation.wire.before_turn.take()?;
+    conversation.wire.switch = None;
+    (!Arc::ptr_eq(&before, &conversation.wire.model)).then_some(before)
+}

@@ -1,0 +1,107 @@
+//! `allowed-tools` and `model` of commands and skills, through the binary.
+
+use crate::support::{Api, Bench, Running, ask, run, says};
+use crate::terminal::{Terminal, becket};
+use becket_testkit::{Answer, MockServer};
+use serde_json::json;
+
+const HEAD: &str =
+    "---\ndescription: Makes a file\nallowed-tools: Bash(touch:*)\nmodel: claude-haiku-4-5\n---\n";
+
+fn touch(id: &str, name: &str) -> Answer {
+    Answer::tool(id, "bash", json!({ "command": format!("touch {name}") }))
+}
+
+fn models(server: &MockServer) -> Vec<String> {
+    let model = |body: serde_json::Value| body["model"].as_str().unwrap_or_default().to_owned();
+    server.requests().iter().map(|request| model(request.json())).collect()
+}
+
+#[test]
+fn a_command_and_a_skill_of_the_user_have_their_tools_and_model_for_one_turn() {
+    for skill in [false, true] {
+        let bench = Bench::new(&[]);
+        let (file, text) = match skill {
+            false => (".config/becket/commands/make.md", format!("{HEAD}Make $1.")),
+            true => (
+                ".claude/skills/make/SKILL.md",
+                HEAD.replace("---\ndesc", "---\nname: make\ndesc") + "Make it.",
+            ),
+        };
+        bench.home.write(file, text);
+        let server =
+            MockServer::start([touch("t1", "a"), Answer::text("made"), touch("t2", "b"), Answer::text("no")]);
+        run(bench.print(Api::Anthropic, &server).arg("/make a")).expect(0);
+        run(bench.print(Api::Anthropic, &server).args(["-c", "make b, too"])).expect(0);
+        assert!(bench.project.exists("a") && !bench.project.exists("b"), "skill: {skill}");
+        let (haiku, sonnet) = ("claude-haiku-4-5", "claude-sonnet-4-5");
+        assert_eq!(models(&server), [haiku, haiku, sonnet, sonnet], "skill: {skill}");
+    }
+}
+
+#[test]
+fn over_the_wire_the_init_of_each_turn_names_its_model() {
+    let bench = Bench::new(&[]);
+    bench.home.write(".config/becket/commands/make.md", format!("{HEAD}Make $1."));
+    let server =
+        MockServer::start([touch("t1", "a"), Answer::text("made"), touch("t2", "b"), Answer::text("no")]);
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args([
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ]));
+    ask(&mut running, &says("/make a"), "\"type\":\"result\"");
+    ask(&mut running, &says("make b, too"), "\"type\":\"result\"");
+    let ran = running.wait().expect(0);
+    let inits: Vec<String> = ran
+        .lines()
+        .iter()
+        .filter(|line| line["subtype"] == "init")
+        .map(|line| line["model"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(inits, ["claude-haiku-4-5", "claude-sonnet-4-5"]);
+    assert!(bench.project.exists("a") && !bench.project.exists("b"));
+}
+
+#[test]
+fn rules_of_the_user_hold_against_a_command() {
+    let bench = Bench::new(&[]);
+    bench.home.write(".config/becket/commands/make.md", format!("{HEAD}Make $1."));
+    for flags in [&["--disallowedTools", "Bash(touch:*)"][..], &["--permission-mode", "plan"]] {
+        let server = MockServer::start([touch("t1", "a"), Answer::text("no")]);
+        run(bench.print(Api::Anthropic, &server).args(flags).args(["--", "/make a"])).expect(0);
+        assert!(!bench.project.exists("a"), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_project_s_command_allows_nothing_before_the_user_has_seen_it() {
+    let bench = Bench::new(&[(".claude/commands/make.md", &format!("{HEAD}Make $1."))]);
+    let server = || MockServer::start([touch("t1", "a"), Answer::text("done")]);
+    let ran = run(bench.print(Api::Anthropic, &server()).arg("/make a")).expect(0);
+    assert!(!bench.project.exists("a"));
+    assert!(
+        ran.stderr.contains("/make is a file of this project") && ran.stderr.contains("Bash(touch:*)"),
+        "{}",
+        ran.stderr
+    );
+    let trusting = server();
+    run(bench.print(Api::Anthropic, &trusting).args(["--trust", "/make a"])).expect(0);
+    assert!(bench.project.exists("a"));
+    std::fs::remove_file(bench.project.path("a")).unwrap();
+
+    // In the terminal it is shown, and allowed until it changes.
+    let model = server();
+    let mut terminal = Terminal::start(becket(&bench, &model));
+    terminal.shows("Do you trust what is in this directory?");
+    terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
+    terminal.send("2");
+    terminal.shows("Describe a task");
+    terminal.send("/make a\r");
+    terminal.shows("allow this?");
+    assert!(terminal.screen().contains("Bash(touch:*)"), "{}", terminal.screen());
+    terminal.press_until("y", "done");
+    assert!(bench.project.exists("a"), "{}", terminal.screen());
+}
