@@ -168,6 +168,9 @@ impl Speaker {
                 NoticeLevel::Error => format!("Error: {text}"),
             }),
             Event::ContextChanged { text } => out.push(text.clone()),
+            Event::SideAnswer { question, answer } => {
+                out.push(format!("Beside the task, to {question}: {answer}"))
+            }
             Event::TurnFinished(result) => {
                 self.working = false;
                 self.questions.retain(|(subagent, _)| subagent.is_some());

@@ -72,6 +72,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("add-dir", "[FOLDER]", "add a folder to the workspace; without one: the folders of the workspace"),
     ("effort", "LEVEL", "how hard the model thinks: low, medium, high, xhigh, max, or default"),
     ("plan", "", "the permission mode plan: the model only reads, and presents a plan"),
+    ("btw", "QUESTION", "a question beside the task: answered from the conversation, and not a part of it"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
     (
         "limits",
@@ -199,6 +200,8 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
             let path = Some(arguments).filter(|path| !path.is_empty()).map(PathBuf::from);
             Ok(Action::Send(Command::AddDirectory { path }))
         }
+        "btw" if arguments.is_empty() => needs("a question: /btw why that file?"),
+        "btw" => Ok(Action::Send(Command::SideQuestion { question: words() })),
         "usage" => Ok(Action::Page(PageRequest::Cost)),
         "login" => Ok(Action::Key),
         "logout" => {

@@ -56,6 +56,10 @@ pub enum Command {
         #[serde(with = "crate::path_form::option")]
         path: Option<PathBuf>,
     },
+    /// Asks a question about the conversation that does not become a part of it. [`Event::SideAnswer`] answers.
+    SideQuestion {
+        question: String,
+    },
     /// Sets the effort of the next requests; `None`: the model's default.
     SetEffort {
         effort: Option<String>,
@@ -211,6 +215,11 @@ pub enum Event {
     WorkspaceChanged {
         #[serde(with = "crate::path_form::list")]
         added: Vec<PathBuf>,
+    },
+    /// The answer to a [`Command::SideQuestion`]. It is not in the conversation.
+    SideAnswer {
+        question: String,
+        answer: String,
     },
     /// From the next request on, this model (`provider/name`) is used.
     ModelChosen {

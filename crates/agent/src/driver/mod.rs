@@ -37,7 +37,7 @@
 //! | `cache` | the provider's cache and its lifetime; `warming`: measures before it expires |
 //! | `compact` | compaction, its undo, and pruning |
 //! | `summary` | the requests for a summary; `prepare`: one that is made ahead of time |
-//! | `title` | the session's title, and the request for a better one |
+//! | `title` | the session's title, and the request for a better one; `side_question`: one for a question beside the conversation |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
 //! | `workspace` | folders that join the workspace while the session runs |
 
@@ -61,6 +61,7 @@ mod request;
 mod request_size;
 mod rules_files;
 mod sent;
+mod side_question;
 mod start;
 mod subagent;
 mod subagent_run;
@@ -95,6 +96,7 @@ pub(crate) use ledger::Core;
 use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
+use side_question::SideQuestion;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};
 use title::Titling;
@@ -128,6 +130,7 @@ pub struct Agent {
     compaction: CompactionState,
     inbox: Inbox,
     titling: Titling,
+    side: SideQuestion,
     tools: Toolset,
     rules: KnownRules,
     undoing: undo::Undoing,
@@ -168,6 +171,7 @@ enum Wake {
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
     Titled(Option<String>),
+    SideAnswer(Result<String, String>),
     /// The provider's cache is about to expire between turns.
     Idle,
     Warmed,
@@ -230,6 +234,7 @@ impl Agent {
             compaction: CompactionState::default(),
             inbox: Inbox::new(commands),
             titling: Titling::new(titled),
+            side: SideQuestion::default(),
             tools: Toolset::new(tools, guard, host, files, ids, conversation.settings.tools.source.is_some()),
             rules: KnownRules::default(),
             undoing: undo::Undoing::default(),
@@ -276,7 +281,7 @@ impl Agent {
             .filter(|_| limited)
             .map(|max| self.conversation.spending.turn.started + max);
         let idle_at = self.idle_at();
-        let Self { flow, conversation, compaction, hooking, inbox, titling, tools, .. } = self;
+        let Self { flow, conversation, compaction, hooking, inbox, titling, side, tools, .. } = self;
         let Inbox { commands, is_open, .. } = inbox;
         tokio::select! {
             biased;
@@ -286,6 +291,7 @@ impl Agent {
             asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
             title = titling.next() => Wake::Titled(title),
+            answer = side.next() => Wake::SideAnswer(answer),
             () = cache::next(&mut conversation.wire.cache) => Wake::Warmed,
             () = until(idle_at) => Wake::Idle,
             ended = tools.subagents.next() => Wake::Subagent(ended),
@@ -321,6 +327,7 @@ impl Agent {
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.hooks().record_hooks(outcome),
             Wake::Titled(title) => self.titling.came(title, &mut self.conversation),
+            Wake::SideAnswer(answer) => self.side.came(answer, &mut self.conversation),
             Wake::Idle => {
                 if warming::act_before_expiry(&mut self.conversation) {
                     self.flow.feed(Input::CompactIdle);
@@ -360,6 +367,11 @@ impl Agent {
             Command::Limits { change } => {
                 let set = self.change_limit(change);
                 self.tell_refusal(set);
+            }
+            Command::SideQuestion { question } => {
+                let is_idle = self.flow.phase() == Phase::Idle;
+                let asked = self.side.ask(question, is_idle, &mut self.conversation);
+                self.tell_refusal(asked);
             }
             Command::AddDirectory { path } => {
                 let added = self.workspace().add_directory(path.as_deref());
@@ -487,6 +499,7 @@ impl Agent {
     fn finish(&mut self) {
         self.give_up_preparation("the end of the session");
         self.titling.end(&mut self.conversation);
+        self.side.end(&mut self.conversation);
         warming::count_warming(&mut self.conversation);
         self.conversation.core.pending.extend(self.tools.host.drain().0);
         self.conversation.core.flush(Durability::Buffered);

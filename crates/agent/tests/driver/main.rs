@@ -15,6 +15,7 @@ mod reattach;
 mod refusals;
 mod resume;
 mod rules_files;
+mod side_question;
 mod storage;
 mod subagents;
 mod support;

@@ -82,6 +82,10 @@ impl Blocks {
                 self.push(Body::Note { weight: Weight::Quiet, text });
             }
             Event::Notice { level, text } => self.note(weight_of(*level), text.clone()),
+            Event::SideAnswer { question, answer } => {
+                self.note(Weight::Quiet, format!("btw: {question}"));
+                self.push(Body::Answer { text: answer.clone(), layout: Markdown::default() });
+            }
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
             Event::TurnFinished(result) => return self.turn_finished(result),
             Event::SessionStarted { cwd, resumed, title, .. } => {

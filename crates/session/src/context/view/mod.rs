@@ -117,7 +117,7 @@ impl View {
     }
 
     /// Returns the context as it was built last.
-    fn last_context(&self) -> &Context {
+    pub fn last_context(&self) -> &Context {
         self.rendering.context()
     }
 
