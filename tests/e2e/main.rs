@@ -30,6 +30,7 @@ mod keyboard;
 mod kills;
 mod locked;
 mod mcp;
+mod mcp_questions;
 mod mcp_peers;
 mod mistakes;
 mod models;

@@ -8,6 +8,7 @@
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`open_elsewhere`]);
 //! - the change from one session to another ([`switch`]);
+//! - questions of MCP servers ([`elicitation`]);
 //! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
 //!   ([`accounts`]), the agent's thread ([`agent_thread`]), other programs ([`programs`]), signals ([`signals`]) and
 //!   input lines of plain sessions ([`line_input`]).
@@ -15,6 +16,7 @@
 mod accounts;
 mod agent_thread;
 pub(crate) mod custom_commands;
+pub(crate) mod elicitation;
 pub(crate) mod figures;
 mod files;
 mod first;
@@ -47,11 +49,12 @@ use agent_thread::{agent_left, start, stop};
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
-use becket_tui::input::{Keep, PageRequest, Reply, Request};
+use becket_tui::input::{Input, Keep, PageRequest, Reply, Request};
 use becket_tui::terminal::Place;
 use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId};
 use custom_commands::{CommandPrompt, CustomCommands, SessionSkills};
+use elicitation::{AskUser, OpenQuestions};
 use files::Files;
 use futures::future::BoxFuture;
 use line_input::LineInput;
@@ -125,6 +128,7 @@ async fn session(
     held: &Held,
     typed: Option<&mut LineInput>,
     assembled: Assembled,
+    mut asked: mpsc::UnboundedReceiver<Input>,
     failed: Option<String>,
 ) -> Result<Next, Failure> {
     let Assembled { agent, handle, shell, programs, mcp, mut notes, session, .. } = assembled;
@@ -170,8 +174,14 @@ async fn session(
     let (outside, inputs) = mpsc::unbounded_channel();
     signals::ends(&outside, typed.is_some())?;
     if typed.is_none() {
-        signals::stops(outside, Arc::clone(&held.stopping))?;
+        signals::stops(outside.clone(), Arc::clone(&held.stopping))?;
     }
+    let servers = outside.clone();
+    tokio::spawn(async move {
+        while let Some(input) = asked.recv().await
+            && servers.send(input).is_ok()
+        {}
+    });
     let kept = Arc::new(Mutex::new(ui));
     let pages = Pages {
         environment: environment.clone(),
@@ -272,8 +282,7 @@ async fn pass_on(
 
 /// Host of the interface: carries out its requests.
 struct InteractiveHost {
-    history: PathBuf,
-    editor: String,
+    local: Local,
     files: Files,
     pages: Arc<Pages>,
     accounts: Arc<Accounts>,
@@ -285,6 +294,15 @@ struct InteractiveHost {
     ui: Arc<Mutex<UiConfig>>,
     draft: LastDraft,
     stored: StoredConversation,
+}
+
+/// What the host needs of the machine and of servers.
+struct Local {
+    /// The file with the prompts of all sessions.
+    history: PathBuf,
+    editor: String,
+    /// Questions of MCP servers that wait for the user.
+    questions: Option<Arc<OpenQuestions>>,
 }
 
 impl InteractiveHost {
@@ -306,8 +324,11 @@ impl InteractiveHost {
         let hooks = pages.hooks.clone();
         let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| environment.var(name)).unwrap_or("vi");
         Self {
-            history: environment.data_dir.join("history.jsonl"),
-            editor: editor.to_owned(),
+            local: Local {
+                history: environment.data_dir.join("history.jsonl"),
+                editor: editor.to_owned(),
+                questions: settings.client.ask_user.as_ref().map(AskUser::open_questions),
+            },
             files: Files::new(settings.project.cwd.clone()),
             pages: Arc::new(pages),
             accounts: Arc::new(accounts),
@@ -359,14 +380,14 @@ impl Host for InteractiveHost {
     fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         match request {
             Request::History => {
-                let path = self.history.clone();
+                let path = self.local.history.clone();
                 Box::pin(async move {
                     let read = tokio::task::spawn_blocking(move || history::read(&path)).await;
                     Some(Reply::History(read.unwrap_or_default()))
                 })
             }
             Request::Remember { prompt } => {
-                let path = self.history.clone();
+                let path = self.local.history.clone();
                 Box::pin(async move {
                     // Failing to write the history must not stop the user.
                     let _ = tokio::task::spawn_blocking(move || history::append(&path, &prompt)).await;
@@ -374,7 +395,7 @@ impl Host for InteractiveHost {
                 })
             }
             Request::Edit { text } => {
-                let editor = self.editor.clone();
+                let editor = self.local.editor.clone();
                 let guardian = Arc::clone(&self.held.guardian);
                 Box::pin(async move {
                     Held::taken(&guardian, false);
@@ -494,6 +515,12 @@ impl InteractiveHost {
     fn ask_more(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
         let pages = Arc::clone(&self.pages);
         match request {
+            Request::AnswerServer { number, answer } => {
+                if let Some(questions) = &self.local.questions {
+                    questions.answered(number, answer);
+                }
+                Box::pin(async { None })
+            }
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
             Request::Picture { number, blob, protocol, columns } => {
                 let session = self.stored.transcript.parent().map(Path::to_path_buf).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
-use becket_mcp::elicitation::Elicitation;
+use becket_mcp::elicitation::{Ask, Elicitation};
 use becket_mcp::oauth::TokenStore;
 use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, State, Status, config};
 use becket_print::McpFacts;
@@ -373,9 +373,11 @@ pub(crate) async fn start(
     }
     let mut settings = hub_settings(environment, &run.project.cwd, programs.clone());
     settings.host.clone_from(&run.client.host_servers);
-    settings.elicitation = match (run.additions.mcp.mcp_elicitation, &run.client.host_servers) {
+    let user = || run.client.ask_user.clone().map(|user| Arc::new(user) as Arc<dyn Ask>);
+    let asks = run.client.host_servers.as_ref().map(|host| Arc::clone(&host.ask)).or_else(user);
+    settings.elicitation = match (run.additions.mcp.mcp_elicitation, asks) {
         (Some(ElicitationArg::Defaults), _) => Elicitation::Defaults,
-        (Some(ElicitationArg::Ask) | None, Some(host)) => Elicitation::Ask(Arc::clone(&host.ask)),
+        (Some(ElicitationArg::Ask) | None, Some(ask)) => Elicitation::Ask(ask),
         (Some(ElicitationArg::Ask), None) => {
             notes.push(
                 "--mcp-elicitation=ask: no program drives this run, so questions of MCP servers are cancelled; \

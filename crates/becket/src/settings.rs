@@ -248,7 +248,13 @@ impl RunSettings {
             },
             prompts,
             session,
-            client: Client { driven: false, asks_host, input: args.output.input_format, host_servers: None },
+            client: Client {
+                driven: false,
+                asks_host,
+                input: args.output.input_format,
+                host_servers: None,
+                ask_user: None,
+            },
             additions: Additions { mcp: args.mcp, agents, only_skills: None },
             command: None,
         })

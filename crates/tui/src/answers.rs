@@ -92,6 +92,11 @@ impl AnswerList {
         self.focused
     }
 
+    /// True if the cursor is at the first answer.
+    pub fn is_at_first(&self) -> bool {
+        self.cursor == 0
+    }
+
     /// True if the question has been on the screen for long enough to be read.
     pub fn is_read(&self) -> bool {
         self.reading == Quiet::Over

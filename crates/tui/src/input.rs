@@ -7,6 +7,7 @@ use crate::graphics::{Protocol, Scaled};
 use crate::highlight::Job;
 use crate::inspector::{Inspect, Inspected};
 use crate::page::Sheet;
+use crate::server_question::{ServerAnswer, ServerQuestion};
 use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq, Tokens, TurnTerms};
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
@@ -359,6 +360,11 @@ pub enum Request {
     },
     /// The inspector was closed: no more pages are requested until it opens again.
     InspectorClosed,
+    /// The answer to a server's question.
+    AnswerServer {
+        number: u64,
+        answer: ServerAnswer,
+    },
     /// Run the user's status line program; the JSON for its standard input.
     StatusLine {
         told: Value,
@@ -424,6 +430,10 @@ pub enum Reply {
         text: String,
     },
     Branch(Option<String>),
+    /// An MCP server asks the user.
+    ServerAsks(Box<ServerQuestion>),
+    /// The question with this number needs no answer any more.
+    ServerAskOver(u64),
     /// The requested part of the session; `None`: no part contains the words.
     Past {
         from: Seq,

@@ -17,6 +17,7 @@
 //! | [`draft`] | timing of saving the unsent text |
 //! | [`overlay`], [`page`] | a page over the transcript; pages as data, and their rows |
 //! | [`approval`] | permission questions |
+//! | [`elicit`], [`server_question`] | questions of MCP servers: forms and addresses |
 //! | [`answers`] | a question's answers as a numbered list; keys that count |
 //! | [`status`] | the status line and the current activity |
 //! | [`commands`], [`keymap`] | slash commands; global key bindings |
@@ -49,6 +50,7 @@ pub mod completion;
 pub mod composer;
 pub mod decoder;
 pub mod draft;
+pub mod elicit;
 pub mod graphics;
 pub mod highlight;
 pub mod input;
@@ -65,6 +67,7 @@ pub mod picture;
 pub mod reading;
 pub mod runner;
 pub mod scheduler;
+pub mod server_question;
 pub mod status;
 pub mod terminal;
 pub mod text;

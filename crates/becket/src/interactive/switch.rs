@@ -3,12 +3,13 @@
 //! Owns the change between sessions. Only the first session ends the program if it cannot be opened. Later, becket goes
 //! back to the session that the user left, and says there why the other one was not opened.
 
+use super::elicitation::AskUser;
 use super::line_input::LineInput;
 use super::{Held, open_elsewhere, session};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::{Fork, RunSettings, SessionChoice};
+use crate::settings::{Fork, RunSettings, Screen, SessionChoice};
 use becket_print::ExitStatus;
 use becket_tui::Ended;
 use becket_tui::input::To;
@@ -56,6 +57,9 @@ pub(super) async fn until_quit(
     let persist = settings.session.persist;
     let (mut left, mut failed): (Option<SessionId>, Option<String>) = (None, None);
     loop {
+        // A screen reader reads lines, in which a form cannot be filled in.
+        let (ask, asked) = AskUser::new();
+        settings.client.ask_user = (settings.screen != Screen::Lines).then_some(ask);
         let assembled = match assemble(environment, &mut settings).await {
             Ok(assembled) => assembled,
             Err(failure) => {
@@ -79,6 +83,7 @@ pub(super) async fn until_quit(
             held,
             typed.as_deref_mut(),
             assembled,
+            asked,
             failed.take(),
         ))
         .await?;

@@ -2,6 +2,7 @@
 
 use crate::agents::GivenAgents;
 use crate::args::InputFormat;
+use crate::interactive::elicitation::AskUser;
 use becket_print::{Format, Schema};
 use becket_types::SessionId;
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ pub(crate) struct Client {
     pub input: InputFormat,
     /// MCP servers in the process of that program.
     pub host_servers: Option<becket_mcp::HostServers>,
+    /// Asks the user of an interactive session the questions of MCP servers.
+    pub ask_user: Option<AskUser>,
 }
 
 /// Servers, agents and skills that the run names, in addition to those of files.

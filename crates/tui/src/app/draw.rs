@@ -5,6 +5,7 @@
 use super::App;
 use super::messages::wanted_past;
 use crate::input::{Effect, Request};
+use crate::overlay::Overlay;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::Frame;
@@ -25,24 +26,22 @@ const LIST_ROWS: usize = 12;
 impl App {
     /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
+        let writing = self.editor.writing();
+        if self.pages.asks_for_server() {
+            let page = self.page_above_composer(frame, area, "Or write to becket");
+            return Some(self.pages.draw_server(frame, page, writing, &self.look.theme));
+        }
         if let Some(page) = &mut self.pages.key_page {
             page.draw(frame, &self.look.theme);
             return Some(page.painted());
         }
-        let writing = self.editor.writing();
+        // A page that asks a question leaves room for the composer.
+        let page = if self.pages.overlay.as_ref().is_some_and(Overlay::asks) {
+            self.page_above_composer(frame, area, "Or write what to do instead")
+        } else {
+            area
+        };
         if let Some(overlay) = &mut self.pages.overlay {
-            // A page that asks a question leaves room for the composer.
-            let rows = if overlay.asks() {
-                let most = (area.height / COMPOSER_SHARE).max(1);
-                self.editor.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1))
-            } else {
-                0
-            };
-            let page = Rect { height: area.height - rows, ..area };
-            if rows > 0 {
-                let bottom = Rect { y: page.bottom(), height: rows, ..area };
-                self.editor.composer.draw(frame, bottom, &self.look.theme, "Or write what to do instead");
-            }
             overlay.draw(frame, page, writing, &self.look.theme);
             return Some(overlay.painted(writing));
         }
@@ -53,6 +52,18 @@ impl App {
         let picker = self.pages.picker.as_mut()?;
         picker.draw(frame, area, &self.look.theme);
         Some(Vec::new())
+    }
+
+    /// Draws the composer at the bottom, and returns the area above it.
+    fn page_above_composer(&mut self, frame: &mut Frame<'_>, area: Rect, hint: &str) -> Rect {
+        let most = (area.height / COMPOSER_SHARE).max(1);
+        let rows = self.editor.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1));
+        let page = Rect { height: area.height - rows, ..area };
+        if rows > 0 {
+            let bottom = Rect { y: page.bottom(), height: rows, ..area };
+            self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
+        }
+        page
     }
 
     /// Returns the lines above the composer: the todo list, messages that wait, and the current activity.

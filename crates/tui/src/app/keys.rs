@@ -37,6 +37,10 @@ impl App {
                     return effects;
                 }
             }
+            _ if self.pages.asks_for_server() => {
+                let effects = self.pages.server_key(key, self.editor.writing());
+                return effects.unwrap_or_else(|| self.beside_page(key));
+            }
             _ if self.pages.key_page.is_some() => return self.key_page_key(key),
             _ if self.pages.overlay.is_some() => return self.overlay_key(key),
             _ if self.pages.inspector.is_some() => return self.inspector_key(key),

@@ -196,6 +196,9 @@ impl App {
         self.approvals.disturb();
         self.pages.overlay.iter_mut().for_each(Overlay::disturb);
         if !self.approvals.is_open() {
+            if self.pages.server_paste(text) {
+                return Vec::new();
+            }
             if let Some(page) = &mut self.pages.key_page {
                 page.paste(text);
                 return Vec::new();
@@ -408,6 +411,11 @@ impl App {
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
             Reply::StatusLine(lines) => self.status.set_script(lines),
+            Reply::ServerAsks(question) => return vec![self.pages.ask_for_server(*question)],
+            Reply::ServerAskOver(number) if self.pages.server_gave_up(number) => {
+                self.note(Weight::Quiet, "The MCP server no longer waits for an answer.".to_owned());
+            }
+            Reply::ServerAskOver(_) => {}
             Reply::Keys(Ok(providers)) => self.pages.offer_keys(&providers),
             Reply::Keys(Err(why)) => self.note(Weight::Error, why),
             Reply::KeyKept { provider, result } => return self.key_kept(&provider, result),

@@ -1,13 +1,15 @@
 //! Pages, lists and lines that have the keyboard instead of the composer.
 //!
 //! Routes a paste, the mouse wheel and the timer of pages to the one that is open. The app routes keys, because a choice
-//! has effects on other panes. `compaction` and `key` add the pages with a state of their own.
+//! has effects on other panes. `compaction`, `key` and `server` add the pages with a state of their own.
 
 pub(super) mod compaction;
 mod key;
+mod server;
 
 use super::messages::Messages;
 use crate::approval::Writing;
+use crate::elicit::Elicit;
 use crate::input::{Effect, Page, Request};
 use crate::inspector::Inspector;
 use crate::overlay::{Choice, Overlay};
@@ -18,6 +20,7 @@ use crate::transcript::Transcript;
 use crate::welcome::Welcome;
 use becket_types::Seq;
 use compaction::Preview;
+use std::collections::VecDeque;
 
 /// Pages, lists and lines that are open over the transcript. The first of these fields that is set has the keyboard.
 ///
@@ -32,6 +35,8 @@ pub(super) struct Pages {
     pub palette: Option<Palette>,
     /// The compaction that is shown before it is applied.
     preview: Option<Preview>,
+    /// Questions of MCP servers, in the order in which they came. The first one is shown, before any other page.
+    asked: VecDeque<Elicit>,
 }
 
 impl Pages {
@@ -52,7 +57,11 @@ impl Pages {
 
     /// True if one of them covers the transcript.
     pub(super) fn is_full(&self) -> bool {
-        self.overlay.is_some() || self.key_page.is_some() || self.inspector.is_some() || self.picker.is_some()
+        self.asks_for_server()
+            || self.overlay.is_some()
+            || self.key_page.is_some()
+            || self.inspector.is_some()
+            || self.picker.is_some()
     }
 
     /// Opens a page with this text.
@@ -73,10 +82,15 @@ impl Pages {
     /// Records the state of the composer, which decides if a page may be answered.
     pub(super) fn wrote(&mut self, writing: Writing) {
         self.overlay.iter_mut().for_each(|overlay| overlay.wrote(writing));
+        self.asked.iter_mut().for_each(|asked| asked.wrote(writing));
     }
 
     /// Allows the open page to be answered, because it was on the screen for long enough.
     pub(super) fn arm(&mut self, writing: Writing) {
+        if let Some(asked) = self.asked.front_mut() {
+            asked.arm(writing);
+            return;
+        }
         self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
         self.inspector.iter_mut().for_each(Inspector::arm);
         self.key_page.iter_mut().for_each(Welcome::arm);
@@ -84,7 +98,9 @@ impl Pages {
 
     /// Handles the mouse wheel. Returns false if the transcript has to handle it.
     pub(super) fn scroll(&mut self, lines: isize, theme: &Theme) -> bool {
-        if let Some(page) = &mut self.key_page {
+        if let Some(asked) = self.asked.front_mut() {
+            asked.scroll(lines);
+        } else if let Some(page) = &mut self.key_page {
             page.scroll(lines);
         } else if let Some(overlay) = &mut self.overlay {
             overlay.scroll(lines, theme);

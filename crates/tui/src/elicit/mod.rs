@@ -1,0 +1,368 @@
+//! A question of an MCP server: a form to fill in, or an address to visit.
+//!
+//! The page shows who asks, what is asked and everything that would be sent. The rules of [`crate::answers`] hold: the keyboard
+//! starts in the composer, and the page takes it only after it has been read. In a field, Enter goes to the next field and
+//! never sends. The answers below the fields count only after a pause without keys, so that neither a text that is typed
+//! ahead nor a key that is held down accepts anything. Values are checked before they are sent. An address is shown whole.
+
+mod field;
+
+use crate::answers::{Answer, AnswerList, Pressed, writes};
+use crate::approval::Writing;
+use crate::input::{Effect, Request, Timer};
+use crate::server_question::{ServerAnswer, ServerForm, ServerQuestion};
+use crate::text;
+use crate::theme::Theme;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use field::Field;
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget as _};
+use serde_json::Map;
+
+/// Most characters of a server's message that are shown.
+const MOST_MESSAGE: usize = 4_000;
+/// Rows of the body that stay visible; with fewer, all answers share one row.
+const BODY_ROWS: usize = 8;
+
+/// An open question.
+#[derive(Debug)]
+pub struct Elicit {
+    question: ServerQuestion,
+    fields: Vec<Field>,
+    /// The field that has the keyboard while the list is focused. Behind the last one: the answers have it.
+    at: usize,
+    list: AnswerList,
+    /// First row of the body that is shown, and the number of rows of the last frame.
+    scrolled: usize,
+    rows: (usize, usize),
+}
+
+/// Effect of a key press on the page.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    Stays,
+    /// The question is answered.
+    Answered(Vec<Effect>),
+    /// The key belongs to the composer.
+    Text,
+}
+
+impl Elicit {
+    pub fn new(question: ServerQuestion) -> Self {
+        let fields = match &question.form {
+            ServerForm::Fields(schema) => field::fields(schema),
+            ServerForm::Url(_) => Vec::new(),
+        };
+        Self { question, fields, at: 0, list: AnswerList::default(), scrolled: 0, rows: (0, 0) }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.question.number
+    }
+
+    /// Records that the page was drawn.
+    pub fn painted(&mut self, writing: Writing) -> Vec<Effect> {
+        let wake = self.list.painted(writing.drafting);
+        wake.map(|millis| Effect::Wake(millis, Timer::Page)).into_iter().collect()
+    }
+
+    /// Handles the end of the time that [`Self::painted`] asked for.
+    pub fn arm(&mut self, writing: Writing) {
+        self.list.due(writing.drafting);
+    }
+
+    /// Records a possible change of the composer.
+    pub fn wrote(&mut self, writing: Writing) {
+        self.list.drafting(writing.drafting);
+    }
+
+    /// Handles a paste. Returns false if it belongs to the composer.
+    pub fn paste(&mut self, text: &str) -> bool {
+        self.list.disturb();
+        match self.fields.get_mut(self.at).filter(|_| self.list.is_focused()) {
+            Some(field) => field.paste(text),
+            None => return false,
+        }
+        true
+    }
+
+    pub fn scroll(&mut self, lines: isize) {
+        let most = self.rows.0.saturating_sub(self.rows.1);
+        self.scrolled = self.scrolled.saturating_add_signed(lines).min(most);
+    }
+
+    /// Handles a key while the page is open.
+    pub fn key(&mut self, key: KeyEvent, writing: Writing) -> Outcome {
+        let page = isize::try_from(self.rows.1.max(2) - 1).unwrap_or(1);
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if ctrl => return self.answered(ServerAnswer::Cancel),
+            KeyCode::PageUp => self.scroll(-page),
+            KeyCode::PageDown => self.scroll(page),
+            KeyCode::Esc if !self.list.is_focused() && writing.takes_escape => return Outcome::Text,
+            _ if self.list.is_focused() && self.at < self.fields.len() => return self.field_key(key),
+            KeyCode::Up | KeyCode::BackTab if self.list.is_focused() && self.is_first_answer(key) => {
+                self.at = self.fields.len() - 1;
+            }
+            _ => return self.answer_key(key, writing),
+        }
+        Outcome::Stays
+    }
+
+    /// True if the key goes from the answers back to the fields.
+    fn is_first_answer(&self, key: KeyEvent) -> bool {
+        !self.fields.is_empty() && (key.code == KeyCode::BackTab || self.list.is_at_first())
+    }
+
+    fn field_key(&mut self, key: KeyEvent) -> Outcome {
+        if key.code == KeyCode::Esc {
+            return self.answered(ServerAnswer::Cancel);
+        }
+        let last = self.fields.len() - 1;
+        let used = self.fields.get_mut(self.at).is_some_and(|field| field.key(key));
+        if used {
+            return Outcome::Stays;
+        }
+        let back = key.code == KeyCode::Up || key.code == KeyCode::BackTab;
+        match key.code {
+            KeyCode::Up | KeyCode::BackTab if self.at == 0 => self.list.unfocus(),
+            _ if back => self.at -= 1,
+            KeyCode::Down | KeyCode::Tab | KeyCode::Enter if self.at == last => {
+                self.at += 1;
+                // As if text were being written: the answers count only after a pause.
+                self.list.focus(true);
+            }
+            KeyCode::Down | KeyCode::Tab | KeyCode::Enter => self.at += 1,
+            _ => {}
+        }
+        Outcome::Stays
+    }
+
+    fn answer_key(&mut self, key: KeyEvent, writing: Writing) -> Outcome {
+        let read = self.list.is_read();
+        let had = self.list.is_focused();
+        let pressed = self.list.key(key, self.answers().len(), writing.drafting);
+        if !had && self.list.is_focused() {
+            self.at = 0;
+        }
+        match pressed {
+            Pressed::Chosen(at) => self.chosen(at),
+            Pressed::Refused => self.answered(ServerAnswer::Cancel),
+            // Until the page has been read nothing is sent, so the text stays in the composer.
+            Pressed::Text if read && key.code != KeyCode::Tab || writes(key) => Outcome::Text,
+            // An Esc that comes before the page was read was meant for the screen before it.
+            Pressed::Text if key.code == KeyCode::Esc => Outcome::Text,
+            Pressed::Text | Pressed::Taken => Outcome::Stays,
+        }
+    }
+
+    fn chosen(&mut self, at: usize) -> Outcome {
+        let kind = self.answers().get(at).map(|(kind, _)| *kind);
+        match kind {
+            Some(Kind::Accept) => self.accept(),
+            Some(Kind::Decline) => self.answered(ServerAnswer::Decline),
+            Some(Kind::Cancel) | None => self.answered(ServerAnswer::Cancel),
+        }
+    }
+
+    /// Sends the values, or goes to the first field whose value breaks a rule.
+    fn accept(&mut self) -> Outcome {
+        let mut content = Map::new();
+        let mut first = None;
+        for (at, field) in self.fields.iter_mut().enumerate() {
+            match field.checked() {
+                Ok(value) => content.extend(value),
+                Err(why) => {
+                    field.wrong = Some(why);
+                    first = first.or(Some(at));
+                }
+            }
+        }
+        if let Some(at) = first {
+            self.at = at;
+            return Outcome::Stays;
+        }
+        let mut outcome = self.answered(ServerAnswer::Accept(content));
+        if let (Outcome::Answered(effects), ServerForm::Url(url)) = (&mut outcome, &self.question.form) {
+            effects.push(Effect::Copy(url.clone()));
+        }
+        outcome
+    }
+
+    fn answered(&self, answer: ServerAnswer) -> Outcome {
+        let number = self.question.number;
+        Outcome::Answered(vec![Effect::Ask(Request::AnswerServer { number, answer })])
+    }
+
+    fn answers(&self) -> Vec<(Kind, Answer)> {
+        let mut out = Vec::new();
+        match &self.question.form {
+            ServerForm::Fields(_) => {
+                out.push((Kind::Accept, Answer::new("Send this to the server", "send")));
+            }
+            // becket opens no program for an address of a server.
+            ServerForm::Url(_) => {
+                out.push((Kind::Accept, Answer::new("I go there: copy the address", "copy and go")));
+            }
+        }
+        out.push((Kind::Decline, Answer::new("Decline: the server is told no", "decline")));
+        out.push((Kind::Cancel, Answer::new("Cancel: the server gets no answer", "cancel")));
+        out
+    }
+
+    /// Returns the rows of the question and its fields, and the rows of the current field.
+    fn body(&self, width: usize, theme: &Theme) -> (Vec<Line<'static>>, std::ops::Range<usize>) {
+        let blank = Span::raw("");
+        let indent = Span::raw("    ");
+        let mut lines = Vec::new();
+        let message: String = self.question.message.chars().take(MOST_MESSAGE).collect();
+        for line in message.lines() {
+            let shown = text::visible(line).into_owned();
+            lines.extend(text::wrap(&[Span::styled(shown, theme.text)], width, &blank, &blank));
+        }
+        lines.push(Line::default());
+        if let ServerForm::Url(url) = &self.question.form {
+            let shown = text::visible(url).into_owned();
+            let whole = text::chunks(&shown, width.max(1)).into_iter();
+            lines.extend(whole.map(|part| Line::styled(part.to_owned(), theme.accent)));
+            let host = format!("The address leads to: {}", text::visible(host(url)));
+            lines.push(Line::default());
+            lines.extend(text::wrap(&[Span::styled(host, theme.text)], width, &blank, &blank));
+        }
+        let mut current = 0..0;
+        for (at, field) in self.fields.iter().enumerate() {
+            let here = self.list.is_focused() && at == self.at;
+            let from = lines.len();
+            let mark = if here { "❯ " } else { "  " };
+            let need = if field.required { "" } else { " (optional)" };
+            let title = format!("{}{need}: ", field.title);
+            let style = if here { theme.selected } else { theme.text };
+            let first = Span::styled(mark, theme.accent);
+            let value = Span::styled(field.shown(here), theme.accent);
+            lines.extend(text::wrap(&[Span::styled(title, style), value], width, &first, &indent));
+            let more = [(Some(&field.about), theme.dim), (field.wrong.as_ref(), theme.outcome.error)];
+            for (about, style) in more {
+                if let Some(about) = about.filter(|about| !about.is_empty()) {
+                    lines.extend(text::wrap(&[Span::styled(about.clone(), style)], width, &indent, &indent));
+                }
+            }
+            if here {
+                current = from..lines.len();
+            }
+        }
+        (lines, current)
+    }
+
+    /// Returns the rows under the body, and the row of the chosen answer.
+    fn foot(
+        &self,
+        width: usize,
+        height: usize,
+        writing: Writing,
+        theme: &Theme,
+    ) -> (Vec<Line<'static>>, usize) {
+        let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
+        let tight = height < answers.len() + 3 + BODY_ROWS;
+        let warning = "The server gets what you send. Do not enter passwords or keys.";
+        let mut lines = Vec::new();
+        if matches!(self.question.form, ServerForm::Fields(_)) {
+            lines.push(Line::styled(text::fit(warning, width).into_owned(), theme.dim));
+        }
+        let in_field = self.at < self.fields.len();
+        let (list, row) = if self.list.is_focused() && in_field {
+            // The cursor of the list is not where the keyboard is.
+            AnswerList::default().lines(&answers, width, tight, theme)
+        } else {
+            self.list.lines(&answers, width, tight, theme)
+        };
+        let row = lines.len() + row;
+        lines.extend(list);
+        let field = self.fields.get(self.at).map_or("", Field::keys);
+        let keys = match (self.list.is_focused(), in_field) {
+            (true, true) => format!("{field} · Enter, Tab next · Shift-Tab back · Esc cancels"),
+            (true, false) => "↑ ↓ choose · Enter or a number answers · Esc cancels".to_owned(),
+            (false, _) if writing.drafting => {
+                "Enter sends your message, this stays · pause, then Tab".to_owned()
+            }
+            (false, true) => "Tab fills in the form · PageUp, PageDown · Esc cancels".to_owned(),
+            (false, false) => "Tab answers · PageUp, PageDown · Esc cancels".to_owned(),
+        };
+        lines.push(Line::styled(text::fit(&keys, width).into_owned(), theme.accent));
+        (lines, row)
+    }
+
+    /// Draws the page.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
+        Clear.render(area, frame.buffer_mut());
+        let width = usize::from(area.width);
+        let (foot, row) = self.foot(width, usize::from(area.height), writing, theme);
+        let (body, current) = self.body(width, theme);
+        let room = usize::from(area.height).saturating_sub(foot.len() + 1);
+        self.rows = (body.len(), room);
+        if current.end > self.scrolled + room {
+            self.scrolled = current.end.saturating_sub(room);
+        }
+        if !current.is_empty() && current.start < self.scrolled {
+            self.scrolled = current.start;
+        }
+        self.scrolled = self.scrolled.min(body.len().saturating_sub(room));
+        let what = match &self.question.form {
+            ServerForm::Fields(_) => "asks",
+            ServerForm::Url(_) => "asks you to visit an address",
+        };
+        let title = format!("── The MCP server {} {what} ", text::visible(&self.question.server));
+        let rule = "─".repeat(width.saturating_sub(text::width(&title)));
+        let title = text::fit(&format!("{title}{rule}"), width).into_owned();
+        let buffer = frame.buffer_mut();
+        buffer.set_line(area.x, area.y, &Line::styled(title, theme.accent), area.width);
+        for (y, line) in body.iter().skip(self.scrolled).take(room).enumerate() {
+            buffer.set_line(area.x, area.y + 1 + y as u16, line, area.width);
+        }
+        let bottom = area.bottom().saturating_sub(foot.len() as u16).max(area.y + 1);
+        for (y, line) in foot.iter().enumerate().take(usize::from(area.bottom().saturating_sub(bottom))) {
+            buffer.set_line(area.x, bottom + y as u16, line, area.width);
+        }
+        if self.list.is_focused() {
+            let y = if self.at < self.fields.len() {
+                area.y + 1 + current.start.saturating_sub(self.scrolled) as u16
+            } else {
+                bottom + row as u16
+            };
+            frame.set_cursor_position(Position::new(area.x, y.min(area.bottom().saturating_sub(1))));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+/// Returns the host of an address: what stands before it, such as a name with `@`, is not a part of it.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or(rest);
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_where_the_address_leads() {
+        for (url, want) in [
+            ("https://example.org/a?b#c", "example.org"),
+            ("https://good.org@evil.org/good.org", "evil.org"),
+            ("https://evil.org\\@good.org/", "evil.org"),
+            ("https://example.org:8443", "example.org:8443"),
+            ("mailto:a@b.org", "b.org"),
+        ] {
+            assert_eq!(host(url), want, "{url}");
+        }
+    }
+}
