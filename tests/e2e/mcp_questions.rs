@@ -9,7 +9,8 @@ use serde_json::json;
 #[test]
 fn a_form_is_filled_in_on_the_screen_and_its_server_gets_the_values() {
     let bench = Bench::new(&[]);
-    let server = MockServer::start([Answer::tool("c1", "mcp__fix__ask", json!({})), Answer::text("all done")]);
+    let server =
+        MockServer::start([Answer::tool("c1", "mcp__fix__ask", json!({})), Answer::text("all done")]);
     let mut command = becket(&bench, &server);
     let config = json!({ "mcpServers": { "fix": fixture(&["plain"]) } }).to_string();
     command.args(["--permission-mode", "bypassPermissions", "--mcp-config", &config]);

@@ -48,6 +48,47 @@ fn the_workspace_is_writable_in_auto_mode_and_nothing_else() {
     assert!(!Path::new(&bench.project.path(".vscode/tasks.json")).exists(), "{told}");
 }
 
+/// Processes that outlive their call write again and again, and take no notice of a polite end.
+#[test]
+fn nothing_that_a_background_process_writes_later_is_obeyed() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let git = ["init", "-q", "."];
+    let status = std::process::Command::new("git").args(git).current_dir(bench.project.root()).status();
+    assert!(status.is_ok_and(|status| status.success()));
+    let names = [".envrc", ".mcp.json", ".claude/settings.json", ".vscode/tasks.json", ".git/commondir"];
+    let write = "trap '' TERM HUP; n=0; while [ $n -lt 200 ]; do n=$((n+1)); mkdir -p .claude .vscode; for f in .envrc .mcp.json \
+                 .claude/settings.json .vscode/tasks.json .git/commondir; do echo evil > $f; done; sleep 0.05; done";
+    for (call, flags) in [
+        (
+            json!({"command": format!("setsid sh -c '{}' >/dev/null 2>&1 & echo started", write.replace('\'', "'\\''"))}),
+            [].as_slice(),
+        ),
+        (json!({"command": write, "background": "now"}), &[]),
+        (json!({"command": write, "background": "now"}), &["--sandbox", "required"]),
+    ] {
+        let server = MockServer::start([
+            Answer::tool("c1", "bash", call.clone()),
+            Answer::tool("c2", "bash", json!({"command": "ls -A; cat a.txt"})),
+            Answer::text("done"),
+        ]);
+        let mut command = bench.print(Api::Anthropic, &server);
+        let ran = run(command.args(["--permission-mode", "auto"]).args(flags).args(["--", "go"]));
+        let left: Vec<_> = names.iter().filter(|name| bench.project.exists(name)).collect();
+        let told = server.requests().last().unwrap().text().to_owned();
+        assert!(left.is_empty(), "{call} {flags:?}: {left:?}: {told} {}", ran.stderr);
+        assert!(bench.project.exists(".envrc.refused"), "it never wrote: {call}: {told}");
+        for entry in std::fs::read_dir(bench.project.root()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_string_lossy().contains(".refused") {
+                let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+            }
+        }
+    }
+}
+
 #[test]
 fn every_command_is_confined_where_that_is_required() {
     let bench = Bench::new(&[("a.txt", "hello\n")]);

@@ -157,6 +157,7 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
     read.extend(trees);
     PolicyInputs {
         roots: roots.to_vec(),
+        home: environment.home.clone().unwrap_or_default(),
         git_dirs,
         read,
         write: real(&config.write),

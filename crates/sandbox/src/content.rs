@@ -46,13 +46,52 @@ fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
     }
 }
 
-/// Renames a file or folder to a name in the same folder that no program obeys.
+/// Names with a small number that are tried before one that nobody can prepare.
+const NUMBERED: u32 = 20;
+
+/// Renames a file or folder to a name in the same folder that no program obeys. A command may have taken names and rights
+/// away to prevent that.
 pub(crate) fn put_aside(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
-    let free = (0..100).map(|n| match n {
+    let moment = || std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
+    let free = (0..NUMBERED * 2).map(|n| match n {
         0 => path.with_file_name(format!("{name}.refused")),
-        n => path.with_file_name(format!("{name}.refused-{n}")),
+        n if n < NUMBERED => path.with_file_name(format!("{name}.refused-{n}")),
+        _ => path.with_file_name(format!("{name}.refused-{:x}", moment())),
     });
     let to = free.into_iter().find(|to| to.symlink_metadata().is_err())?;
-    fs::rename(path, &to).ok().map(|()| to)
+    let moved = fs::rename(path, &to).or_else(|error| {
+        let folder = path.parent().ok_or(error)?;
+        let meta = fs::symlink_metadata(folder)?;
+        if !meta.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+        let mode = meta.permissions().mode();
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o700))?;
+        let again = fs::rename(path, &to);
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode))?;
+        again
+    });
+    moved.ok().map(|()| to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_put_aside_whatever_a_command_prepared() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        for n in 0..NUMBERED {
+            let ending = if n == 0 { String::new() } else { format!("-{n}") };
+            fs::write(dir.path().join(format!("x.refused{ending}")), "").unwrap();
+        }
+        fs::write(&path, "evil").unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
+        let to = put_aside(&path).unwrap();
+        assert!(!path.exists() && fs::read_to_string(to).unwrap() == "evil");
+        assert_eq!(dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o500);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    }
 }

@@ -55,7 +55,7 @@ impl Entered {
     }
 
     /// Renames the `.git` of each repository that names a program now and did not before. Returns one line for each.
-    pub(crate) fn restore(self, out: &mut Vec<String>) {
+    pub(crate) fn restore(&self, out: &mut Vec<String>) {
         for one in entered(&self.write) {
             let is_as_before = self.led_to.get(&one.tree) == Some(&real(one.git_dir.clone()))
                 || self.before.get(&one.tree) == Some(&obeyed_state(&one));

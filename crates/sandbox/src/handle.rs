@@ -4,6 +4,8 @@
 //! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
 use crate::backend::{Backend, BackendKind};
+use crate::existing;
+use crate::lease::{Lease, Leases};
 use crate::obeyed::Obeyed;
 use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
 use crate::request::{ProxyRoute, Request, WORD};
@@ -86,6 +88,7 @@ pub struct Sandbox {
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
     proxy: OnceLock<Proxy>,
+    leases: Leases,
 }
 
 impl fmt::Debug for Sandbox {
@@ -97,7 +100,8 @@ impl fmt::Debug for Sandbox {
 impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
         let inputs = RwLock::new(settings.inputs.clone());
-        Self { settings, inputs, backends: OnceLock::new(), temp: OnceLock::new(), proxy: OnceLock::new() }
+        let (backends, temp, proxy) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { settings, inputs, backends, temp, proxy, leases: Leases::default() }
     }
 
     fn inputs(&self) -> RwLockReadGuard<'_, PolicyInputs> {
@@ -144,10 +148,16 @@ impl Sandbox {
     pub(crate) fn confine_program(
         &self,
         kind: ProgramKind,
-        caches: Option<&Path>,
+        caches: Option<PathBuf>,
     ) -> Result<Confined, SandboxError> {
         let backend = self.backend(SandboxLevel::Workspace).clone();
-        let policy = Policy::for_program(kind, &self.inputs(), self.temp()?, caches);
+        let inputs = self.inputs();
+        let existing = if kind.writes_workspace() {
+            existing::writable(&inputs.roots, &inputs.home)
+        } else {
+            Vec::new()
+        };
+        let policy = Policy::for_program(kind, &inputs, self.temp()?, existing.into_iter().chain(caches));
         self.words(backend, policy, None)
     }
 
@@ -202,13 +212,25 @@ impl Sandbox {
         Ok(policy)
     }
 
-    /// Records the files that a command at `level` must not change, in their present state; `None` if the level cannot write
-    /// them.
-    pub fn obeyed(&self, level: SandboxLevel) -> Option<Obeyed> {
+    /// Records the files that a command at `level` must not change, before it starts; `None` if the level cannot write them.
+    /// Their changes are undone when the lease ends, and before, if the command continues in the background.
+    pub fn protect(&self, level: SandboxLevel) -> Option<Lease> {
         if level != SandboxLevel::Workspace {
             return None;
         }
-        self.policy(level).ok().map(|policy| Obeyed::before(&policy))
+        let policy = self.policy(level).ok()?;
+        let is_landlock = matches!(self.backend(level), Backend::Landlock { .. });
+        Some(self.leases.start(Obeyed::before(&policy), is_landlock))
+    }
+
+    /// Undoes what commands in the background have changed in protected files until now.
+    pub fn check_protected(&self) {
+        self.leases.check();
+    }
+
+    /// Returns what was undone in protected files since the last time, one line for each path.
+    pub fn undone(&self) -> Vec<String> {
+        self.leases.lines()
     }
 
     /// The private temporary folder of the session, created when it is first needed and removed with the session.

@@ -12,7 +12,8 @@
 //! | [`Programs`] | formatters, language servers and the status line: how they start |
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
-//! | [`Obeyed`] | files that other programs obey later, put back after a command |
+//! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
+//! | `existing` | what hooks and MCP servers may write in the workspace |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
 //!
@@ -28,10 +29,12 @@
 mod backend;
 mod bwrap;
 mod content;
+mod existing;
 mod gitlinks;
 mod grants;
 mod handle;
 pub mod helper;
+mod lease;
 mod nested_git;
 mod obeyed;
 pub mod policy;
@@ -44,6 +47,6 @@ mod sys;
 pub use backend::{Backend, BackendKind};
 pub use becket_network::{HostRules, Pass};
 pub use handle::{Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings};
-pub use obeyed::Obeyed;
+pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
 pub use programs::{Confine, Prepared, Programs};

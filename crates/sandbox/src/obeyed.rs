@@ -6,22 +6,23 @@
 //! happened anyway are undone when the command ends: a new file or folder is renamed, and a changed or removed file
 //! gets its content back. Nothing that anybody wrote is deleted.
 //!
-//! Limits: the contents of large folders and files are not compared ([`crate::content`]). A command that continues in the
-//! background is not checked again.
+//! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 
 use crate::content::{Kind, put_aside, state};
 use crate::gitlinks::Entered;
 use crate::policy::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The protected paths of a policy before the command.
 #[derive(Debug)]
-pub struct Obeyed {
+pub(crate) struct Obeyed {
     places: Vec<Place>,
     entered: Entered,
+    /// The lines that were returned already: a change that cannot be undone is reported once.
+    reported: BTreeSet<String>,
 }
 
 /// A protected path before the command.
@@ -35,23 +36,33 @@ struct Place {
 
 impl Obeyed {
     /// Records the protected paths now.
-    pub fn before(policy: &Policy) -> Self {
+    pub(crate) fn before(policy: &Policy) -> Self {
         let look =
             |place: &PathBuf| Place { path: place.clone(), content: state(place), links: links_above(place) };
-        Self { places: policy.protected.iter().map(look).collect(), entered: Entered::before(policy) }
+        let places = policy.protected.iter().map(look).collect();
+        Self { places, entered: Entered::before(policy), reported: BTreeSet::new() }
     }
 
-    /// Undoes the changes since then. Returns one line for each path.
-    pub fn restore(self) -> Vec<String> {
-        let mut out = Vec::new();
-        for place in self.places {
+    /// Undoes the changes since then. Adds one line for each path to `out`.
+    pub(crate) fn check(&mut self, out: &mut Vec<String>) {
+        let mut lines = Vec::new();
+        for place in &self.places {
             let now = state(&place.path);
             if now != place.content {
-                restore(&place, &now, &mut out);
+                restore(place, &now, &mut lines);
             }
         }
-        self.entered.restore(&mut out);
-        out
+        self.entered.restore(&mut lines);
+        out.extend(lines.into_iter().filter(|line| self.reported.insert(line.clone())));
+    }
+
+    /// From now on, leaves out the files that the kernel protects as long as the command runs. A change of them is the
+    /// user's own.
+    pub(crate) fn trust_mounts(&mut self) {
+        self.places.retain(|place| {
+            let is_link = matches!(place.content.get(&place.path), Some(Kind::Link(_)));
+            place.content.is_empty() || is_link || !place.links.is_empty()
+        });
     }
 }
 

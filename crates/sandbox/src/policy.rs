@@ -41,8 +41,9 @@ const KERNEL_FACTS: &[&str] = &[
 /// Devices that store nothing. They can be read and written at every level.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Devices for programs that make terminals of their own.
-const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts", "/dev/shm"];
+/// Devices for programs that make terminals of their own. `/dev/shm` is none of them: with Landlock, the memory that the
+/// user's other programs share would be there.
+const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts"];
 
 /// Access of a confined command to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,13 @@ pub enum ProgramKind {
     McpServer,
 }
 
+impl ProgramKind {
+    /// True if such a program may write what is in the workspace.
+    pub(crate) fn writes_workspace(self) -> bool {
+        matches!(self, Self::Hook | Self::McpServer)
+    }
+}
+
 /// The inputs of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyInputs {
@@ -94,6 +102,8 @@ pub struct PolicyInputs {
     pub deny_write: Vec<PathBuf>,
     pub deny_read: Vec<PathBuf>,
     pub network: Network,
+    /// The user's home folder; empty if there is none.
+    pub home: PathBuf,
 }
 
 /// The access of one command.
@@ -187,8 +197,13 @@ impl Policy {
         }
     }
 
-    /// The policy of a program that becket starts for its own use. `caches`: a folder that it may write.
-    pub fn for_program(kind: ProgramKind, inputs: &PolicyInputs, temp: &Path, caches: Option<&Path>) -> Self {
+    /// The policy of a program that becket starts for its own use. `more`: what it may write besides the temporary folder.
+    pub fn for_program(
+        kind: ProgramKind,
+        inputs: &PolicyInputs,
+        temp: &Path,
+        more: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
         let network = match kind {
             ProgramKind::LanguageServer | ProgramKind::Hook if inputs.network == Network::Full => {
                 Network::Full
@@ -200,14 +215,8 @@ impl Policy {
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
         };
         let mut write = inputs.write.clone();
-        if kind == ProgramKind::Hook {
-            write.extend(inputs.roots.iter().chain(&inputs.git_dirs).cloned());
-        }
         write.push(temp.to_path_buf());
-        write.extend(caches.map(Path::to_path_buf));
-        if kind == ProgramKind::McpServer {
-            write.extend(inputs.roots.iter().cloned());
-        }
+        write.extend(more);
         let own = match kind {
             ProgramKind::StatusLine | ProgramKind::Hook => Vec::new(),
             ProgramKind::Formatter | ProgramKind::LanguageServer | ProgramKind::McpServer => {
@@ -215,7 +224,10 @@ impl Policy {
             }
         };
         let inputs = PolicyInputs { own, ..inputs.clone() };
-        Self { write, network, ..Self::workspace(&inputs, temp) }
+        let mut policy = Self { write, network, ..Self::workspace(&inputs, temp) };
+        // Nothing checks such a program when it ends, so Landlock must know of these places too.
+        policy.deny_write.extend(policy.protected.iter().cloned());
+        policy
     }
 
     /// True if `path` can be written by a command with this policy.

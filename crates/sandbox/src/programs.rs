@@ -9,8 +9,8 @@
 //! | formatter | the private temporary folder | no |
 //! | language server | the private temporary folder, a folder for its caches | as configured |
 //! | status line | the private temporary folder | no |
-//! | hook | the workspace, the private temporary folder | as configured, without the proxy |
-//! | MCP server | the workspace, the private temporary folder, a folder for its caches | yes |
+//! | hook | what is in the workspace already, the private temporary folder | as configured, without the proxy |
+//! | MCP server | what is in the workspace already, the private temporary folder, a folder for its caches | yes |
 //!
 //! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
 //! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
@@ -122,7 +122,7 @@ impl Programs {
             ProgramKind::LanguageServer | ProgramKind::McpServer => Some(self.cache_folder(sandbox)?),
             ProgramKind::Formatter | ProgramKind::StatusLine | ProgramKind::Hook => None,
         };
-        let confined = sandbox.confine_program(kind, caches.as_deref())?;
+        let confined = sandbox.confine_program(kind, caches.clone())?;
         let mut variables = vec![("TMPDIR".into(), confined.temp.into_os_string())];
         if let Some(caches) = caches {
             variables.extend(cache_variables(&caches));

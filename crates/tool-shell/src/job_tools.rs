@@ -136,7 +136,18 @@ impl Shell {
         for line in self.jobs.news(&*env.host) {
             report::note(&mut output.content, line);
         }
+        for line in self.undone() {
+            report::note(&mut output.content, line);
+        }
         output
+    }
+
+    /// Checks the files that commands in the background must not change. Describes what was undone since the last time.
+    pub(crate) fn undone(&self) -> Vec<String> {
+        let Some(sandbox) = &self.settings.sandbox else { return Vec::new() };
+        sandbox.check_protected();
+        let lines = sandbox.undone().into_iter();
+        lines.map(|line| format!("the sandbox keeps commands from this file: {line}")).collect()
     }
 }
 

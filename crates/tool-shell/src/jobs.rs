@@ -233,7 +233,10 @@ impl Jobs {
         process.drain.quiet();
         let mut table = self.loaded(host);
         table.last += 1;
-        let Process { mut child, drain, started, cwd_file, .. } = process;
+        let Process { mut child, drain, started, cwd_file, lease, .. } = process;
+        if let Some(lease) = &lease {
+            lease.keep();
+        }
         let job = Arc::new(Job {
             id: table.last,
             command: one_line(command),
@@ -263,6 +266,13 @@ impl Jobs {
             of_task.changed.notify_waiters();
             of_task.drain.closed().await;
             of_task.changed.notify_waiters();
+            if let Some(lease) = lease {
+                of_task.over().await;
+                if lease.may_leave_processes {
+                    let tree = of_task.facts().tree.clone();
+                    ending::end(tree, None).await;
+                }
+            }
         });
         table.jobs.insert(job.id, Arc::clone(&job));
         let ended: Vec<u64> =

@@ -3,7 +3,7 @@
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
 use crate::report::End;
-use becket_sandbox::Pass;
+use becket_sandbox::{Lease, Pass};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub(crate) struct Process {
     pub cwd_file: PathBuf,
     /// The permission of a confined command to use the proxy. Dropping it closes the command's connections.
     pub pass: Option<Arc<Pass>>,
+    /// Protects files that other programs obey later from a confined command, until its last process has ended.
+    pub lease: Option<Lease>,
 }
 
 /// Processes that end when this is dropped.
@@ -67,6 +69,15 @@ impl Process {
     pub(crate) async fn wait(&mut self) -> Result<End, String> {
         let status = self.child.wait().await.map_err(|e| format!("The shell was lost: {e}."))?;
         Ok(self.drain.tripped().map_or_else(|| End::of(status), End::Over))
+    }
+
+    /// Ends processes that the command may have left outside its group, after [`Self::settle`] found none in it.
+    pub(crate) async fn sweep(&mut self) {
+        if self.lease.as_ref().is_some_and(|lease| lease.may_leave_processes)
+            && let Some(tree) = self.tree.0.take()
+        {
+            ending::end(tree, None).await;
+        }
     }
 
     /// Gives up the process tree, so that dropping this no longer kills it.

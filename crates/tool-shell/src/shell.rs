@@ -122,7 +122,9 @@ impl Shell {
 
     /// Ends every running job with TERM, and with KILL after two seconds. Returns one line for each, in the order of their start.
     pub async fn end_jobs(&self) -> Vec<String> {
-        self.jobs.end_all().await
+        let mut lines = self.jobs.end_all().await;
+        lines.extend(self.undone());
+        lines
     }
 
     /// The folder for small files of commands, readable by its owner alone. It may be a temporary one, because commands must

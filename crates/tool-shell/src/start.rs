@@ -94,6 +94,11 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let temp = temp.as_deref().map(|temp| (OsStr::new("TMPDIR"), temp.as_os_str()));
     let all = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
     let env = all.chain(more).chain(temp).chain(own);
+    let lease = settings.sandbox.as_ref().and_then(|sandbox| {
+        // A command in the background may have changed what this one obeys.
+        sandbox.check_protected();
+        sandbox.protect(start.sandbox)
+    });
     let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);
     let spawned = match start.terminal {
         Some(_) => in_terminal(&program, args, env, start.cwd),
@@ -114,7 +119,7 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
         terminal: start.terminal,
     };
     let drain = Drain::start(end, setup).map_err(|e| failed("its output cannot be read", e))?;
-    let process = Process { child, drain, tree, started: Instant::now(), cwd_file, pass };
+    let process = Process { child, drain, tree, started: Instant::now(), cwd_file, pass, lease };
     shell.watch(group).map_err(|e| failed("the watcher that ends it with us", e))?;
     Ok(process)
 }

@@ -9,7 +9,6 @@ use crate::selfkill;
 use crate::shell::Shell;
 use crate::start::{self, Start};
 use crate::withheld;
-use becket_sandbox::Obeyed;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, CallId, ToolOutput, ToolSpec};
@@ -233,7 +232,6 @@ impl BashTool {
             variables: env.variables,
             sandbox: env.sandbox,
         };
-        let obeyed = shell.settings.sandbox.as_ref().and_then(|sandbox| sandbox.obeyed(env.sandbox));
         let process = start::start(shell, start)?;
         if input.background == Some(Background::Now) {
             let job = shell.jobs.adopt(process, &input.command, None, &*env.host);
@@ -244,12 +242,6 @@ impl BashTool {
             });
         }
         let mut output = self.foreground(process, input, cwd, env).await?;
-        for line in obeyed.map(Obeyed::restore).unwrap_or_default() {
-            report::note(
-                &mut output.content,
-                format_args!("the sandbox keeps commands from this file: {line}"),
-            );
-        }
         for name in withheld::named(&input.command, &shell.settings.withheld) {
             report::note(
                 &mut output.content,
@@ -314,6 +306,7 @@ impl BashTool {
         if left {
             job = shell.jobs.adopt(process, &input.command, Some(end), &*env.host).map(|job| job.id);
         } else {
+            process.sweep().await;
             // No process is left, so dropping need not look for any.
             process.release();
         }

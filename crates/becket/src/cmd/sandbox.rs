@@ -48,12 +48,18 @@ pub(crate) fn run(
     let Some((first, rest)) = confined.words.split_first() else {
         return Err(Failure::error("there is no command"));
     };
+    let lease = sandbox.protect(level);
     let status = Command::new(first)
         .args(rest)
         .args(&args.command)
         .env("TMPDIR", &confined.temp)
         .status()
         .map_err(|e| Failure::error(format!("the command was not started: {e}")))?;
+    drop(lease);
+    for line in sandbox.undone() {
+        let line = becket_print::clean(&line).into_owned();
+        let _ = writeln!(std::io::stderr(), "becket: the sandbox keeps commands from this file: {line}");
+    }
     // The command itself saw only "403", or nothing at all.
     for line in confined.pass.iter().flat_map(|pass| pass.refusals()) {
         let _ = writeln!(std::io::stderr(), "becket: the sandbox refused {}", becket_print::clean(&line));

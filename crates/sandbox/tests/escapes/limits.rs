@@ -3,6 +3,7 @@
 use crate::ground::{DONE, grounds};
 use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel::{ReadOnly, Workspace};
+use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +83,10 @@ fn commands_that_work_in_the_workspace_work_at_its_level() {
             ("python3 -c 'import os; os.openpty(); print(1)'", "1\n"),
             ("nproc > /dev/null && cat /proc/self/comm", "cat\n"),
         ] {
+            // Its semaphores are in `/dev/shm`, which Landlock cannot make private.
+            if matches!(kind, BackendKind::Landlock) && script.contains("multiprocessing") {
+                continue;
+            }
             let output = ground.run(Workspace, script);
             assert_eq!(String::from_utf8_lossy(&output.stdout), want, "{kind:?}: {script}: {output:?}");
         }
@@ -176,9 +181,10 @@ fn what_is_obeyed_later_is_as_it_was_after_a_command() {
                 all.map(|path| (path.clone(), std::fs::read(path).ok())).collect()
             };
             let before = content();
-            let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+            let lease = ground.sandbox.protect(Workspace).unwrap();
             let output = ground.run(Workspace, script);
-            let lines = obeyed.restore();
+            drop(lease);
+            let lines = ground.sandbox.undone();
             assert_eq!(content(), before, "{kind:?}: {script}: {output:?} {lines:?}");
             let text = String::from_utf8_lossy(&output.stderr);
             assert!(
@@ -200,9 +206,10 @@ fn nothing_outside_changes_when_files_are_put_back() {
             "mv .git git; mkdir .git; ln -s \"$OUT\" .git/modules; ln -s \"$OUT\" .git/hooks",
         ] {
             let before = ground.fingerprint(&["outside", "home"]);
-            let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+            let lease = ground.sandbox.protect(Workspace).unwrap();
             let output = ground.run(Workspace, script);
-            let lines = obeyed.restore();
+            drop(lease);
+            let lines = ground.sandbox.undone();
             assert_eq!(
                 ground.fingerprint(&["outside", "home"]),
                 before,
@@ -220,10 +227,76 @@ fn what_lies_behind_a_link_of_the_user_is_put_back() {
         let git = ground.base.join("ws/.git");
         std::fs::rename(&git, ground.base.join("ws/real")).unwrap();
         std::os::unix::fs::symlink("real", &git).unwrap();
-        let obeyed = ground.sandbox.obeyed(Workspace).unwrap();
+        let lease = ground.sandbox.protect(Workspace).unwrap();
         let output = ground.run(Workspace, "echo evil > real/hooks/post-checkout; rm -f real/config");
-        let lines = obeyed.restore();
+        drop(lease);
+        let lines = ground.sandbox.undone();
         assert!(!git.join("hooks/post-checkout").exists(), "{kind:?}: {output:?} {lines:?}");
         assert!(git.join("config").exists(), "{kind:?}: {output:?} {lines:?}");
+    }
+}
+
+/// A command that continues in the background is checked again and again, and a last time when it has ended.
+#[test]
+fn what_a_command_in_the_background_writes_later_is_undone() {
+    for (kind, ground) in grounds() {
+        let ws = ground.base.join("ws");
+        let lease = ground.sandbox.protect(Workspace).unwrap();
+        let confined = ground.sandbox.confine(Workspace, None).unwrap();
+        let temp = [("TMPDIR".into(), confined.temp.clone().into_os_string())];
+        let script = "while read -r name; do mkdir -p \"${name%/*}\"; echo evil > \"$name\"; echo did; done";
+        let mut command = ground.command(&confined.words, &temp, script);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        lease.keep();
+        let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut from = std::io::BufReader::new(from);
+        let mut write = |name: &str| {
+            writeln!(to, "{name}").unwrap();
+            from.read_line(&mut String::new()).unwrap();
+        };
+        for name in [".vscode/tasks.json", ".git/commondir", "./.envrc", ".claude/settings.json"] {
+            for _ in 0..2 {
+                write(name);
+                ground.sandbox.check_protected();
+                assert!(!ws.join(name).exists(), "{kind:?}: {name}");
+            }
+        }
+        write("./.mcp.json");
+        drop(to);
+        child.wait().unwrap();
+        drop(lease);
+        assert!(!ws.join(".mcp.json").exists(), "{kind:?}");
+        let lines = ground.sandbox.undone();
+        assert!(lines.iter().any(|line| line.contains(".mcp.json was created")), "{kind:?}: {lines:?}");
+        assert_eq!(ground.sandbox.undone(), Vec::<String>::new());
+        // What the user does when no command runs is the user's own.
+        std::fs::write(ws.join(".envrc"), "mine").unwrap();
+        ground.sandbox.check_protected();
+        assert!(ws.join(".envrc").exists());
+    }
+}
+
+#[test]
+fn memory_that_other_programs_share_is_out_of_reach() {
+    let Ok(shared) = tempfile::Builder::new().prefix("becket-shared-").tempfile_in("/dev/shm") else {
+        return;
+    };
+    std::fs::write(shared.path(), "theirs").unwrap();
+    for (kind, ground) in grounds() {
+        let path = shared.path().display();
+        for script in [
+            format!("cat {path}"),
+            format!("echo x > {path}; rm -f {path}"),
+            "echo x > /dev/shm/$$; ls /dev/shm".into(),
+        ] {
+            let output = ground.run(Workspace, &script);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(
+                !text.contains("theirs") && !text.contains("becket-shared-"),
+                "{kind:?}: {script}: {text}"
+            );
+            assert_eq!(std::fs::read_to_string(shared.path()).unwrap(), "theirs", "{kind:?}: {script}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::ground::{DONE, grounds};
 use becket_sandbox::{Confine, ProgramKind, Programs};
 use std::sync::Arc;
 
-use ProgramKind::{Formatter, LanguageServer, StatusLine};
+use ProgramKind::{Formatter, Hook, LanguageServer, McpServer, StatusLine};
 
 /// Scripts that print `DID-IT` where they succeed, and the kinds of programs for which they do.
 const SCRIPTS: &[(&str, &[ProgramKind])] = &[
@@ -52,6 +52,53 @@ fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
         }
         assert_eq!(std::fs::read_to_string(caches.join("f")).unwrap(), "x\n");
         assert_eq!(programs.notice(), None);
+    }
+}
+
+/// Hooks and MCP servers may live as long as the session, so nothing is undone after them: the kernel keeps them from protected
+/// files, also from those that do not exist.
+#[test]
+fn hooks_and_servers_write_no_file_that_other_programs_obey() {
+    for (backend, ground) in grounds() {
+        std::fs::create_dir(ground.base.join("ws/.vscode")).unwrap();
+        let sandbox = Some(Arc::clone(&ground.sandbox));
+        let programs = Programs::new(Confine::Always, sandbox, Some(ground.base.join("caches")));
+        for kind in [Hook, McpServer] {
+            let prepared = programs.prepare(kind).unwrap();
+            let run = |script: &str| {
+                let script = format!("{script} && echo {DONE}");
+                let output = ground.run_after(&prepared.words, &prepared.variables, &script);
+                String::from_utf8_lossy(&output.stdout).ends_with(&format!("{DONE}\n"))
+            };
+            let before = ground.fingerprint(&["ws", "outside", "home"]);
+            for script in [
+                "echo evil > .envrc",
+                "echo evil > .mcp.json",
+                "mkdir .claude",
+                "mkdir -p .becket && echo evil > .becket/config.toml",
+                "echo evil > .vscode/tasks.json",
+                "echo evil > .git/commondir",
+                "echo evil >> .git/config",
+                "echo evil > .git/hooks/post-checkout",
+                "echo evil > .git/modules/lib/config",
+                "mv .git git",
+                "ln -s sub .vscode/link",
+                "mv sub .zed",
+                "ln a.txt .ripgreprc",
+                "mkdir objects refs && echo ref: refs/heads/main > HEAD",
+                "setsid sh -c 'echo evil > .envrc' && sleep 0.1 && [ -e .envrc ]",
+            ] {
+                assert!(!run(script), "{backend:?} {kind:?}: {script}");
+                assert_eq!(
+                    ground.fingerprint(&["ws", "outside", "home"]),
+                    before,
+                    "{backend:?} {kind:?}: {script}"
+                );
+            }
+            for script in ["echo more >> a.txt", "echo x > sub/new", "mkdir -p sub/d && mv sub/new sub/d/"] {
+                assert!(run(script), "{backend:?} {kind:?}: {script}");
+            }
+        }
     }
 }
 
