@@ -21,7 +21,12 @@ pub struct Registry {
     quiet: BTreeSet<String>,
     /// Specifications are sent in a short form.
     brief: bool,
+    /// Masks the secrets of a text; `None` returned: it has none.
+    mask: Option<Mask>,
 }
+
+/// Returns the text with its secrets masked; `None` if it has none.
+pub type Mask = fn(&str) -> Option<String>;
 
 /// The reason why a tool was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,8 +118,22 @@ impl Registry {
         self.brief = true;
     }
 
+    /// Masks secrets in the descriptions and schemas that are sent. A server writes those of its tools.
+    pub fn mask_with(&mut self, mask: Mask) {
+        self.mask = Some(mask);
+    }
+
     fn spec_of(&self, tool: &Arc<dyn Tool>) -> ToolSpec {
-        if self.brief { shortened(tool.spec()) } else { tool.spec().clone() }
+        let mut spec = if self.brief { shortened(tool.spec()) } else { tool.spec().clone() };
+        // Every specification passes here, so this is where the words of servers are cleaned.
+        let safe = |text: &str| safe_text(text, self.mask);
+        if let Some(description) = safe(&spec.description) {
+            spec.description = description;
+        }
+        if has_unsafe_text(&spec.input_schema, &safe) {
+            make_safe(Arc::make_mut(&mut spec.input_schema), &safe);
+        }
+        spec
     }
 
     fn offered(&self) -> impl Iterator<Item = (&String, &Arc<dyn Tool>)> {
@@ -184,6 +203,47 @@ impl Registry {
 
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+}
+
+/// Returns the text with invisible characters written out and secrets masked; `None` if it has neither.
+fn safe_text(text: &str, mask: Option<Mask>) -> Option<String> {
+    let cleaned = match crate::text::clean(text) {
+        std::borrow::Cow::Owned(cleaned) => Some(cleaned),
+        std::borrow::Cow::Borrowed(_) => None,
+    };
+    let masked = mask.and_then(|mask| mask(cleaned.as_deref().unwrap_or(text)));
+    masked.or(cleaned)
+}
+
+/// True if [`make_safe`] would change a schema.
+fn has_unsafe_text(value: &Value, safe: &dyn Fn(&str) -> Option<String>) -> bool {
+    match value {
+        Value::String(text) => safe(text).is_some(),
+        Value::Array(items) => items.iter().any(|item| has_unsafe_text(item, safe)),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, item)| safe(key).is_some() || has_unsafe_text(item, safe))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn make_safe(value: &mut Value, safe: &dyn Fn(&str) -> Option<String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(new) = safe(text) {
+                *text = new;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| make_safe(item, safe)),
+        Value::Object(fields) => {
+            let old = std::mem::take(fields);
+            for (key, mut item) in old {
+                make_safe(&mut item, safe);
+                let _ = fields.insert(safe(&key).unwrap_or(key), item);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -259,6 +319,31 @@ mod tests {
             registry.add(named(name)).unwrap();
         }
         registry
+    }
+
+    #[test]
+    fn texts_of_specifications_are_shown_whole_and_without_secrets() {
+        let schema = json!({"type": "object", "properties": {
+            "a\u{200B}b": {"type": "string", "description": "x\u{202E}y", "enum": ["plain", "KEY1"]},
+        }});
+        let spec = ToolSpec {
+            name: "t".into(),
+            description: "say KEY1 \u{E0041}".into(),
+            input_schema: schema.into(),
+        };
+        let mut registry = registry(&["bash"]);
+        registry.add(Arc::new(Named(spec, false))).unwrap();
+        registry.mask_with(|text| text.contains("KEY1").then(|| text.replace("KEY1", "‹masked›")));
+        let specs = registry.specs();
+        assert_eq!(specs[1].description, "say ‹masked› <U+E0041>");
+        assert_eq!(
+            *specs[1].input_schema,
+            json!({"type": "object", "properties": {
+                "a<U+200B>b": {"type": "string", "description": "x<U+202E>y", "enum": ["plain", "‹masked›"]},
+            }})
+        );
+        assert_eq!(registry.definitions(), (serde_json::to_vec(&specs).unwrap(), registry.hash()));
+        assert_eq!(specs[0], *named("bash").spec());
     }
 
     #[test]

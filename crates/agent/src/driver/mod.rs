@@ -221,12 +221,13 @@ impl Agent {
             .is_some_and(|event| settings.hooks.engine.as_ref().is_some_and(|hooks| hooks.listens(event)));
         let rules =
             Rules { max_turns: settings.limits.run.max_turns, auto_compact: policy.auto_compact, stop_hooks };
+        let tools = Toolset::new(tools, guard, host, files, ids, settings.tools.source.is_some());
         let conversation = Conversation {
             core: Core::new(session, blobs, events),
             wire: Wire::new(model, auxiliary, fallback_models, find_model, cache),
             budget: BudgetState::new(policy, governor, window_noticed),
             spending: Spending { limits, turn: TurnSum::new(), in_turn: false },
-            offered: tools.specs().into(),
+            offered: tools.registry.specs().into(),
             settings,
         };
         let agent = Self {
@@ -235,7 +236,7 @@ impl Agent {
             inbox: Inbox::new(commands),
             titling: Titling::new(titled),
             side: SideQuestion::default(),
-            tools: Toolset::new(tools, guard, host, files, ids, conversation.settings.tools.source.is_some()),
+            tools,
             rules: KnownRules::default(),
             undoing: undo::Undoing::default(),
             hooking: hooks::HookState::default(),

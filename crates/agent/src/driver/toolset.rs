@@ -21,6 +21,7 @@ use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
 use becket_types::{Access, EntryKind, Event, NoticeLevel, PermissionMode, Synthetic, ToolSpec};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,16 +49,25 @@ struct Sourced {
     generation: u64,
 }
 
+/// Returns the text of a specification with its secrets masked; `None` if it has none.
+fn masked(text: &str) -> Option<String> {
+    match becket_session::secrets::mask_published(text).0 {
+        Cow::Owned(masked) => Some(masked),
+        Cow::Borrowed(_) => None,
+    }
+}
+
 impl Toolset {
     /// `changes`: a source can add tools.
     pub(super) fn new(
-        registry: Registry,
+        mut registry: Registry,
         guard: Guard,
         host: Arc<SessionHost>,
         files: Option<Arc<Files>>,
         ids: CallIds,
         changes: bool,
     ) -> Self {
+        registry.mask_with(masked);
         Self {
             sourced: changes.then(|| Sourced { own: registry.clone(), generation: 0 }),
             registry,
