@@ -33,7 +33,7 @@ use becket_session::store;
 use becket_tool::{EditHook, Registry};
 use becket_tool_shell::Shell;
 use becket_tool_skill::Skills;
-use becket_types::{Blobs, MessageId, SessionId, SystemItem, ToolSpec, TurnState, Used};
+use becket_types::{Blobs, MessageId, PermissionMode, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use offered_tools::{AnswerForm, ToolParts};
 use open_session::{Existing, existing, session};
 use std::path::{Path, PathBuf};
@@ -316,6 +316,9 @@ fn equip(
     let (config, project) = (&run.settings.config, &run.project);
     let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &project.roots).map(Arc::new);
     let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
+    if matches!(guard.mode(), PermissionMode::Auto | PermissionMode::AcceptEdits) {
+        notes.extend(guard.wide_workspace());
+    }
     let skills = offered_skills(environment, run);
     notes.extend(skills.warnings().iter().cloned());
     own.agents.load_skills(&skills);

@@ -6,17 +6,17 @@
 mod files;
 
 use crate::findings::{Ask, Findings, PartNotes};
-use crate::path::{inside, is_sink, protected};
+use crate::path::{inside, is_sink};
 use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::secret::secret;
 use crate::shell::escape::escape;
-use crate::shell::readonly;
+use crate::shell::{readonly, wrappers};
 use crate::wording::{candidates, raw, suggestion, variants};
 use crate::{Guard, Kind, Verdict};
 use becket_shell_syntax::{
     Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
 };
-use becket_types::{PermissionMode, edit_distance};
+use becket_types::edit_distance;
 use std::path::PathBuf;
 
 const MAX_NESTING: usize = 6;
@@ -222,8 +222,7 @@ impl<'a> Judge<'a> {
                     self.found.deny.get_or_insert((reason, rule.unwrap_or_default()));
                 }
                 Verdict::Ask { reason, rule } => {
-                    let sensitive =
-                        secret(&path).is_some() || protected(&path, &self.guard.settings.own).is_some();
+                    let sensitive = secret(&path).is_some() || self.guard.obeyed_later(&path).is_some();
                     let place = sensitive || !inside(&path, &self.guard.settings.roots);
                     if !bare || sensitive {
                         let reason = format!("the redirection: {reason}");
@@ -307,7 +306,8 @@ impl<'a> Judge<'a> {
     /// Applies deny and ask rules to one form of the command. For a launcher also to every tail of its words.
     fn match_rules(&mut self, words: &[Word], texts: &[String]) {
         let mut tried: Vec<String> = texts.to_vec();
-        if is_launcher(words) {
+        let runs_operands = is_launcher(words) || wrappers::runs_operands(words);
+        if runs_operands {
             for from in 1..words.len().min(64) {
                 tried.extend(variants(&words[from..], ""));
             }
@@ -318,11 +318,33 @@ impl<'a> Judge<'a> {
                 self.deny(&text, rule);
             }
         }
+        if self.found.deny.is_none() {
+            self.doubt_denied(words);
+        }
         for rule in self.guard.rules(Kind::Ask) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let reason = format!("the rule {rule} asks about `{}`", becket_types::cut_end(text, 120));
                 self.asked_by(reason, rule);
             }
+        }
+    }
+
+    /// Doubts a command that names a program of a deny rule in a place from which it may start it.
+    fn doubt_denied(&mut self, words: &[Word]) {
+        let source = std::mem::take(&mut self.source);
+        let guard = self.guard;
+        let denied = guard.rules(Kind::Deny).find(|rule| {
+            rule.command().is_some_and(|pattern| {
+                let named = pattern.literal_words();
+                wrappers::may_run(words, &source, &named)
+                    || !named.is_empty() && wrappers::starts_unknown(words)
+            })
+        });
+        self.source = source;
+        if let Some(rule) = denied {
+            let text = raw(words);
+            let shown = becket_types::cut_end(&text, 120);
+            self.doubt(format!("`{shown}` may run what the rule {rule} denies"));
         }
     }
 
@@ -394,9 +416,7 @@ impl<'a> Judge<'a> {
                 None => self.found.why.push(format!("allowed by {rule}")),
             };
         }
-        if matches!(self.guard.mode(), PermissionMode::AcceptEdits | PermissionMode::Auto)
-            && self.edits_files(words, command.dirs.as_deref())
-        {
+        if self.guard.edits_freely() && self.edits_files(words, command.dirs.as_deref()) {
             self.uses_path();
             return self.found.why.push(format!("`{}` changes files of the workspace only", words[0].text));
         }

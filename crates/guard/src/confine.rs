@@ -6,15 +6,19 @@
 //! - In mode `auto`, and in other modes if the user has set it, a command runs without a question at the workspace level.
 //!   Exceptions: a rule asks or denies, or the command names a place outside the workspace, a secret, or a file that other
 //!   programs obey later.
+//! - If the workspace is or contains the user's home folder, `auto` asks as `default` does: the settings of all the user's
+//!   programs would be writable at the workspace level.
 //! - The user can have every command confined, also those that rules allow.
 //!
 //! Enforces nothing itself. The caller passes a function that says if a level works on this system.
 
 use crate::findings::Findings;
+use crate::path::wide_root;
 use crate::rule::CommandPattern;
 use crate::{Guard, Verdict, command};
 use becket_types::{Access, Effect, PermissionMode, SandboxLevel};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Tests if a level works on this system. `Err` says why not. The first call may take some milliseconds.
@@ -50,6 +54,29 @@ impl Guard {
     pub fn with_sandbox(mut self, rules: SandboxRules) -> Self {
         self.sandbox = rules;
         self
+    }
+
+    /// The folder of the workspace that is or contains the user's home folder.
+    pub(crate) fn wide_root(&self) -> Option<&PathBuf> {
+        wide_root(&self.settings.roots, &self.settings.home)
+    }
+
+    /// Says in one line what a workspace that contains the home folder means; `None` if it does not contain it.
+    pub fn wide_workspace(&self) -> Option<String> {
+        let root = self.wide_root()?.display();
+        Some(format!(
+            "The workspace {root} contains your home folder. Mode auto asks there as mode default does, and acceptEdits asks \
+             about your settings; start becket in the folder of a project for more."
+        ))
+    }
+
+    /// True if the mode lets files of the workspace be changed without a question.
+    pub(crate) fn edits_freely(&self) -> bool {
+        match self.mode() {
+            PermissionMode::AcceptEdits => true,
+            PermissionMode::Auto => self.wide_root().is_none(),
+            _ => false,
+        }
     }
 
     pub fn sandbox(&self) -> &SandboxRules {
@@ -153,7 +180,8 @@ impl Guard {
         if !free || unchecked || place || self.is_excluded(command) {
             return None;
         }
-        match works(SandboxLevel::Workspace) {
+        let wide = self.wide_root().map(|root| format!("{} contains your home folder", root.display()));
+        match wide.map_or_else(|| works(SandboxLevel::Workspace), Err) {
             Ok(()) => Some(Verdict::Allow { why: "the sandbox confines it to the workspace".to_owned() }),
             Err(why) => {
                 let reason = format!("`{shown}` cannot be confined to the workspace: {why}");
@@ -169,7 +197,6 @@ mod tests {
     use super::*;
     use crate::{GuardSettings, Rules, Verdict};
     use serde_json::Value;
-    use std::path::PathBuf;
 
     fn guard(allow: &[&str], mode: PermissionMode, works: bool) -> Guard {
         let settings = GuardSettings {
@@ -269,6 +296,38 @@ mod tests {
         excluded.sandbox.excluded = vec!["docker *".to_owned()];
         assert_eq!(level(&excluded, "docker ps"), None);
         assert_eq!(level(&excluded, "cargo test"), workspace);
+    }
+
+    #[test]
+    fn in_the_home_folder_auto_asks_as_default_does() {
+        use PermissionMode as M;
+        for root in ["/home/u", "/home", "/"] {
+            let ask = |mode, access: &Access| {
+                let mut guard = guard(&[], mode, true);
+                guard.settings.roots = vec![PathBuf::from(root)];
+                assert!(guard.wide_workspace().is_some_and(|line| line.contains(root)));
+                guard.sandbox.auto_allow = mode == M::Default;
+                let dir = PathBuf::from("/home/u");
+                let access = match &access.command {
+                    Some(_) => Access { paths: vec![dir], ..access.clone() },
+                    None => access.clone(),
+                };
+                let tool = if access.command.is_some() { "bash" } else { "write" };
+                matches!(guard.check(tool, &access, &Value::Null), Verdict::Ask { .. })
+            };
+            for command in ["cargo test", "echo x > notes.txt", "mkdir d", "python3 x.py"] {
+                assert!(ask(M::Auto, &Access::execute(command)), "{root}: {command}");
+            }
+            assert!(ask(M::Default, &Access::execute("make")), "{root}");
+            assert!(!ask(M::Auto, &Access::execute("ls -l")), "{root}");
+            assert!(ask(M::Auto, &Access::write("/home/u/notes.txt".into())), "{root}");
+            assert!(!ask(M::AcceptEdits, &Access::write("/home/u/p/notes.txt".into())), "{root}");
+            for path in ["/home/u/.config/nvim/init.lua", "/home/u/bin/ls", "/home/u/.local/bin/ls"] {
+                assert!(ask(M::AcceptEdits, &Access::write(path.into())), "{root}: {path}");
+            }
+            assert!(ask(M::AcceptEdits, &Access::execute("cp a .config/autostart.sh")), "{root}");
+        }
+        assert_eq!(guard(&[], M::Auto, true).wide_workspace(), None);
     }
 
     #[test]

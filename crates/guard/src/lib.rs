@@ -364,7 +364,7 @@ impl Guard {
 
     /// True if an allow rule matches a sensitive path and spells out the name that makes it sensitive.
     pub(crate) fn excuses(&self, tool: &str, path: &Path) -> bool {
-        let words = [secret::secret(path), path::protected(path, &self.settings.own)];
+        let words = [secret::secret(path), self.obeyed_later(path)];
         self.matchers.excuse(tool, path, words.iter().flatten().map(String::as_str))
     }
 
@@ -412,11 +412,24 @@ impl Guard {
         )
     }
 
+    /// The component by which other programs obey a file at `path` later.
+    pub(crate) fn obeyed_later(&self, path: &Path) -> Option<String> {
+        let has_head = |folder: &Path| {
+            let files = self.files.as_ref();
+            files.is_some_and(|files| !files.text(&folder.join("HEAD")).is_err_and(|e| git::is_missing(&e)))
+        };
+        let in_home = || self.wide_root().and_then(|_| path::of_home(path, &self.settings.home));
+        path::protected(path, &self.settings.own)
+            .or_else(|| path::makes_repository(path, &has_head))
+            .or_else(in_home)
+    }
+
     pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
-        let sensitive = path::protected(path, &self.settings.own)
+        let sensitive = self
+            .obeyed_later(path)
             .map(|found| format!("it belongs to {found}, which other programs obey later"))
             .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")));
-        let free = matches!(self.settings.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        let free = self.edits_freely();
         self.path(tool, path, "Edit", sensitive, free)
     }
 

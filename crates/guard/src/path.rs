@@ -29,6 +29,39 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     becket_types::obeyed(path)
 }
 
+/// The first folder of the workspace that is or contains the home folder. There, the settings of all programs of the user
+/// would be files of the workspace.
+pub(crate) fn wide_root<'a>(roots: &'a [PathBuf], home: &Path) -> Option<&'a PathBuf> {
+    roots.iter().find(|root| root.is_absolute() && home.starts_with(root))
+}
+
+/// The component by which `path` belongs to the settings or programs of the user, if the workspace contains the home folder.
+pub(crate) fn of_home(path: &Path, home: &Path) -> Option<String> {
+    let Ok(below) = path.strip_prefix(home) else { return Some(path.display().to_string()) };
+    let first = below.components().next()?.as_os_str().to_string_lossy().into_owned();
+    (first.starts_with('.') || ["bin", "Library", "snap"].contains(&first.as_str())).then_some(first)
+}
+
+/// The files of a git directory besides those that change what git runs. Together with `HEAD` they make a repository of any
+/// folder, and git then obeys the configuration in it.
+const IN_GIT_DIR: &[&str] = &["HEAD", "objects", "refs", "packed-refs"];
+
+/// The component by which a write of `path` would make a repository of a folder, or change the one that the folder is.
+/// `has_head` tells if a folder has a file `HEAD`; without it, git takes no folder for a repository.
+pub(crate) fn makes_repository(path: &Path, has_head: &dyn Fn(&Path) -> bool) -> Option<String> {
+    if path.file_name().is_some_and(|name| name == "HEAD" || name == "commondir") {
+        return path.file_name().map(|name| name.to_string_lossy().into_owned());
+    }
+    let is_part = |below: &Path| {
+        IN_GIT_DIR.iter().chain(becket_types::OBEYED_IN_GIT_DIR).any(|part| below.starts_with(part))
+    };
+    path.ancestors().skip(1).find_map(|folder| {
+        let below = path.strip_prefix(folder).ok().filter(|below| is_part(below))?;
+        let first = below.components().next()?.as_os_str().to_string_lossy().into_owned();
+        has_head(folder).then_some(first)
+    })
+}
+
 /// Matches a pattern in which `*` stands for any text, even none. Linear in practice, quadratic at worst.
 pub(crate) fn wild(pattern: &str, text: &str) -> bool {
     let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
@@ -75,6 +108,45 @@ mod tests {
         }
         for path in ["/p/.gitignore", "/p/src/git.rs", "/p/fish/main.rs", "/p/.github/workflows/ci.yml"] {
             assert_eq!(protected(Path::new(path), &own), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_home_folder_are_known_where_it_is_the_workspace() {
+        let home = Path::new("/home/u");
+        let wide = |root: &str| wide_root(&[PathBuf::from(root)], home).is_some();
+        assert!(wide("/home/u") && wide("/home") && wide("/"));
+        assert!(!wide("/home/u/p") && !wide("/home/v") && !wide(""));
+        assert!(wide_root(&[PathBuf::from("/")], Path::new("")).is_none());
+        for (path, want) in [
+            ("/home/u/.config/nvim/init.lua", Some(".config")),
+            ("/home/u/.profile.d", Some(".profile.d")),
+            ("/home/u/bin/ls", Some("bin")),
+            ("/home/u/p/.env.example", None),
+            ("/home/u/notes.txt", None),
+            ("/etc/profile", Some("/etc/profile")),
+        ] {
+            assert_eq!(of_home(Path::new(path), home).as_deref(), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_makes_a_repository_of_a_folder_is_known() {
+        let has_head = |folder: &Path| folder == Path::new("/p/bare");
+        for (path, want) in [
+            ("/p/sub/HEAD", Some("HEAD")),
+            ("/p/commondir", Some("commondir")),
+            ("/p/bare/config", Some("config")),
+            ("/p/bare/hooks/post-update", Some("hooks")),
+            ("/p/bare/objects/info/x", Some("objects")),
+            ("/p/bare/info/attributes", Some("info")),
+            ("/p/bare/info/exclude", None),
+            ("/p/bare/README", None),
+            ("/p/config", None),
+            ("/p/src/hooks/use.ts", None),
+            ("/p/head", None),
+        ] {
+            assert_eq!(makes_repository(Path::new(path), &has_head).as_deref(), want, "{path}");
         }
     }
 

@@ -365,6 +365,19 @@ impl CommandPattern {
             || (self.is_exact() && literal.contains(word))
     }
 
+    /// The words before the first wildcard, without a word that the wildcard continues.
+    pub(crate) fn literal_words(&self) -> Vec<String> {
+        let end = self.tokens.iter().position(|token| *token == Token::Any);
+        let cut = &self.tokens[..end.unwrap_or(self.tokens.len())];
+        let text: String =
+            cut.iter().filter_map(|t| if let Token::Char(c) = t { Some(*c) } else { None }).collect();
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        if end.is_some() && !text.ends_with(' ') {
+            words.pop();
+        }
+        words
+    }
+
     /// The first word of the pattern.
     pub(crate) fn first_word(&self) -> String {
         self.literal().split_whitespace().next().unwrap_or_default().trim_end_matches('\u{1}').to_owned()

@@ -148,6 +148,170 @@ fn a_deny_rule_reaches_every_hiding_place() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
+/// Ways to start a program with another one. Those that `{}` ends take the words as they are, the others as one text.
+const WRAPPERS: &[&str] = &[
+    "env {}",
+    "env -i {}",
+    "env -S '{}'",
+    "env A=b -u C {}",
+    "nice {}",
+    "nice -n 5 {}",
+    "ionice -c 3 {}",
+    "timeout 5 {}",
+    "timeout -s KILL --foreground 5 {}",
+    "nohup {}",
+    "setsid -f {}",
+    "stdbuf -oL {}",
+    "time -p {}",
+    "/usr/bin/time -v {}",
+    "echo a | xargs {}",
+    "xargs -a list -n1 {}",
+    "sh -c '{}'",
+    "bash -lc '{}'",
+    "fish -c '{}'",
+    "busybox sh -c '{}'",
+    "busybox {}",
+    "find . -exec {} ;",
+    "find . -name a -execdir {} +",
+    "fd -x {}",
+    "ssh-agent {}",
+    "ssh-agent sh -c '{}'",
+    "ssh host {}",
+    "script -c '{}' /dev/null",
+    "script -q /dev/null {}",
+    "flock lock {}",
+    "flock lock -c '{}'",
+    "watch -n 1 {}",
+    "watch '{}'",
+    "strace -f -o log {}",
+    "ltrace {}",
+    "perf stat {}",
+    "valgrind --tool=none {}",
+    "gdb -batch -ex run --args {}",
+    "taskset 1 {}",
+    "chrt -b 0 {}",
+    "numactl -N 0 {}",
+    "setarch -R {}",
+    "linux64 {}",
+    "unshare -r {}",
+    "nsenter -t 1 {}",
+    "chroot / {}",
+    "sudo {}",
+    "su -c '{}'",
+    "runuser -u me -- {}",
+    "setpriv --reset-env {}",
+    "capsh -- -c '{}'",
+    "systemd-run --user {}",
+    "systemd-inhibit {}",
+    "dbus-run-session -- {}",
+    "xvfb-run {}",
+    "parallel {} ::: a",
+    "parallel '{}' ::: a",
+    "entr {}",
+    "watchexec -- {}",
+    "hyperfine '{}'",
+    "tmux new-session -d '{}'",
+    "screen -dm {}",
+    "expect -c 'spawn {}'",
+    "socat - EXEC:'{}'",
+    "nc -e /bin/rm",
+    "start-stop-daemon --start --exec /bin/rm -- -rf x",
+    "run-parts --arg={} d",
+    "eatmydata {}",
+    "faketime 1h {}",
+    "fakeroot {}",
+    "firejail {}",
+    "bwrap --bind / / {}",
+    "/lib64/ld-linux-x86-64.so.2 /bin/{}",
+    "npx {}",
+    "npm exec -- {}",
+    "poetry run {}",
+    "uv run {}",
+    "bundle exec {}",
+    "direnv exec . {}",
+    "nix-shell -p x --run '{}'",
+    "docker run -v /:/h img {}",
+    "kubectl exec pod -- {}",
+    "git bisect run {}",
+    "git submodule foreach '{}'",
+    "git -c alias.x='!{}' x",
+    "git -c core.pager='{}' log",
+    "git rebase -x '{}' main",
+    "tar -cf a.tar --checkpoint=1 --checkpoint-action=exec='{}' .",
+    "tar -I rm -xf a.tar",
+    "rsync -e '{}' a b:",
+    "sort --compress-program=rm f",
+    "split --filter='{}' f",
+    "vim -c '!{}'",
+    "ed -s f '!{}'",
+    "make SHELL='{}'",
+    "awk 'BEGIN { system(\"{}\") }'",
+    "sed -n '1e {}' f",
+    "perl -e 'system(\"{}\")'",
+    "python3 -c 'import os; os.system(\"{}\")'",
+    "ruby -e '`{}`'",
+    "node -e 'require(\"child_process\").execSync(\"{}\")'",
+    "php -r 'system(\"{}\");'",
+    "lua -e 'os.execute(\"{}\")'",
+    "sqlite3 a.db '.shell {}'",
+    "psql -c '\\! {}'",
+    "frobnicate {}",
+    "frobnicate -- {}",
+    "frobnicate --run '{}'",
+    "frobnicate --exec=/bin/{}",
+    "x='{}'; frobnicate $x",
+    "poetry run $x",
+    "trap '{}' EXIT",
+    "coproc {}",
+    "command {}",
+    "exec {}",
+    "builtin eval '{}'",
+    "eval '{}'",
+    ". <(echo '{}')",
+    "bash <<< '{}'",
+    "echo '{}' | sh",
+    "alias ls='{}'; ls",
+];
+
+/// No program that runs another one carries a denied program past a deny rule, alone, in another, or with the program's path.
+#[test]
+fn a_deny_rule_reaches_through_programs_that_run_others() {
+    let mut missed = Vec::new();
+    for mode in [PermissionMode::BypassPermissions, PermissionMode::Default, PermissionMode::Auto] {
+        let mut settings = guard(&["Bash"], mode).settings().clone();
+        settings.rules.deny = vec!["Bash(rm *)".parse().unwrap()];
+        let works: SandboxWorks = Arc::new(|_| Ok(()));
+        let sandbox = SandboxRules { works: Some(works), ..SandboxRules::default() };
+        let guard = Guard::new(settings).with_sandbox(sandbox);
+        for wrapper in WRAPPERS {
+            for inner in ["rm -rf x", "rm x", "nice rm -rf x", "frobnicate rm -rf x"] {
+                let command = wrapper.replace("{}", inner);
+                if matches!(check(&guard, &command), Verdict::Allow { .. }) {
+                    missed.push(format!("{mode}: {command}"));
+                }
+            }
+        }
+        for command in [
+            "git rm -r x",
+            "docker rm box",
+            "npm rm x",
+            "grep -rn rm src",
+            "echo rm x",
+            "cargo test rm",
+            "man rm",
+            "docker run --rm img ls",
+            "python3 tests/rm.py --rmdir x",
+            "git commit -m 'rm the file'",
+            "make CC=clang all",
+            "npm run test -- $ARGS",
+        ] {
+            let verdict = check(&guard, command);
+            assert!(matches!(verdict, Verdict::Allow { .. }), "{mode}: {command}: {verdict:?}");
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
 #[test]
 fn everyday_commands_are_asked_about_no_more_than_before() {
     let guard = guard(&[], PermissionMode::Default);

@@ -250,7 +250,7 @@ impl Judge<'_> {
             inside(path, roots)
                 && !roots.contains(path)
                 && secret(path).is_none()
-                && protected(path, &self.guard.settings.own).is_none()
+                && self.guard.obeyed_later(path).is_none()
         };
         let mut named: Vec<&Word> = Vec::new();
         let mut whole = false;

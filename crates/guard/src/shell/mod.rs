@@ -1,7 +1,7 @@
 //! Judging the commands that `becket-shell-syntax` reads out of a script, one by one and by their words.
 //!
 //! [`readonly`] is the table of commands that only read; [`escape`] finds options that run another program; [`gitcmd`]
-//! knows git. A script with a doubt is never allowed by a rule for single commands.
+//! knows git; [`wrappers`] knows programs that run others. A script with a doubt is never allowed by a rule for single commands.
 //!
 //! Invariants: nothing is run, and only file names are looked up on disk ([`glob`]).
 
@@ -11,3 +11,4 @@ pub(crate) mod glob;
 mod options;
 pub(crate) mod readonly;
 mod sedscript;
+pub(crate) mod wrappers;

@@ -1,0 +1,147 @@
+//! Programs that run another program, as deny rules see them.
+//!
+//! `becket_shell_syntax::unwrap` takes the launchers apart that people write every day. Hundreds of other programs also run
+//! their arguments, or a text in them. Owns the names of those that are known to, and of programs that never do.
+//! Everything else that names a denied program counts as a doubt: it is asked about in every mode.
+//!
+//! Cannot see a name that a program puts together by itself, as in `python3 -c 'run("r" + "m")'`.
+
+use super::escape::escape;
+use super::readonly;
+use becket_shell_syntax::{Word, base_name};
+
+/// Programs that start one of their arguments as a program, with the arguments after it.
+const RUNNERS: &str = "\
+    aa-exec abduco agetty aoss arch-chroot aws-vault bundle bunx cgexec chamber choom chpst chronic conda concurrently \
+    coresched corepack coverage cpulimit cross-env cross-env-shell daemon daemonize datefudge dbus-launch dbus-run-session \
+    dchroot deepspeed direnv distrobox doas doppler dotenv dotenvx dtach dumb-init eatmydata env-cmd envconsul envdir \
+    envuidgid execlineb faketime fakechroot fakeroot fakeroot-sysv fakeroot-tcp fd fdfind fil-profile find firejail \
+    flatpak-spawn flock gdb gdbserver getty gosu gprofng gtime guix hatch heaptrack horovodrun host-spawn hwloc-bind \
+    hyperfine i386 ifne infisical ionice ip kcov kernprof lckdo ld-linux.so.2 ld-linux-x86-64.so.2 \
+    ld-linux-aarch64.so.1 linux32 linux64 lldb logsave ltrace machinectl mamba micromamba mise asdf rbenv pyenv nodenv jenv \
+    minijail0 mispipe mpiexec mpirun multitime nerdctl newgrp nix nix-shell nodemon nohup npx nsenter nsjail \
+    numactl onchange op orterun overmind honcho foreman parallel pdm pee perf pidproxy pipenv pipx pixi pkexec \
+    podman docker buildah poetry powerprofilesctl prlimit proot proxychains proxychains4 prterun py-spy qemu-aarch64 \
+    qemu-x86_64 qemu-i386 reflex retry rlwrap ros2 rr run-one run-parts run-this-one run0 runcon runuser rush rye s6-applyuidgid \
+    s6-envdir s6-envuidgid s6-setlock s6-setsid s6-setuidgid s6-softlimit scalene schroot scl screen script sem setarch setlock \
+    setpriv setsid setuidgid sg socat softlimit sops sparc32 sparc64 srun ssh-agent start-stop-daemon \
+    startx kubectl strace stdbuf su su-exec sudo summon switch_root systemd-cat systemd-inhibit systemd-nspawn \
+    systemd-run taskset teller timelimit timeout time tini tmux toolbox torchrun torify torsocks trace-cmd trickle tsocks ttyd \
+    tcpserver uclampset uftrace unbuffer unshare uname26 uutils coreutils uv valgrind vault viddy volta watch watchexec \
+    websocketd when-changed winpty with-contenv x86_64 xargs xinit xvfb-run xwfb-run zrun accelerate busybox toybox \
+    dpkg-architecture caffeinate sandbox-exec arch gnome-session-inhibit \
+    entr bpftrace sysdig stap pm2 forever supervisord \
+    zellij gotty asciinema ttyrec termtosvg npm pnpm yarn bun cargo go deno env nice command exec builtin eval sh bash dash zsh \
+    ksh mksh fish tcsh csh rbash ash elvish nu xonsh pwsh";
+
+/// Programs whose operands are never started as programs. Their options for that are known to [`escape`].
+const QUIET: &str = "\
+    apt apt-get apt-cache brew cargo cat chmod chown cp curl cut dig dnf docker dpkg echo gem gh git glab gradle gradlew grep \
+    egrep fgrep head helm host jest jq kill kubectl ln ls make man mkdir mocha mv mvn mvnw npm nslookup pacman patch ping pip \
+    pip3 pnpm podman pkill pgrep printf ps pytest readlink rg rm rmdir rustup sed sort stat systemctl journalctl tail tar tee \
+    terraform test touch tr tree true type uniq unzip vitest wc wget which whereis whatis xdg-open yarn yum zip killall snap \
+    conda mamba micromamba nix guix poetry pdm pipenv pipx pixi uv bundle mise volta op vault sops rbenv pyenv asdf \
+    flatpak bun go dotnet tsc eslint prettier ruff mypy rustc gcc g++ clang cc javac";
+
+/// Subcommands with which a program that is otherwise [`QUIET`] starts its operands.
+const STARTING: &[&str] = &["exec", "run", "dlx", "foreach", "shell", "env", "tool", "watch"];
+
+fn is_in(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == name)
+}
+
+/// True if an argument of the command may be a program that it starts. Deny rules are then tried on the words from each
+/// argument on.
+pub(crate) fn runs_operands(words: &[Word]) -> bool {
+    let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
+    // `npm x` is short for `npm exec`, but an `x` further on is an operand.
+    let is_x = || words.get(1).is_some_and(|word| word.text == "x");
+    let starts = || is_x() || words.iter().skip(1).take(4).any(|word| STARTING.contains(&word.text.as_str()));
+    is_in(RUNNERS, name) && (!is_in(QUIET, name) || starts())
+}
+
+/// True if the program that the command starts is not known before it runs.
+pub(crate) fn starts_unknown(words: &[Word]) -> bool {
+    let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
+    if !runs_operands(words) {
+        return false;
+    }
+    let operands = &words[1..];
+    let is_unknown = |word: &Word| !word.is_literal();
+    if !is_in(QUIET, name) {
+        return operands.iter().take(4).any(is_unknown);
+    }
+    let after = operands.iter().position(|word| STARTING.contains(&word.text.as_str()) || word.text == "x");
+    let mut rest = operands.iter().skip(after.map_or(0, |at| at + 1));
+    rest.find(|word| !word.text.starts_with('-')).is_some_and(is_unknown)
+}
+
+/// True if the command may run a program that a deny rule names by `named`, its first literal words, in a way that nothing here
+/// understands.
+pub(crate) fn may_run(words: &[Word], source: &str, named: &[String]) -> bool {
+    let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
+    // The rule has been tried on the command itself.
+    if named.first().is_none_or(|program| program == name) {
+        return false;
+    }
+    let has_unknown = words.iter().skip(1).any(|word| !word.is_literal());
+    let operands = words.iter().skip(1).map(|word| word.text.as_str());
+    let texts: Vec<&str> = operands.chain(has_unknown.then_some(source)).collect();
+    let mentions = |wanted: &String| texts.iter().any(|text| tokens(text).any(|token| token == wanted));
+    if !named.iter().all(mentions) || readonly::check(words).is_ok() {
+        return false;
+    }
+    // `docker rm` is a word that destroys something, and starts no `rm`.
+    let escapes = || escape(words).is_some_and(|word| !named.contains(&word));
+    !is_in(QUIET, name) || runs_operands(words) || escapes()
+}
+
+/// The parts of a text that may be names of programs.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '+')))
+        .flat_map(|token| [token, attached(token)])
+}
+
+/// The value behind the letter of an option: `rm` in `-crm`.
+fn attached(token: &str) -> &str {
+    match token.strip_prefix('-').map(|rest| rest.split_at_checked(1)) {
+        Some(Some((letter, value))) if letter != "-" => value,
+        _ => token,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<Word> {
+        text.split(' ').map(Word::literal).collect()
+    }
+
+    #[test]
+    fn a_denied_name_in_an_unknown_program_is_a_doubt() {
+        let named = ["rm".to_owned()];
+        for (text, want) in [
+            ("frobnicate rm -rf x", true),
+            ("frobnicate --exec=/bin/rm x", true),
+            ("frobnicate -crm x", true),
+            ("python3 -c os.system('rm')", true),
+            ("tar --to-command=rm -xf x.tar", true),
+            ("git rm x", false),
+            ("docker rm x", false),
+            ("docker exec box rm x", true),
+            ("npm rm x", false),
+            ("npm exec rm x", true),
+            ("grep -rn rm src", false),
+            ("frobnicate --rmdir x", false),
+            ("rm x", false),
+        ] {
+            let words = words(text);
+            assert_eq!(may_run(&words, text, &named), want, "{text}");
+        }
+        let push = ["git".to_owned(), "push".to_owned()];
+        assert!(may_run(&words("frobnicate git -C x push"), "", &push));
+        assert!(!may_run(&words("frobnicate git -C x pull"), "", &push));
+        assert!(!may_run(&words("frobnicate git"), "", &[]));
+    }
+}
