@@ -98,6 +98,41 @@ impl Theme {
         }
     }
 
+    /// True if nothing has a colour, so weight, slant and underline must tell things apart.
+    fn is_colourless(&self) -> bool {
+        self.syntax.is_none() && self.accent.fg.is_none()
+    }
+
+    /// Returns the style of headings. Bold words of a text must look different.
+    pub fn heading(&self) -> Style {
+        let style = self.accent.add_modifier(Modifier::BOLD);
+        if self.is_colourless() { style.add_modifier(Modifier::UNDERLINED) } else { style }
+    }
+
+    /// Returns the style of code blocks whose language has no colours. Without colours italics mean code within a sentence, and the
+    /// indentation shows a block.
+    pub fn code_block(&self) -> Style {
+        if self.is_colourless() { self.text } else { self.code }
+    }
+
+    /// Returns the style of quotes, for text in this style. Without colours italics mean code.
+    pub fn quote(&self, text: Style) -> Style {
+        if self.is_colourless() { text.patch(self.dim) } else { text.add_modifier(Modifier::ITALIC) }
+    }
+
+    /// Returns the style of the sign and the number of a changed line, in a question and in the transcript.
+    pub fn changed_sign(&self, added: bool) -> Style {
+        let style = if added { self.diff.added } else { self.diff.removed };
+        // Without colours removed lines are dim, and bold would undo that.
+        let style = if self.is_colourless() { style } else { style.add_modifier(Modifier::BOLD) };
+        style.patch(self.tint(added).unwrap_or_default())
+    }
+
+    /// Returns the style of a small label that lies on an edge. A label in reverse video would be louder than an error.
+    pub fn label(&self) -> Style {
+        if self.selected.bg.is_some() { self.selected } else { self.text }
+    }
+
     /// Returns the background of the user's messages over the full width; `None` if only the mark before them shows the
     /// author.
     pub fn band(&self) -> Option<Style> {
@@ -248,11 +283,11 @@ impl Theme {
             dim: fg(Color::Rgb(101, 109, 118)),
             accent: fg(Color::Rgb(9, 80, 180)),
             user: fg(Color::Rgb(110, 57, 180)),
-            code: fg(Color::Rgb(149, 56, 0)),
+            code: fg(Color::Rgb(0, 92, 99)),
             link: fg(Color::Rgb(9, 80, 180)).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
                 ok: fg(Color::Rgb(17, 99, 41)),
-                warning: fg(Color::Rgb(125, 78, 0)),
+                warning: fg(Color::Rgb(154, 88, 0)),
                 error: fg(Color::Rgb(180, 20, 35)),
             },
             diff: DiffStyles {
@@ -354,10 +389,10 @@ impl Theme {
             code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles { ok: none, warning: bold, error: bold },
-            // A change stands out from the lines around it, which are dim or plain.
+            // Added lines are stronger than the lines around them, removed lines weaker.
             diff: DiffStyles {
                 added: bold,
-                removed: bold,
+                removed: none.add_modifier(Modifier::DIM),
                 added_word: none.add_modifier(Modifier::REVERSED),
                 removed_word: none.add_modifier(Modifier::REVERSED),
             },
@@ -378,6 +413,33 @@ mod tests {
             assert_eq!(Theme::by_name(name).map(|t| t.name), Some(name));
         }
         assert_eq!(Theme::by_name("nope"), None);
+    }
+
+    #[test]
+    fn without_colours_code_quotes_headings_and_changes_differ() {
+        for theme in [Theme::plain(), Theme::dark(), Theme::light(), Theme::ansi()] {
+            let bold = theme.text.add_modifier(Modifier::BOLD);
+            let styles = [
+                ("text", theme.text),
+                ("bold", bold),
+                ("heading", theme.heading()),
+                ("link", theme.link),
+                ("quote", theme.quote(theme.text)),
+                ("code", theme.code),
+                ("added", theme.diff.added),
+                ("removed", theme.diff.removed),
+            ];
+            for (at, (name, style)) in styles.iter().enumerate() {
+                for (other, same) in &styles[at + 1..] {
+                    // Bold text and an added line are told apart by their place, and only where there are no colours.
+                    let excused = theme.name == "plain" && matches!((*name, *other), ("bold", "added") | ("quote", "removed"));
+                    assert!(style != same || excused, "{}: {name} and {other}", theme.name);
+                }
+            }
+            assert_ne!(theme.code_block(), theme.quote(theme.text), "{}", theme.name);
+            assert!(theme.changed_sign(true) != theme.changed_sign(false), "{}", theme.name);
+        }
+        assert_ne!(Theme::plain().code_block(), Theme::plain().code);
     }
 
     #[test]

@@ -138,15 +138,15 @@ impl Renderer<'_> {
             Tag::Heading { level, .. } => {
                 self.block();
                 let style = match level {
-                    HeadingLevel::H1 => self.theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
-                    _ => self.theme.text.add_modifier(Modifier::BOLD),
+                    HeadingLevel::H1 => self.theme.heading().add_modifier(Modifier::UNDERLINED),
+                    _ => self.theme.heading(),
                 };
                 self.styles.push(style);
             }
             Tag::BlockQuote(_) => {
                 self.block();
                 self.indent.prefix.push(Span::styled("│ ", self.theme.border));
-                self.styles.push(self.style().add_modifier(Modifier::ITALIC));
+                self.styles.push(self.theme.quote(self.style()));
             }
             Tag::CodeBlock(kind) => {
                 self.block();
@@ -247,7 +247,7 @@ impl Renderer<'_> {
         let shown: Vec<_> = code.lines().map(text::visible).collect();
         let diff = matches!(language.as_str(), "diff" | "patch");
         let known = !language.is_empty() && self.theme.syntax.is_some() && !diff;
-        let style = if known { self.theme.text } else { self.theme.code };
+        let style = if known { self.theme.text } else { self.theme.code_block() };
         let colours = known.then(|| {
             let end = if code.ends_with('\n') { "\n" } else { "" };
             self.codes.get(&language, shown.join("\n") + end)
