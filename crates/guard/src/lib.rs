@@ -468,7 +468,7 @@ impl Guard {
         if free {
             return Verdict::Allow { why: "inside the workspace".to_owned() };
         }
-        ask(format!("{} mode asks before a change of {shown}", self.settings.mode))
+        ask(format!("changes need your permission in {} mode", self.settings.mode))
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {

@@ -85,9 +85,11 @@ impl ChangedCode {
         let sign = line.get(..1).unwrap_or(" ").to_owned();
         // In themes without bands the colour of the text shows what changed, so code gets no colours of its own there.
         if theme.syntax.is_none() || (changed && theme.tint(true).is_none()) {
-            return vec![Span::styled(format!("{sign}{code}"), style)];
+            let sign_style = if changed { theme.changed_sign(in_new) } else { style };
+            return vec![Span::styled(sign, sign_style), Span::styled(code.into_owned(), style)];
         }
-        let mut spans = vec![Span::styled(sign, style)];
+        let sign_style = if changed { theme.changed_sign(in_new) } else { style };
+        let mut spans = vec![Span::styled(sign, sign_style)];
         let mut from = 0;
         side.runs(number, 0..code.len(), |length, class| {
             let to = code.floor_char_boundary((from + length).min(code.len()));

@@ -4,6 +4,7 @@
 use super::code::{At, ChangedCode};
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::between_blank_edges;
 use becket_types::{FilePreview, PermissionRequest};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -182,7 +183,6 @@ impl<'a> Question<'a> {
                 theme.dim,
             );
         } else if !request.preview.is_empty() {
-            self.space();
             self.preview(&request.preview, code, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
@@ -229,22 +229,31 @@ impl<'a> Question<'a> {
                     self.lines.push(Line::from(vec![Span::raw(lead), Span::styled(text, style)]));
                 }
                 let lines = numbered(head, body);
-                let digits = lines.iter().filter_map(|(n, _)| *n).max().map_or(0, |n| n.to_string().len());
-                for (n, line) in lines {
+                let blank: Vec<bool> = lines.iter().map(|(_, line)| line.trim().is_empty()).collect();
+                let shown = between_blank_edges(&blank);
+                let numbers = lines[shown.clone()].iter().filter_map(|(n, _)| *n);
+                let digits = numbers.max().map_or(0, |n| n.to_string().len());
+                for (index, (n, line)) in lines.into_iter().enumerate() {
                     let (style, tint) = match line.as_bytes().first() {
                         _ if dropped => (theme.dim, None),
                         Some(b'+') => (theme.diff.added, theme.tint(true)),
                         Some(b'-') => (theme.diff.removed, theme.tint(false)),
                         _ => (theme.text, None),
                     };
-                    let changed = line.starts_with(['+', '-']);
                     let from = self.lines.len();
                     let coloured = code.get(i).map(|code| code.spans(file, line, &mut code_at, style, theme));
+                    // The lines that are left out count as lines of the code all the same.
+                    if !shown.contains(&index) {
+                        continue;
+                    }
                     let plain = || vec![Span::styled(text::visible(line).into_owned(), style)];
                     // A hunk that was left out is dim as a whole.
                     let spans = coloured.filter(|_| !dropped).unwrap_or_else(plain);
                     // The number of a changed line has the colour of its sign.
-                    let number = if changed { style.add_modifier(Modifier::BOLD) } else { theme.dim };
+                    let number = match line.as_bytes().first() {
+                        Some(sign @ (b'+' | b'-')) if !dropped => theme.changed_sign(*sign == b'+'),
+                        _ => theme.dim,
+                    };
                     self.change(n, digits, number, &spans);
                     // The background colour of a changed line extends to the edge.
                     self.lines[from..].iter_mut().for_each(|line| line.style = tint.unwrap_or_default());
@@ -262,10 +271,10 @@ impl<'a> Question<'a> {
     ) -> Vec<Line<'static>> {
         let theme = self.theme;
         let Some(offer) = &request.offer else { return self.lines };
-        self.title("allow this from now on?".to_owned(), String::new());
+        self.title("Always allow this?".to_owned(), String::new());
         self.say("  rule ", &offer.rule, theme.code);
         self.say("  it allows ", &offer.covers, theme.text);
-        self.say("  ", "The rule is kept in a file of yours, never in a file of the project.", theme.dim);
+        self.say("  ", "The rule is kept in your settings, never in a file of the project.", theme.dim);
         if let Some((user, local)) = files {
             self.say("  in every project → ", user, theme.dim);
             self.say("  in this project → ", local, theme.dim);

@@ -7,10 +7,11 @@ use super::row::{CodeSpans, Row};
 use crate::highlight::Code;
 use crate::text;
 use crate::theme::Theme;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// From this width on, the old and the new text are shown side by side.
@@ -90,6 +91,7 @@ pub(super) fn lines(
     if rows.first().is_some_and(|row| hunk(row.text).is_some()) {
         rows.remove(0);
     }
+    without_blank_edges(&mut rows);
     let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
     let painter = Painter { marks: read_marks(marks), sides, digits: widest.to_string().len(), width, theme };
     let mut out = if side_by_side && width >= SIDE_BY_SIDE {
@@ -101,6 +103,34 @@ pub(super) fn lines(
         out.push(Line::styled(format!("  … {} more lines", rows.len() - limit), theme.dim).into());
     }
     out
+}
+
+/// Removes blank context lines at the edges of each hunk, which would show only their numbers.
+fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
+    let lines: Vec<(bool, bool)> = rows
+        .iter()
+        .map(|row| (row.kind == Kind::Remark, row.kind == Kind::Same && row.text.trim().is_empty()))
+        .collect();
+    let mut keep = Vec::with_capacity(lines.len());
+    for hunk in lines.split_inclusive(|(remark, _)| *remark) {
+        let (body, remark) = match hunk.split_last() {
+            Some(((true, _), body)) => (body, true),
+            _ => (hunk, false),
+        };
+        let blank: Vec<bool> = body.iter().map(|(_, blank)| *blank).collect();
+        let shown = between_blank_edges(&blank);
+        keep.extend((0..body.len()).map(|at| shown.contains(&at)));
+        keep.extend(remark.then_some(true));
+    }
+    let mut keep = keep.into_iter();
+    rows.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// Returns the lines of a hunk that are left when blank context lines at its edges are left out. `blank`: the line is one.
+pub(crate) fn between_blank_edges(blank: &[bool]) -> Range<usize> {
+    let Some(from) = blank.iter().position(|blank| !blank) else { return 0..blank.len() };
+    let to = blank.iter().rposition(|blank| !blank).map_or(blank.len(), |last| last + 1);
+    from..to
 }
 
 fn changes(diff: &str) -> Vec<Change<'_>> {
@@ -269,29 +299,20 @@ impl Painter<'_> {
     fn look(&self, kind: Kind) -> Look {
         let theme = self.theme;
         let tinted = |added, style: Style| theme.tint(added).map_or(style, |tint| theme.text.patch(tint));
-        let plain = if theme.syntax.is_some() { theme.text } else { theme.dim };
         match kind {
             Kind::Added => Look {
                 sign: "+",
-                mark: theme
-                    .diff
-                    .added
-                    .patch(theme.tint(true).unwrap_or_default())
-                    .add_modifier(Modifier::BOLD),
+                mark: theme.changed_sign(true),
                 text: tinted(true, theme.diff.added),
                 word: theme.diff.added_word,
             },
             Kind::Removed => Look {
                 sign: "-",
-                mark: theme
-                    .diff
-                    .removed
-                    .patch(theme.tint(false).unwrap_or_default())
-                    .add_modifier(Modifier::BOLD),
+                mark: theme.changed_sign(false),
                 text: tinted(false, theme.diff.removed),
                 word: theme.diff.removed_word,
             },
-            Kind::Same => Look { sign: " ", mark: plain, text: plain, word: plain },
+            Kind::Same => Look { sign: " ", mark: theme.text, text: theme.text, word: theme.text },
             Kind::Remark => Look { sign: " ", mark: theme.dim, text: theme.dim, word: theme.dim },
         }
     }
@@ -415,6 +436,18 @@ mod tests {
         );
         assert_eq!(lines[2].split('│').map(str::trim).collect::<Vec<_>>(), ["", "11 +let b = 3;"]);
         assert!(lines.iter().all(|l| text::width(l) <= 120));
+    }
+
+    #[test]
+    fn blank_context_at_the_edges_of_a_hunk_is_left_out() {
+        let diff = "@@ -1,5 +1,5 @@\n \n a\n-b\n+c\n \n \n d\n\n@@ -20,2 +20,3 @@\n \n+\n e\n";
+        let lines = lines(diff, &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 20, false);
+        let lines: Vec<String> = lines.iter().map(|row| row.line.to_string().trim_end().to_owned()).collect();
+        assert_eq!(
+            lines,
+            ["   2  a", "   3 -b", "   3 +c", "   4", "   5", "   6  d", "  ⋮", "  21 +", "  22  e"]
+        );
+        assert_eq!(between_blank_edges(&[true, true]), 0..2);
     }
 
     #[test]

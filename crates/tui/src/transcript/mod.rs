@@ -42,7 +42,7 @@ use block::{Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
 use compaction::LossReport;
-pub(crate) use diff::changed_words;
+pub(crate) use diff::{between_blank_edges, changed_words};
 pub(crate) use events::{full, resumed_line};
 use find::{Find, Move};
 pub use find::{said_in, says};
