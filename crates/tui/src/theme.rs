@@ -432,7 +432,8 @@ mod tests {
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
                     // Bold text and an added line are told apart by their place, and only where there are no colours.
-                    let excused = theme.name == "plain" && matches!((*name, *other), ("bold", "added") | ("quote", "removed"));
+                    let excused = theme.name == "plain"
+                        && matches!((*name, *other), ("bold", "added") | ("quote", "removed"));
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }
             }

@@ -326,7 +326,7 @@ impl Block {
 fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
     match body {
         Body::User { text, steered, pasted, open } => {
-            let mark = if *steered { "↳ " } else { "> " };
+            let mark = if *steered { "↳ " } else { "› " };
             let shown = if *open { Cow::Borrowed(text.as_str()) } else { pasted::closed(text, pasted) };
             paragraph(&shown, width, mark, "  ", theme.user, theme.user)
         }

@@ -35,8 +35,18 @@ pub(super) struct Blocks {
     pub partial: bool,
     /// Events come from the ledger, not from a running agent.
     pub replays: bool,
-    /// Files that calls of this turn changed.
-    pub changed_files: BTreeSet<PathBuf>,
+    /// Changes that calls of this turn made.
+    pub changed: Changed,
+}
+
+/// Changes of a turn: the files, and the numbers of added and removed lines.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    pub files: BTreeSet<PathBuf>,
+    pub added: u64,
+    pub removed: u64,
+    /// A call changed files without telling the numbers of lines.
+    pub uncounted: bool,
 }
 
 impl Deref for Blocks {

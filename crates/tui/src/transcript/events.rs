@@ -1,13 +1,13 @@
 //! Turns events into blocks. The events of the ledger alone give the same blocks as the live events with their deltas.
 
 use super::block::{Block, Body, Weight};
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Changed};
 use super::call_view::CallView;
 use super::compaction::{Compaction, LossReport};
 use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
-use super::tool::State;
+use super::tool::{State, changed_lines};
 use crate::text::thousands;
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
@@ -41,8 +41,9 @@ impl Blocks {
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
             Event::Subagent { call_id, what } => return self.nested(call_id, what),
             Event::ToolFinished { message, duration, changes } => {
-                self.changed_files.extend(changes.iter().map(|change| change.path.clone()));
-                self.finished(message, *duration);
+                self.changed.files.extend(changes.iter().map(|change| change.path.clone()));
+                let counted = self.finished(message, *duration);
+                self.changed.uncounted |= !counted && !changes.is_empty();
             }
             Event::CompactBoundary {
                 entry,
@@ -119,10 +120,10 @@ impl Blocks {
 
     /// Adds the summary of a completed turn, or the reason why the turn ended.
     fn turn_finished(&mut self, result: &TurnResult) -> bool {
-        let files = std::mem::take(&mut self.changed_files);
-        let only = files.iter().next().filter(|_| files.len() == 1);
+        let changed = std::mem::take(&mut self.changed);
+        let only = changed.files.iter().next().filter(|_| changed.files.len() == 1);
         let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
-        let summary = turn_summary(result, files.len(), only.as_deref());
+        let summary = turn_summary(result, &changed, only.as_deref());
         match summary.filter(|_| result.end == TurnEnd::Completed) {
             Some(text) => {
                 // The ledger reproduces this line, so the turn can be evicted from memory.
@@ -310,7 +311,9 @@ impl Blocks {
         self.end_parts(message.id);
     }
 
-    fn finished(&mut self, message: &Message, time: Millis) {
+    /// Sets the results of calls. Returns true if all of them tell the numbers of lines that they changed.
+    fn finished(&mut self, message: &Message, time: Millis) -> bool {
+        let mut counted = true;
         for part in &message.parts {
             if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
                 self.call(call_id, name, |c| {
@@ -324,11 +327,20 @@ impl Blocks {
                 });
                 if let Some(at) = self.call_at(call_id) {
                     self[at].set_message(message.seq, message.id);
+                    let lines = match self[at].body() {
+                        Body::Tool(call) => changed_lines(call),
+                        _ => None,
+                    };
+                    counted &= lines.is_some();
+                    let (added, removed) = lines.unwrap_or_default();
+                    self.changed.added += added;
+                    self.changed.removed += removed;
                 }
                 self.group_around(call_id);
             }
         }
         self.images_of(message);
+        counted
     }
 
     /// Joins successful read-only calls in a row into the line of the first one.
@@ -429,9 +441,15 @@ pub(crate) fn full(begin: &str, breakdown: &str) -> String {
 /// Turns shorter than this get no line at their end, in milliseconds.
 const SHORT_TURN: u64 = 5_000;
 
-/// Returns the line at the end of a turn: time, cost, files. `only`: the name of the file, if one was changed. `None` for a
-/// short turn that changed nothing.
-fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option<String> {
+/// Returns the line at the end of a turn: time, cost, files, lines. `only`: the name of the file, if one was changed. `None` for
+/// a short turn that changed nothing.
+fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> Option<String> {
+    let files = changed.files.len();
+    let lines = if changed.uncounted || changed.added + changed.removed == 0 {
+        String::new()
+    } else {
+        format!(" +{} −{}", changed.added, changed.removed)
+    };
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
         parts.push(format!("done in {}", super::tool_rows::duration(result.duration.0)));
@@ -441,8 +459,8 @@ fn turn_summary(result: &TurnResult, files: usize, only: Option<&str>) -> Option
     }
     match (only, files) {
         (_, 0) => {}
-        (Some(name), _) => parts.push(format!("changed {}", crate::text::visible(name))),
-        (None, n) => parts.push(format!("changed {n} files")),
+        (Some(name), _) => parts.push(format!("changed {}{lines}", crate::text::visible(name))),
+        (None, n) => parts.push(format!("changed {n} files{lines}")),
     }
     (!parts.is_empty()).then(|| parts.join(" · "))
 }

@@ -108,7 +108,7 @@ impl Nested {
             rows.extend(paragraph(&line, width, "  … ", "    ", theme.dim, theme.dim));
         }
         for call in self.calls() {
-            let (mark, style) = if call.failed { ("✗", theme.outcome.error) } else { ("●", theme.dim) };
+            let (mark, style) = if call.failed { ("✗", theme.outcome.error) } else { ("✓", theme.dim) };
             let room = width.saturating_sub(text::width(&call.name) + 5);
             rows.push(
                 Line::from(vec![

@@ -38,6 +38,8 @@ pub struct Output {
     pub text: String,
     /// Lines that were dropped from the start of a live output.
     pub lines_dropped: usize,
+    /// How the user allowed the call, in a few words; empty if it was not asked about.
+    pub allowed: &'static str,
 }
 
 impl Output {
@@ -179,6 +181,13 @@ fn held(value: &Value) -> usize {
         Value::Object(map) => map.iter().map(|(key, value)| key.len() + held(value)).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => size_of::<Value>(),
     }
+}
+
+/// Returns the numbers of lines that the call added and removed; `None` if it changed no files, or did not tell.
+pub(super) fn changed_lines(call: &ToolCall) -> Option<(u64, u64)> {
+    let counted = diff::counts(changes(call)?);
+    let number = |key| call.details.get(key).and_then(Value::as_u64);
+    Some((number("additions").unwrap_or(counted.0 as u64), number("deletions").unwrap_or(counted.1 as u64)))
 }
 
 /// Returns the diff of the files that the call changed.

@@ -5,7 +5,7 @@
 use super::diff;
 use super::excerpt::{self, Tests};
 use super::row::{Row, paragraph};
-use super::tool::{State, ToolCall, changes};
+use super::tool::{self, State, ToolCall, changes};
 use crate::ansi::Ansi;
 use crate::text;
 use crate::theme::Theme;
@@ -18,7 +18,7 @@ const OPEN_LINES: usize = 400;
 /// Most lines of a diff that a closed call shows.
 const CLOSED_LINES: usize = 12;
 /// A running call shows its time from this many seconds on.
-const SHOWN_SECONDS: u64 = 2;
+const SHOWN_SECONDS: u64 = 1;
 const NOT_PERMITTED: &str = "not permitted";
 
 pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
@@ -26,10 +26,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         State::Streaming => ("○", theme.dim),
         State::Asking => ("?", theme.outcome.warning),
         State::Running { .. } => ("◐", theme.accent),
-        // A command that succeeded has the opposite of the mark of one that failed.
-        State::Done { .. } if excerpt::is_command(call) && exit_code(call).is_none_or(|code| code == 0) => {
-            ("✓", theme.outcome.ok)
-        }
+        State::Done { .. } if exit_code(call).is_none_or(|code| code == 0) => ("✓", theme.outcome.ok),
+        // A command whose exit code is not 0 did not succeed, and did not fail in the sense of its tool either.
         State::Done { .. } => ("●", theme.outcome.ok),
         State::Failed { .. } | State::Denied { .. } => ("✗", theme.outcome.error),
         State::Interrupted => ("◌", theme.outcome.warning),
@@ -173,11 +171,11 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
     paragraph(content, width, mark, "      ", style, style)
 }
 
-/// Returns the end of the call's line: its result, its duration, how it ended.
+/// Returns the end of the call's line: its result, its duration, how it ended, how the user allowed it.
 fn tail(call: &ToolCall) -> String {
-    let (came_to, ended) = (came_to(call), ended(call));
-    let between = if came_to.is_empty() || ended.is_empty() { "" } else { " · " };
-    format!("{came_to}{between}{ended}")
+    let allowed = if call.state == State::Asking { "" } else { call.output.allowed };
+    let parts = [came_to(call), ended(call), allowed.to_owned()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns for example `added 2 lines, removed 5`.
@@ -193,11 +191,8 @@ fn changed_lines(added: u64, removed: u64) -> String {
 
 /// Returns the result in a few words: added and removed lines, or how many todo items are done.
 fn came_to(call: &ToolCall) -> String {
-    if let Some(diff) = changes(call) {
+    if let Some((added, removed)) = tool::changed_lines(call) {
         let number = |key| call.details.get(key).and_then(Value::as_u64);
-        let counted = diff::counts(diff);
-        let added = number("additions").unwrap_or(counted.0 as u64);
-        let removed = number("deletions").unwrap_or(counted.1 as u64);
         let rejected = match (number("hunks_rejected"), number("hunks")) {
             (Some(rejected), Some(hunks)) => format!(" · {rejected} of {hunks} hunks rejected"),
             _ => String::new(),
@@ -278,7 +273,7 @@ mod tests {
             {"content": "write a line that is longer than it", "status": "in_progress"},
             {"content": "test", "status": "pending"},
         ]});
-        assert_eq!(shown("todo", details.clone(), false), ["● todo   1 of 3 done"]);
+        assert_eq!(shown("todo", details.clone(), false), ["✓ todo   1 of 3 done"]);
         assert_eq!(
             shown("todo", details, true)[1..],
             ["  [x] read", "  [>] write a line that is longer than ", "      it", "  [ ] test"]
@@ -288,11 +283,11 @@ mod tests {
     #[test]
     fn an_edit_says_how_many_lines_in_its_line() {
         let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "additions": 1, "deletions": 1});
-        assert_eq!(shown("edit", details, false)[0], "● edit   added 1 line, removed 1");
+        assert_eq!(shown("edit", details, false)[0], "✓ edit   added 1 line, removed 1");
         let details = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "hunks": 3, "hunks_rejected": 2});
         assert_eq!(
             shown("edit", details, false)[0],
-            "● edit   added 1 line, removed 1 · 2 of 3 hunks rejected"
+            "✓ edit   added 1 line, removed 1 · 2 of 3 hunks rejected"
         );
     }
 }
