@@ -53,6 +53,7 @@ pub mod draft;
 pub mod elicit;
 pub mod graphics;
 pub mod highlight;
+mod hint;
 pub mod input;
 pub mod inspector;
 pub mod keymap;

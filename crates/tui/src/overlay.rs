@@ -6,6 +6,7 @@
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
+use crate::hint;
 use crate::input::{Confirm, Effect, Page, Timer};
 use crate::text;
 use crate::theme::Theme;
@@ -91,6 +92,11 @@ impl Overlay {
     /// True if the page asks a question.
     pub fn asks(&self) -> bool {
         !self.choices.is_empty()
+    }
+
+    /// True if the answers have the keyboard, not the composer.
+    pub fn is_focused(&self) -> bool {
+        self.asks() && self.list.is_focused()
     }
 
     /// True if a text sent now answers the question with no.
@@ -187,8 +193,7 @@ impl Overlay {
         theme: &Theme,
     ) -> (Vec<Line<'static>>, usize) {
         if !self.asks() {
-            let keys = text::fit("Esc closes · PageUp, PageDown, wheel", width).into_owned();
-            return (vec![Line::styled(keys, theme.dim)], 0);
+            return (vec![hint::line("PageUp, PageDown and the wheel scroll · Esc closes", width, theme)], 0);
         }
         let mut answers: Vec<Answer> =
             self.choices.iter().map(|choice| Answer::new(&*choice.label, &*choice.short)).collect();
@@ -203,22 +208,22 @@ impl Overlay {
         let cursor = lines.len() + cursor;
         lines.extend(list);
         let forms: [&str; 2] = if self.list.is_focused() {
-            ["↑ ↓ choose · Enter or a number answers · Esc closes", "↑ ↓ · Enter answers · Esc closes"]
+            ["↑ ↓ select · Enter answers · Esc closes", "Enter answers · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
             [
-                "Enter closes this and sends your message · Tab answers · Esc closes",
+                "Enter closes this and sends your message · Tab, then Enter answers",
                 "Enter sends · Tab answers",
             ]
         } else if writing.drafting {
             ["Enter sends your message, this stays · pause, then Tab answers", "pause, then Tab answers"]
         } else {
             [
-                "↓ at the end or Tab answers · PageUp, PageDown · Esc closes",
-                "Tab answers · PageDown · Esc closes",
+                "Tab, then Enter answers · PageUp, PageDown scroll · Esc closes",
+                "Tab, Enter answers · Esc closes",
             ]
         };
         let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&forms[1]);
-        lines.push(Line::styled(text::fit(keys, width).into_owned(), theme.accent));
+        lines.push(hint::line(keys, width, theme));
         (lines, cursor)
     }
 

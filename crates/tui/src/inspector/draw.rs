@@ -164,9 +164,9 @@ impl Inspector {
             let (lines, _) = list.lines(&answers, width, tight, &Theme::plain());
             out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
             let keys = if list.is_focused() {
-                "↑ ↓ choose · Enter or a number answers · Esc leaves it"
+                "↑ ↓ select · Enter answers · Esc leaves it"
             } else {
-                "↓ or Tab answers · Esc leaves it"
+                "↓ or Tab, then Enter answers · Esc leaves it"
             };
             out.push(keys.to_owned());
             return out;

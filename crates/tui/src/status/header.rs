@@ -1,18 +1,21 @@
-//! The header of a session without messages: version, model, mode, folder, and tips to begin.
+//! The header of a session without messages: version, folder, and tips to begin. The status line has the model and the mode.
 //!
 //! Owns these words. A tip that does not fit is left out whole.
 
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 /// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
+/// Columns before the text, as in the transcript.
+const GUTTER: &str = "  ";
 
 /// Returns what a permission mode means, in a few words.
-fn meaning(mode: &str) -> &'static str {
+pub(super) fn meaning(mode: &str) -> &'static str {
     match mode {
         "default" => ": asks before changes",
         "acceptEdits" => ": edits without asking",
@@ -25,34 +28,25 @@ fn meaning(mode: &str) -> &'static str {
 }
 
 /// Returns the lines; none if the screen is too small for them.
-pub(super) fn lines(
-    model: &str,
-    mode: &str,
-    folder: String,
-    area: Rect,
-    theme: &Theme,
-) -> Vec<Line<'static>> {
+pub(super) fn lines(folder: &str, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
     const TIPS: [&str; 3] = [
-        "Ask for example: explain this project · find out why a test fails, and mend it",
-        "/help lists commands and keys · @ names a file to read · ! runs a shell command",
-        "Shift-Tab changes the permission mode · Esc interrupts",
+        "Ask for example: explain this project · find out why a test fails and fix it",
+        "/help lists commands and keys · @ names a file · ! runs a shell command",
+        "Shift-Tab changes the permission mode",
     ];
     if area.height < HEADER {
         return Vec::new();
     }
-    let line = |text: String, style: Style| {
-        Line::styled(text::fit(&text::visible(&text), usize::from(area.width)).into_owned(), style)
-    };
+    let columns = usize::from(area.width).saturating_sub(GUTTER.len());
+    let name = format!("becket {}", env!("CARGO_PKG_VERSION"));
+    let what = " · reads, changes and runs code";
+    let what = if text::width(&name) + text::width(what) <= columns { what } else { "" };
+    let folder = text::fit(&text::visible(folder), columns).into_owned();
     let mut lines = vec![
-        line(
-            format!("becket {} · an agent that reads, changes and runs code", env!("CARGO_PKG_VERSION")),
-            theme.accent.add_modifier(Modifier::BOLD),
-        ),
-        line(format!("{} · {} mode{}", model, mode, meaning(mode)), theme.dim),
-        line(folder, theme.dim),
-        Line::default(),
+        vec![Span::styled(name, theme.accent.add_modifier(Modifier::BOLD)), Span::styled(what, theme.dim)],
+        vec![Span::styled(folder, theme.dim)],
+        Vec::new(),
     ];
-    let columns = usize::from(area.width);
     // Tips are shown whole or not at all, because half of a tip is of no use.
     let fitting = |tips: &str| {
         let join = |shown: String, tip: &str| match shown.as_str() {
@@ -64,21 +58,12 @@ pub(super) fn lines(
             if text::width(&longer) <= columns { longer } else { shown }
         })
     };
-    let [examples, signs, keys] = TIPS.map(fitting);
-    lines.push(line(examples, theme.text));
-    lines.extend([signs, keys].map(|tips| keyed(&tips, theme)));
-    lines
-}
-
-/// Returns tips of which each begins with its key or sign, which is more prominent than the rest.
-fn keyed(tips: &str, theme: &Theme) -> Line<'static> {
-    let mut spans = Vec::new();
-    for tip in tips.split(" · ").filter(|tip| !tip.is_empty()) {
-        let (key, rest) = tip.split_once(' ').unwrap_or((tip, ""));
-        let between = if spans.is_empty() { "" } else { " · " };
-        spans.push(Span::styled(between, theme.dim));
-        spans.push(Span::styled(key.to_owned(), theme.text));
-        spans.push(Span::styled(format!(" {rest}"), theme.dim));
-    }
-    Line::from(spans)
+    lines.extend(TIPS.map(|tips| hint::spans(&fitting(tips), theme)));
+    let indented = |mut spans: Vec<Span<'static>>| {
+        if !spans.is_empty() {
+            spans.insert(0, Span::raw(GUTTER));
+        }
+        Line::from(spans)
+    };
+    lines.into_iter().map(indented).collect()
 }

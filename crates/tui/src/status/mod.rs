@@ -11,6 +11,7 @@ pub mod script;
 mod session;
 mod spending;
 
+use crate::hint;
 use crate::input::{Effect, PageRequest, Request, Timer};
 use crate::menu::Item;
 use crate::text::{self, thousands};
@@ -29,6 +30,9 @@ use std::path::{Path, PathBuf};
 
 /// The activity while a question is open.
 const WAITING: &str = "waiting for you";
+/// Beginnings of the activity while a call runs.
+const RUNNING: &str = "running ";
+const SUBAGENT_RUNNING: &str = "subagent: running ";
 
 /// Columns from which on the line says what its mode and its percentage are.
 const NAMED: usize = 64;
@@ -139,7 +143,7 @@ impl Status {
             Event::ToolCallDelta { name, .. } if !name.is_empty() => {
                 return self.doing(&format!("preparing {name}"));
             }
-            Event::ToolStarted { name, .. } => return self.doing(&format!("running {name}")),
+            Event::ToolStarted { name, .. } => return self.doing(&format!("{RUNNING}{name}")),
             Event::PermissionAsked(_) => return self.doing(WAITING),
             Event::CompactionStarted { .. } => {
                 let alone = self.turn.is_none();
@@ -179,7 +183,7 @@ impl Status {
                         Vec::new()
                     }
                     Event::PermissionAsked(_) => self.doing(WAITING),
-                    Event::ToolStarted { name, .. } => self.doing(&format!("subagent: running {name}")),
+                    Event::ToolStarted { name, .. } => self.doing(&format!("{SUBAGENT_RUNNING}{name}")),
                     Event::StepStarted { .. } => self.doing("subagent: waiting for the model"),
                     // The usage of a subagent counts while it works.
                     Event::AssistantMessage { .. } => self.event(what),
@@ -397,10 +401,12 @@ impl Status {
             let line = format!("{}{end}", text::fit(&command, room));
             return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
         };
+        // A running command has a clock of its own, so this one says what it measures.
+        let whose = if turn.compacting { "" } else { "turn " };
         let time = match turn.seconds {
             0 => String::new(),
-            s @ 1..60 => format!(" · {s} s"),
-            s => format!(" · {} min {} s", s / 60, s % 60),
+            s @ 1..60 => format!(" · {whose}{s} s"),
+            s => format!(" · {whose}{} min {} s", s / 60, s % 60),
         };
         let cost = if self.spending.turn.0 > 0.0 {
             format!(" · ${:.2}", self.spending.turn.0)
@@ -408,7 +414,14 @@ impl Status {
             String::new()
         };
         let mut end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
-        let mark = if turn.doing == WAITING { "?" } else { "◐" };
+        let waits = turn.doing == WAITING;
+        // The line of a running call has the mark itself.
+        let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
+        let mark = match (waits, runs) {
+            (true, _) => "?",
+            (_, true) => " ",
+            _ => "◐",
+        };
         let doing = format!("{mark} {}", text::visible(&turn.doing));
         let width = usize::from(width);
         let shorter = format!("{time}{cost}");
@@ -426,18 +439,25 @@ impl Status {
             end = format!("{shorter}{end}");
         }
         // If the line is too long, the activity is shortened and never the key.
+        let end = text::fit(&end, width);
         let room = width.saturating_sub(text::width(&end));
-        let line = format!("{}{end}", text::fit_words(&doing, room));
-        let style = if turn.doing == WAITING { theme.outcome.warning } else { theme.dim };
-        Some(Line::styled(text::fit(&line, width).into_owned(), style))
+        let doing = text::fit_words(&doing, room).into_owned();
+        let (mark, doing) = doing.split_once(' ').unwrap_or(("", &doing));
+        let style = if waits { theme.outcome.warning } else { theme.text };
+        let mut spans = vec![
+            Span::styled(format!("{mark} "), if waits { style } else { theme.accent }),
+            Span::styled(doing.to_owned(), style),
+        ];
+        spans.extend(hint::spans(&end, theme));
+        Some(Line::from(spans))
     }
 
-    /// Returns the header that is shown before the first message: version, model, mode, folder, and tips to begin.
+    /// Returns the header that is shown before the first message: version, folder, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
         if self.session.model.is_empty() {
             return Vec::new();
         }
-        header::lines(&self.session.model, &self.session.mode, self.session.folder(), area, theme)
+        header::lines(&self.session.folder(), area, theme)
     }
 
     /// Returns the height in rows that it needs. All facts may need several rows.
@@ -488,13 +508,14 @@ impl Status {
             if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
         put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
-        // Beside the fill of the context, the folder is shown only where there is room for all the rest.
-        put(if self.whole || !filled { 4 } else { 0 }, self.session.place(), theme.dim);
+        // Beside the fill of the context, the folder is shown only where there is room for it.
+        put(if self.whole || !filled { 4 } else { 1 }, self.session.place(), theme.dim);
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if filled {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
-            let word = if width < NAMED { "" } else { "context " };
-            put(6, format!("{word}{percent} % of {usable}"), tight);
+            let word = if self.whole && width < NAMED { "" } else { "context " };
+            let of = if self.whole { format!(" of {usable}") } else { String::new() };
+            put(6, format!("{word}{percent}%{of}"), tight);
         }
         put(7, counted(self.jobs), theme.accent);
         let summary = match self.summary {
@@ -512,9 +533,19 @@ impl Status {
                 parts.push((2, bar));
             }
         } else if filled && let Some(key) = &self.key {
-            put(1, format!("{key} details"), theme.dim);
+            put(0, format!("{key} details"), theme.dim);
         }
         let most = if self.whole { script::ROWS } else { 1 };
+        // Before the first request there is room to say what the mode means.
+        if !filled && !self.whole && width >= NAMED {
+            let meaning = Span::styled(header::meaning(&self.session.mode), theme.dim);
+            if let Some(at) = parts.iter().position(|(_, part)| part[0].content.ends_with(" mode")) {
+                parts[at].1.push(meaning);
+                if rows_of(&parts, width).len() > most {
+                    parts[at].1.pop();
+                }
+            }
+        }
         while parts.len() > 1 && rows_of(&parts, width).len() > most {
             let least = parts.iter().enumerate().min_by_key(|(_, (weight, _))| *weight).map(|(i, _)| i);
             parts.remove(least.unwrap_or_default());

@@ -61,7 +61,7 @@ impl SessionFacts {
     /// Returns the title, shortened to this many columns.
     pub(super) fn title(&self, columns: usize) -> Option<String> {
         let title = self.title.as_deref().map(str::trim).filter(|title| !title.is_empty())?;
-        (columns >= TITLE).then(|| text::fit(&text::visible(title), columns).into_owned())
+        (columns >= TITLE).then(|| text::fit_words(&text::visible(title), columns).into_owned())
     }
 
     /// Returns the models to choose from, the current one first.
