@@ -60,8 +60,11 @@ mod tests {
         ] {
             let spans = spans(text, &theme);
             assert_eq!(spans.iter().map(|span| span.content.as_ref()).collect::<String>(), text);
-            let shown: Vec<&str> =
-                spans.iter().filter(|span| span.style == theme.accent).map(|span| span.content.as_ref()).collect();
+            let shown: Vec<&str> = spans
+                .iter()
+                .filter(|span| span.style == theme.accent)
+                .map(|span| span.content.as_ref())
+                .collect();
             assert_eq!(shown, keys, "{text}");
         }
         assert_eq!(line("Esc refuses", 6, &theme).to_string(), "Esc r…");
