@@ -56,6 +56,8 @@ pub enum Outcome {
     Closed,
     /// The key belongs to the composer.
     Text,
+    /// The page closes, and the key belongs to the composer.
+    Writing,
 }
 
 impl Overlay {
@@ -137,12 +139,14 @@ impl Overlay {
             KeyCode::PageUp => self.page.scroll_pages(-1, theme),
             KeyCode::PageDown => self.page.scroll_pages(1, theme),
             _ if self.asks() => return self.asked_key(key, writing, theme),
-            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'n') => return Outcome::Closed,
-            KeyCode::Up | KeyCode::Char('k') => self.scroll(-1, theme),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll(1, theme),
+            KeyCode::Esc | KeyCode::Enter => return Outcome::Closed,
+            KeyCode::Up => self.scroll(-1, theme),
+            KeyCode::Down => self.scroll(1, theme),
             KeyCode::Char(' ') => self.page.scroll_pages(1, theme),
-            KeyCode::Home | KeyCode::Char('g') => self.go_to_top(theme),
-            KeyCode::End | KeyCode::Char('G') => self.page.to_end(),
+            KeyCode::Home => self.go_to_top(theme),
+            KeyCode::End => self.page.to_end(),
+            // Somebody who types wants to write. No letter of the text may be lost.
+            KeyCode::Char(_) if writes(key) => return Outcome::Writing,
             _ => {}
         }
         Outcome::Stays(Vec::new())

@@ -229,6 +229,18 @@ fn a_page_is_shown_scrolls_and_closes() {
     assert!(stage.screen().contains("✗ no session yet"));
 }
 
+/// Whatever the first letter is, none is lost, and a command is completed as usual.
+#[test]
+fn typing_closes_a_page_and_loses_no_letter() {
+    for text in ["no borres la carpeta", "quiet", "jump", "go", "Grep", "kill it", "/context", "你好"] {
+        let mut stage = stage();
+        stage.update(page(40, None));
+        stage.type_text(text);
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("› {text}")) && !screen.contains("── context ─"), "{screen}");
+    }
+}
+
 #[test]
 fn a_question_of_the_agent_goes_before_a_page() {
     let mut stage = stage();

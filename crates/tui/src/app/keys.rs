@@ -279,6 +279,10 @@ impl App {
             overlay::Outcome::Stays(effects) => Some(effects),
             overlay::Outcome::Closed => None,
             overlay::Outcome::Text => return self.beside_page(key),
+            overlay::Outcome::Writing => {
+                self.pages.close_page();
+                return self.key(key);
+            }
         };
         self.page_answered(effects)
     }
