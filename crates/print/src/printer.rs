@@ -476,22 +476,7 @@ impl Printer {
                     self.partial.close(finish.stop_reason(), usage, &self.lines, &mut self.output)?;
                 }
                 self.remember_calls(message);
-                let mut line = json!({
-                    "type": "assistant",
-                    "message": shapes::assistant_message(message, finish, usage, &*self.lines.blobs, &self.lines.cwd),
-                    "parent_tool_use_id": self.lines.parent,
-                    "session_id": self.lines.session,
-                    "uuid": message.id,
-                });
-                if let Some(ttft) = ttft {
-                    line["ttft_ms"] = json!(ttft);
-                }
-                if matches!(
-                    finish,
-                    becket_types::FinishReason::Error | becket_types::FinishReason::Interrupted
-                ) {
-                    line["aborted"] = json!(true);
-                }
+                let line = self.lines.assistant(message, finish, usage, *ttft);
                 self.mirrored(&line)?;
                 self.output.emit(line)
             }
@@ -529,12 +514,9 @@ impl Printer {
 
     /// Prints the copy of a message of the session itself, where a program keeps copies.
     fn mirrored(&mut self, line: &Value) -> io::Result<()> {
-        match &mut self.mirror {
-            Some(mirror) if self.lines.parent.is_none() => {
-                let copy = mirror.copy(line);
-                self.output.emit(copy)
-            }
-            _ => Ok(()),
+        match self.mirror.as_mut().and_then(|mirror| mirror.copy(line)) {
+            Some(copy) => self.output.emit(copy),
+            None => Ok(()),
         }
     }
 

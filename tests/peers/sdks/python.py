@@ -630,6 +630,37 @@ async def a_store_of_the_program_keeps_the_session(place):
 
 
 @scenario
+async def a_store_keeps_the_messages_of_subagents(place):
+    """Each subagent has a stream of its own in the store, beside that of the session."""
+    store = sdk.InMemorySessionStore()
+    config = os.path.join(place.home, ".claude")
+    os.makedirs(config)
+    place.write("a.txt", "a line of the file\n")
+    agents = {"checker": AgentDefinition(description="checks", prompt="You check.", tools=["Read"])}
+    model = place.model(
+        {"when": {"anywhere": ["You check."]}, **call("read", {"path": "a.txt"}, text="I look.")},
+        {"when": {"anywhere": ["You check."]}, "text": "it is fine"},
+        call("task", {"description": "check it", "prompt": "check the zebra", "agent": "checker"}, id="t1"),
+        {"expect": {"contains": ["it is fine"]}, "text": "done"},
+    )
+    options = place.options(model, agents=agents, session_store=store, env={"CLAUDE_CONFIG_DIR": config})
+    messages = await collect("go", options)
+    session = result(messages).session_id
+    # The messages of the session are what they are without subagents.
+    kept = await sdk.get_session_messages_from_store(store, session, directory=place.cwd)
+    assert [message.type for message in kept] == ["user", "assistant", "user", "assistant"], kept
+    agents = await sdk.list_subagents_from_store(store, session, directory=place.cwd)
+    started = [m for m in messages if isinstance(m, SystemMessage) and m.subtype == "task_started"]
+    assert agents == [started[0].data["task_id"]], agents
+    said = await sdk.get_subagent_messages_from_store(store, session, agents[0], directory=place.cwd)
+    assert [message.type for message in said] == ["user", "assistant", "user", "assistant"], said
+    text = json.dumps([message.message for message in said])
+    for words in ["check the zebra", "I look.", "a line of the file", "it is fine"]:
+        assert words in text, (words, text)
+    assert {message.parent_tool_use_id for message in said} == {"t1"}, said
+
+
+@scenario
 async def a_hundred_sessions_at_once(place):
     count = int(os.environ.get("SDK_SESSIONS", "100"))
     model = place.model("hello")

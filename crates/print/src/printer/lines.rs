@@ -178,6 +178,29 @@ impl SessionLines {
         line
     }
 
+    pub(super) fn assistant(
+        &self,
+        message: &Message,
+        finish: &FinishReason,
+        usage: &Usage,
+        ttft: Option<Millis>,
+    ) -> Value {
+        let mut line = json!({
+            "type": "assistant",
+            "message": shapes::assistant_message(message, finish, usage, &*self.blobs, &self.cwd),
+            "parent_tool_use_id": self.parent,
+            "session_id": self.session,
+            "uuid": message.id,
+        });
+        if let Some(ttft) = ttft {
+            line["ttft_ms"] = json!(ttft);
+        }
+        if matches!(finish, FinishReason::Error | FinishReason::Interrupted) {
+            line["aborted"] = json!(true);
+        }
+        line
+    }
+
     pub(super) fn user(&self, message: &Message) -> Value {
         json!({
             "type": "user",

@@ -3,11 +3,12 @@
 //!
 //! Nothing is written to such a file. A record names the one before it, so the records of a session are one branch. A program
 //! that gives the file back, and `--resume` with the id of the session, continues the conversation
-//! (`becket_session::import`).
+//! (`becket_session::import`). A subagent's records are in a file of their own, below a folder with the id of the session.
 
 use super::lines::CLAUDE_CODE_VERSION;
 use becket_types::MessageId;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Longest name of a project's folder, in characters; a hash follows in a longer one.
@@ -16,44 +17,82 @@ const LONGEST: usize = 200;
 pub(super) struct Mirror {
     /// The folder with a folder for each project.
     projects: PathBuf,
-    file: String,
     cwd: String,
     session: String,
+    main: Branch,
+    /// Running subagents, by the calls that they work for.
+    tasks: HashMap<String, Branch>,
+}
+
+/// The records of one file, each of which names the one before it.
+#[derive(Default)]
+struct Branch {
+    file: String,
     /// The id of the record before the next one.
     after: Option<Value>,
+    /// The id of the subagent whose records these are.
+    agent: Option<String>,
 }
 
 impl Mirror {
     /// `after`: the last message of a session that is continued.
     pub(super) fn new(projects: PathBuf, after: Option<MessageId>) -> Self {
-        let (file, cwd, session) = Default::default();
-        Self { projects, file, cwd, session, after: after.map(|id| json!(id)) }
+        let (cwd, session, tasks) = Default::default();
+        let main = Branch { after: after.map(|id| json!(id)), ..Branch::default() };
+        Self { projects, cwd, session, main, tasks }
     }
 
     /// Notes the folder and the id of the session, before its first message.
     pub(super) fn begin(&mut self, cwd: &Path, session: &str) {
         let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
         let folder = self.projects.join(project_folder(&real.to_string_lossy()));
-        self.file = folder.join(format!("{session}.jsonl")).to_string_lossy().into_owned();
+        self.main.file = folder.join(format!("{session}.jsonl")).to_string_lossy().into_owned();
         self.cwd = cwd.to_string_lossy().into_owned();
         session.clone_into(&mut self.session);
     }
 
-    /// Returns the `transcript_mirror` line for a `user` or `assistant` line of `stream-json`.
-    pub(super) fn copy(&mut self, line: &Value) -> Value {
+    /// Begins the file of a subagent. Returns the line with its facts: Claude Code keeps them beside that file.
+    pub(super) fn begin_task(&mut self, call: &str, agent: &str, facts: Value) -> Value {
+        let folder = self.main.file.strip_suffix(".jsonl").unwrap_or(&self.main.file);
+        let file = format!("{folder}/subagents/agent-{agent}.jsonl");
+        let mut entry = json!({ "type": "agent_metadata", "toolUseId": call });
+        if let (Value::Object(entry), Value::Object(facts)) = (&mut entry, facts) {
+            entry.extend(facts);
+        }
+        let line = json!({ "type": "transcript_mirror", "filePath": file, "entries": [entry] });
+        let branch = Branch { file, after: None, agent: Some(agent.to_owned()) };
+        self.tasks.insert(call.to_owned(), branch);
+        line
+    }
+
+    /// Ends the file of a subagent.
+    pub(super) fn end_task(&mut self, call: &str) {
+        self.tasks.remove(call);
+    }
+
+    /// Returns the `transcript_mirror` line for a `user` or `assistant` line of `stream-json`. `None`: the line is from a
+    /// subagent that never began.
+    pub(super) fn copy(&mut self, line: &Value) -> Option<Value> {
+        let branch = match line["parent_tool_use_id"].as_str() {
+            Some(call) => self.tasks.get_mut(call)?,
+            None => &mut self.main,
+        };
         let mut record = json!({
-            "parentUuid": self.after, "isSidechain": false, "userType": "external", "cwd": self.cwd,
+            "parentUuid": branch.after, "isSidechain": branch.agent.is_some(), "userType": "external", "cwd": self.cwd,
             "sessionId": self.session, "version": CLAUDE_CODE_VERSION, "gitBranch": "",
             "type": line["type"], "message": line["message"], "uuid": line["uuid"], "timestamp": timestamp(),
         });
+        if let Some(agent) = &branch.agent {
+            record["agentId"] = json!(agent);
+        }
         if line["isSynthetic"] == true {
             record["isMeta"] = json!(true);
         }
         if !line["tool_use_result"].is_null() {
             record["toolUseResult"] = line["tool_use_result"].clone();
         }
-        self.after = Some(line["uuid"].clone());
-        json!({ "type": "transcript_mirror", "filePath": self.file, "entries": [record] })
+        branch.after = Some(line["uuid"].clone());
+        Some(json!({ "type": "transcript_mirror", "filePath": branch.file, "entries": [record] }))
     }
 }
 
@@ -104,16 +143,41 @@ mod tests {
         let mut mirror = Mirror::new(PathBuf::from("/nowhere/projects"), Some(first));
         mirror.begin(Path::new("/nowhere/a b"), "s-1");
         let line = json!({"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u-1"});
-        let copy = mirror.copy(&line);
+        let copy = mirror.copy(&line).unwrap();
         assert_eq!(copy["filePath"], "/nowhere/projects/-nowhere-a-b/s-1.jsonl");
         let record = &copy["entries"][0];
         assert_eq!((&record["parentUuid"], &record["uuid"]), (&json!(first), &json!("u-1")));
         assert_eq!(record["message"], line["message"]);
         assert!(record["timestamp"].as_str().is_some_and(|time| time.len() == 24 && time.ends_with('Z')));
-        let next = mirror.copy(&json!({"type": "user", "message": {}, "uuid": "u-2", "isSynthetic": true}));
+        let next =
+            mirror.copy(&json!({"type": "user", "message": {}, "uuid": "u-2", "isSynthetic": true})).unwrap();
         assert_eq!(
             (&next["entries"][0]["parentUuid"], &next["entries"][0]["isMeta"]),
             (&json!("u-1"), &json!(true))
         );
+    }
+
+    #[test]
+    fn a_subagent_has_a_file_and_a_branch_of_its_own() {
+        let mut mirror = Mirror::new(PathBuf::from("/nowhere/projects"), None);
+        mirror.begin(Path::new("/nowhere/a"), "s-1");
+        let of =
+            |uuid: &str| json!({"type": "user", "message": {}, "uuid": uuid, "parent_tool_use_id": "c1"});
+        assert_eq!(mirror.copy(&of("u-0")), None, "it has not begun");
+        let began = mirror.begin_task("c1", "a-1", json!({"agentType": "explore"}));
+        let file = "/nowhere/projects/-nowhere-a/s-1/subagents/agent-a-1.jsonl";
+        assert_eq!(began["filePath"], file);
+        let facts = json!({"type": "agent_metadata", "toolUseId": "c1", "agentType": "explore"});
+        assert_eq!(began["entries"][0], facts);
+        mirror.copy(&json!({"type": "user", "message": {}, "uuid": "m-1", "parent_tool_use_id": null}));
+        for (uuid, before) in [("u-1", Value::Null), ("u-2", json!("u-1"))] {
+            let copy = mirror.copy(&of(uuid)).unwrap();
+            let record = &copy["entries"][0];
+            assert_eq!((&copy["filePath"], &record["parentUuid"]), (&json!(file), &before));
+            assert_eq!((&record["isSidechain"], &record["agentId"]), (&json!(true), &json!("a-1")));
+            assert_eq!(record["sessionId"], "s-1");
+        }
+        mirror.end_task("c1");
+        assert_eq!(mirror.copy(&of("u-3")), None);
     }
 }

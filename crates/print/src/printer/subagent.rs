@@ -37,10 +37,16 @@ impl Printer {
                     "task_type": "local_agent", "prompt": input.get("prompt"),
                     "subagent_type": input.get("agent").or_else(|| input.get("subagent_type")),
                 });
+                if let Some(mirror) = &mut self.mirror {
+                    let facts = json!({ "agentType": body["subagent_type"], "description": title });
+                    let line = mirror.begin_task(call.as_str(), &session.to_string(), facts);
+                    self.output.emit(line)?;
+                }
                 self.task_line("task_started", call, body)
             }
             Event::TurnFinished(result) => {
                 let task = self.tasks.remove(call);
+                self.mirror.iter_mut().for_each(|mirror| mirror.end_task(call.as_str()));
                 let body = self.task_end(task.as_ref(), result);
                 self.task_line("task_notification", call, body)
             }
@@ -55,23 +61,21 @@ impl Printer {
                 });
                 self.task_line("task_progress", call, body)
             }
-            Event::UserMessage { message, .. } if self.options.subagent_text => {
+            Event::UserMessage { message, .. } => {
                 let line = self.lines.user(message);
-                self.output.emit(line)
+                self.mirrored(&line)?;
+                if self.options.subagent_text { self.output.emit(line) } else { Ok(()) }
             }
-            Event::UserMessage { .. } => Ok(()),
-            Event::AssistantMessage { message, finish, usage, cost, ttft, api_time }
-                if !self.options.subagent_text =>
-            {
+            Event::AssistantMessage { message, finish, usage, ttft, .. } if !self.options.subagent_text => {
+                // A transcript has the text, which the other lines leave out.
+                if self.mirror.is_some() {
+                    let whole = self.lines.assistant(message, finish, usage, *ttft);
+                    self.mirrored(&whole)?;
+                }
                 let Some(message) = calls_of(message) else { return Ok(()) };
-                self.stream(&Event::AssistantMessage {
-                    message,
-                    finish: finish.clone(),
-                    usage: *usage,
-                    cost: *cost,
-                    ttft: *ttft,
-                    api_time: *api_time,
-                })
+                self.remember_calls(&message);
+                let line = self.lines.assistant(&message, finish, usage, *ttft);
+                self.output.emit(line)
             }
             event => self.stream(event),
         }
