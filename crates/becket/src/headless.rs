@@ -1,12 +1,15 @@
 //! `becket --print`: one loop between the agent, the printer, stdin and signals.
 //!
 //! Owns the start and the end of a headless run. `front` is the loop, and `lines` reads the input of a driving program.
+//! `commands` tells it of other commands.
 //! `opening` handles that program's first request, `control` answers its other requests, and `link` sends requests to
 //! it.
 
+mod commands;
 mod control;
 mod figures;
 mod front;
+mod known_commands;
 mod lines;
 mod link;
 mod opening;
@@ -26,6 +29,7 @@ use front::{
     Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
 };
 use futures::FutureExt as _;
+use known_commands::KnownCommands;
 use lines::Lines;
 use link::{HostLink, OpenRequests};
 use opening::Initialize;
@@ -69,6 +73,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let facts = facts(&settings, &assembled, environment);
     let greeting = opening::answer(&assembled);
+    let commands = std::mem::take(&mut assembled.offers.commands);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, .. } = assembled;
     let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
     let continues = prompt.is_none() && settings.client.input == InputFormat::Text;
@@ -119,6 +124,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             settings: facts.settings,
             rules: facts.rules,
             greeting,
+            commands: KnownCommands::new(commands, Vec::new()),
         },
         servers: Servers { hub: mcp.clone(), waits, environment: environment.clone() },
         printer,
@@ -348,6 +354,8 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             })
         })
         .collect();
+    let workspace: Vec<_> =
+        run.project.roots.iter().skip(1).map(|folder| folder.to_string_lossy().into_owned()).collect();
     let folder = run.session.persist.then(|| {
         assembled
             .session
@@ -374,7 +382,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             "sources": [], "applied": { "model": assembled.opening.model },
         }),
         rules: json!({
-            "rules": rules, "workspaceDirectories": [], "originalCwd": run.project.cwd.to_string_lossy(), "managedOnly": false,
+            "rules": rules, "workspaceDirectories": workspace, "originalCwd": run.project.cwd.to_string_lossy(), "managedOnly": false,
         }),
     }
 }

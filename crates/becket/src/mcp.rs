@@ -457,6 +457,18 @@ pub(crate) fn facts(hub: &Hub) -> McpFacts {
     }
 }
 
+/// Returns the commands for the prompts of servers: name, description, and hint for arguments.
+pub(crate) fn prompt_commands(hub: &Hub) -> Vec<(String, String, String)> {
+    let command = |prompt: becket_mcp::PromptInfo| {
+        let arguments = prompt.arguments.iter().map(|(name, required)| {
+            if *required { name.to_uppercase() } else { format!("[{}]", name.to_uppercase()) }
+        });
+        let hint = arguments.collect::<Vec<_>>().join(" ");
+        (prompt.command, prompt.description, hint)
+    };
+    hub.prompts().into_iter().map(command).collect()
+}
+
 /// Longest wait for a server that a prompt names.
 const NAMED: Duration = Duration::from_secs(30);
 

@@ -155,7 +155,8 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
             Command::SetModel { model: field("model").unwrap_or_default() }
         }
         "add_directory" | "register_repo_root" => {
-            let path = field("path").ok_or_else(|| shape(&format!("{subtype} needs `path`")))?;
+            let path = field("path").or_else(|| field("directory"));
+            let path = path.ok_or_else(|| shape(&format!("{subtype} needs `path` or `directory`")))?;
             Command::AddDirectory { path: Some(path.into()) }
         }
         "undo" | "redo" | "rewind" | "change_context" | "plan_compaction" | "edit_compaction"

@@ -135,6 +135,33 @@ const scenarios = {
     const again = result(await collect("two", place.options(place.model("second"), { resume: first.session_id })));
     assert.deepEqual([again.session_id, again.result], [first.session_id, "second"]);
   },
+  async commands_that_come_later_are_told(place) {
+    const text = "---\ndescription: Says it\nargument-hint: WORD\n---\nSay $1.\n";
+    const write = call("write", { path: ".claude/commands/say.md", content: text });
+    const model = place.model(write, "one", "two");
+    let next;
+    async function* prompts() {
+      yield* input("go");
+      await new Promise((done) => (next = done));
+      yield* input("again");
+    }
+    const told = [];
+    const options = place.options(model, { permissionMode: "bypassPermissions", allowDangerouslySkipPermissions: true });
+    const messages = await collect(prompts(), options, async (message, running) => {
+      if (message.subtype === "commands_changed") told.push(message);
+      if (message.type === "result") {
+        next?.();
+        const names = (await running.supportedCommands()).map((command) => command.name);
+        assert.ok(names.includes("say"), names);
+      }
+    });
+    const say = told[0].commands.find((command) => command.name === "say");
+    assert.deepEqual([say.description, say.argumentHint], ["Says it", "WORD"]);
+    assert.ok(told[0].commands.some((command) => command.name === "compact"), "all commands are named");
+    assert.equal(told.length, 1);
+    const known = inits(messages).map((init) => init.slash_commands.includes("say"));
+    assert.deepEqual(known, [false, true]);
+  },
   async tools_of_the_programs_process_are_called(place) {
     const seen = [];
     const add = tool("add", "Adds two numbers.", { a: z.number(), b: z.number() }, async ({ a, b }) => {

@@ -92,6 +92,7 @@ impl Front {
             "get_settings" => Ok(self.session.settings.clone()),
             "list_permission_rules" => Ok(json!({ "state": self.session.rules })),
             "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+            "reload_skills" => Ok(self.reload_commands()?),
             "set_has_subscribers" => Ok(json!({})),
             other => Err(format!("control request {other:?} is not supported")),
         };

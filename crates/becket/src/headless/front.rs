@@ -6,6 +6,7 @@
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
 use super::figures::{Figures, Rewinding};
+use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
 use super::waits::{Held, Waited, Waits};
@@ -134,6 +135,7 @@ pub(super) struct SessionAnswers {
     pub(super) rules: Value,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
+    pub(super) commands: KnownCommands,
 }
 
 /// The MCP servers, and what waits for them.
@@ -229,6 +231,11 @@ impl Front {
         // `system/init` opens the turn and names the servers as they are now.
         if let (Event::UserMessage { .. }, Some(hub)) = (event, &self.servers.hub) {
             self.printer.set_mcp(crate::mcp::facts(hub));
+            self.tell_commands(false)?;
+        }
+        // The turn may have written a command. The line comes before the result, after which a program may stop reading.
+        if matches!(event, Event::TurnFinished(_)) {
+            self.tell_commands(true)?;
         }
         match written(self.printer.event(event))? {
             Reaction::Nothing => {}

@@ -1,7 +1,7 @@
 //! The page `/mcp`: states of MCP servers, their tools and their instructions. `/mcp reconnect NAME` opens a connection
 //! again.
 
-use becket_mcp::{Hub, PromptInfo, State};
+use becket_mcp::{Hub, State};
 use becket_tool::text::clean;
 use becket_tui::input::{Custom, Reply};
 use becket_types::{TurnTerms, cut_start};
@@ -61,17 +61,8 @@ pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
 
 /// Returns the prompts of servers as commands.
 pub(super) fn prompts(hub: Option<&Hub>) -> Vec<Custom> {
-    let custom = |prompt: PromptInfo| {
-        let arguments = prompt.arguments.iter().map(|(name, required)| {
-            if *required { name.to_uppercase() } else { format!("[{}]", name.to_uppercase()) }
-        });
-        Custom {
-            arguments: arguments.collect::<Vec<_>>().join(" "),
-            name: prompt.command,
-            description: prompt.description,
-        }
-    };
-    hub.map(Hub::prompts).unwrap_or_default().into_iter().map(custom).collect()
+    let custom = |(name, description, arguments)| Custom { name, arguments, description };
+    hub.map(crate::mcp::prompt_commands).unwrap_or_default().into_iter().map(custom).collect()
 }
 
 /// Returns the text of a server's prompt, or the reason why there is none.

@@ -92,6 +92,18 @@ impl Printer {
         self.output.emit(line)
     }
 
+    /// Changes the commands in later `system/init` lines, and writes a line with all of them. `names`: those that are no
+    /// prompts of MCP servers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn commands_changed(&mut self, names: Vec<String>, commands: &[Value]) -> io::Result<()> {
+        self.lines.facts.slash_commands = names;
+        let line = self.lines.system_line("commands_changed", json!({ "commands": commands }));
+        self.output.emit(line)
+    }
+
     /// Writes the lines at the start of a turn, for a program that sends messages.
     pub(super) fn turn_began(&mut self) -> io::Result<()> {
         if !self.options.driven {
