@@ -58,6 +58,75 @@ fn what_a_hook_denies_does_not_run_in_any_mode() {
 }
 
 #[test]
+fn runs_of_hooks_are_lines_where_a_program_wants_them() {
+    let bench = with_hooks(command("PreToolUse", "Bash", "echo not here >&2; exit 2"));
+    let flags = ["--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"];
+    for wanted in [false, true] {
+        let server = touch(None);
+        let mut becket = bench.print(Api::Anthropic, &server);
+        becket.args(flags);
+        becket.args(wanted.then_some("--include-hook-events")).arg("go");
+        let lines = run(&mut becket).lines();
+        let hooks: Vec<&Value> = lines
+            .iter()
+            .filter(|line| line["hook_event"] == "PreToolUse" && line["type"] == "system")
+            .collect();
+        if !wanted {
+            assert!(hooks.is_empty(), "{hooks:?}");
+            continue;
+        }
+        let kinds: Vec<&str> = hooks.iter().map(|line| line["subtype"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["hook_started", "hook_response"]);
+        assert_eq!(hooks[0]["hook_id"], hooks[1]["hook_id"]);
+        let end = hooks[1];
+        assert_eq!((end["outcome"].as_str(), end["exit_code"].as_i64()), (Some("error"), Some(2)));
+        assert!(end["output"].as_str().unwrap().contains("not here"), "{end}");
+    }
+}
+
+#[test]
+fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
+    let refuse = r#"case "$(cat)" in *opus*) echo '{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"too dear"}}';; esac"#;
+    let mut hooks = command("PreModelSwitch", "*", refuse);
+    for event in ["InstructionsLoaded", "DirectoryAdded", "PostModelSwitch"] {
+        let record = "cat >> \"$HOME/events.jsonl\"; echo >> \"$HOME/events.jsonl\"";
+        hooks[event] = command(event, "*", record)[event].clone();
+    }
+    let bench = with_hooks(hooks);
+    bench.project.write("AGENTS.md", "Use tabs.");
+    let lib = Project::new(&[]);
+    let server = MockServer::start(["one", "two"].map(Answer::text));
+    let json = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args(json));
+    ask(&mut running, &says("hello"), "\"type\":\"result\"");
+    let set = |model: &str| request(&json!({ "subtype": "set_model", "model": model }));
+    let refused = ask(&mut running, &set("claude-opus-4-1"), "control_response");
+    assert!(refused["response"]["error"].as_str().unwrap().contains("too dear"), "{refused}");
+    let taken = ask(&mut running, &set("claude-haiku-4-5"), "control_response");
+    assert_eq!(taken["response"]["subtype"], "success");
+    let folder = lib.root().to_str().unwrap();
+    ask(&mut running, &request(&json!({ "subtype": "add_directory", "path": folder })), "control_response");
+    ask(&mut running, &says("again"), "\"type\":\"result\"");
+    running.wait().expect(0);
+    assert_eq!(server.requests()[1].json()["model"], "claude-haiku-4-5");
+    let events = bench.home.read("events.jsonl");
+    let events: Vec<Value> = events.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |name: &str| events.iter().find(|event| event["hook_event_name"] == name).unwrap();
+    let rules = of("InstructionsLoaded");
+    assert!(rules["file_path"].as_str().unwrap().ends_with("AGENTS.md"), "{rules}");
+    assert_eq!((&rules["memory_type"], &rules["load_reason"]), (&json!("Project"), &json!("session_start")));
+    assert!(
+        of("DirectoryAdded")["directory"]
+            .as_str()
+            .unwrap()
+            .ends_with(lib.root().file_name().unwrap().to_str().unwrap())
+    );
+    let switched = of("PostModelSwitch");
+    let models = (switched["from_model"].as_str().unwrap(), switched["to_model"].as_str().unwrap());
+    assert_eq!(models, ("anthropic/claude-sonnet-4-5", "anthropic/claude-haiku-4-5"));
+}
+
+#[test]
 fn a_hook_allows_what_would_be_asked_and_never_what_a_rule_denies() {
     let allow =
         r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}'"#;

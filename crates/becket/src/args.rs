@@ -77,6 +77,9 @@ pub(crate) struct SdkArgs {
     /// Maximum number of reasoning tokens.
     #[arg(long, value_name = "N", hide = true)]
     pub max_thinking_tokens: Option<u64>,
+    /// With stream-json: print a line when a hook runs, and one with its result.
+    #[arg(long)]
+    pub include_hook_events: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -83,6 +83,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let options = print_options(&mut settings, environment, session, facts.session);
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    printer.show_hooks(settings.output.hook_events);
     if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
         printer.mirror_to(claude.join("projects"), last_message);
     }

@@ -243,6 +243,7 @@ impl RunSettings {
                 replay: args.output.replay_user_messages,
                 subagent_text: args.output.forward_subagent_text,
                 mirror: args.output.session_mirror,
+                hook_events: args.sdk.include_hook_events,
                 schema,
                 last_message: args.output.output_last_message,
             },
@@ -322,6 +323,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
         (output.replay_user_messages, "--replay-user-messages"),
         (output.forward_subagent_text, "--forward-subagent-text"),
         (output.session_mirror, "--session-mirror"),
+        (args.sdk.include_hook_events, "--include-hook-events"),
     ] {
         if set && output.output_format != OutputFormat::StreamJson {
             return Err(Failure::usage(format!(

@@ -142,6 +142,11 @@ impl Printer {
         self.lines.facts.mcp = Some(mcp);
     }
 
+    /// Prints a line when a hook runs, and one with its result (`--include-hook-events`).
+    pub fn show_hooks(&mut self, shows: bool) {
+        self.lines.shows_hooks = shows;
+    }
+
     /// Prints each message of the session as a record of a Claude Code transcript too (`--session-mirror`). `projects`: the
     /// folder in which Claude Code keeps transcripts. `after`: the last message of a session that is continued.
     pub fn mirror_to(&mut self, projects: PathBuf, after: Option<MessageId>) {
@@ -504,6 +509,9 @@ impl Printer {
                     model.clone_from(chosen);
                 }
                 Ok(())
+            }
+            Event::HookFinished(run) if self.lines.shows_hooks => {
+                self.lines.hook(run).into_iter().try_for_each(|line| self.output.emit(line))
             }
             other => match self.lines.system(other) {
                 Some(line) => self.emit_after_init(line),

@@ -23,7 +23,7 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
 ];
 
 /// Flags of an SDK that take no value, so that the next argument is not taken for one.
-const WITHOUT_VALUE: &[&str] = &["include-hook-events", "strict-mcp-config"];
+const WITHOUT_VALUE: &[&str] = &["strict-mcp-config"];
 
 /// True if another program drives this run: an SDK sets the environment variable, and messages come as JSON.
 pub(crate) fn is_driven(arguments: &[OsString], entrypoint: Option<&str>) -> bool {

@@ -44,6 +44,8 @@ pub(crate) struct OutputSettings {
     pub subagent_text: bool,
     /// `--session-mirror`: messages are printed as records of a transcript too.
     pub mirror: bool,
+    /// `--include-hook-events`: runs of hooks are printed.
+    pub hook_events: bool,
     /// The form of the answer.
     pub schema: Option<Arc<Schema>>,
     /// A file that also gets the answer.

@@ -2,7 +2,8 @@
 
 use crate::shapes;
 use becket_types::{
-    BlobId, Blobs, CallId, Event, Message, MessageId, NoticeLevel, Origin, SessionId, Synthetic, sdk_names,
+    BlobId, Blobs, CallId, Event, FinishReason, HookResult, HookRun, Message, MessageId, Millis, NoticeLevel,
+    Origin, SessionId, Synthetic, Usage, sdk_names,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -63,6 +64,8 @@ pub(super) struct SessionLines {
     /// While an event of a subagent is written: the call that the subagent works for.
     pub(super) parent: Option<CallId>,
     pub(super) facts: SessionFacts,
+    /// Runs of hooks have lines.
+    pub(super) shows_hooks: bool,
     version: String,
 }
 
@@ -75,6 +78,7 @@ impl SessionLines {
             started: None,
             parent: None,
             facts,
+            shows_hooks: false,
             version,
         }
     }
@@ -165,6 +169,25 @@ impl SessionLines {
             _ => return None,
         };
         Some(self.system_line(subtype, body))
+    }
+
+    /// Returns the lines for a run of a hook: its start and its result.
+    pub(super) fn hook(&self, run: &HookRun) -> [Value; 2] {
+        let outcome = match (run.result, run.exit_code) {
+            (HookResult::TimedOut, _) => "cancelled",
+            (HookResult::Failed, _) | (HookResult::Blocked, Some(2)) => "error",
+            (HookResult::Ok | HookResult::Blocked, _) => "success",
+        };
+        let which = json!({ "hook_id": MessageId::new(), "hook_name": run.hook, "hook_event": run.event });
+        let mut result = which.clone();
+        result["outcome"] = json!(outcome);
+        for (key, text) in [("output", run.detail.as_str()), ("stdout", &run.detail), ("stderr", "")] {
+            result[key] = json!(text);
+        }
+        if let Some(code) = run.exit_code {
+            result["exit_code"] = json!(code);
+        }
+        [self.system_line("hook_started", which), self.system_line("hook_response", result)]
     }
 
     pub(super) fn system_line(&self, subtype: &str, body: Value) -> Value {
