@@ -174,3 +174,33 @@ fn a_session_that_continues_in_another_folder_says_so_to_the_model_and_the_user(
         assert!(sent.contains(&line(&old)) && !sent.contains(&line(&new)), "{sent}");
     }
 }
+
+#[test]
+fn a_session_is_continued_from_one_of_its_messages() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start(["first answer", "second answer", "third answer"].map(Answer::text));
+    let json = ["--output-format", "stream-json", "--verbose"];
+    let lines = run(bench.print(Api::Anthropic, &server).args(json).arg("QUESTION-1")).expect(0).lines();
+    let answer = lines.iter().find(|line| line["type"] == "assistant").unwrap();
+    let (session, uuid) = (answer["session_id"].as_str().unwrap(), answer["uuid"].as_str().unwrap());
+    run(bench.print(Api::Anthropic, &server).args(["-c", "QUESTION-2"])).expect(0);
+    let at = format!("--resume-session-at={uuid}");
+    let mut command = bench.print(Api::Anthropic, &server);
+    let result = run(command.args(json).args(["--resume", session, &at, "QUESTION-3"])).expect(0).result();
+    let sent = server.requests()[2].text().to_owned();
+    assert!(sent.contains("QUESTION-1") && sent.contains("first answer") && sent.contains("QUESTION-3"));
+    assert!(!sent.contains("QUESTION-2"), "{sent}");
+    assert_ne!(result["session_id"], session, "the session itself keeps all its messages");
+    assert_eq!(bench.ledgers().len(), 2);
+
+    for (flags, words) in [
+        (["--resume", session, "--resume-session-at=nope"], "takes the uuid of a message"),
+        (
+            ["--resume", session, "--resume-session-at=01890a5d-ac96-774b-bcce-b302099a8057"],
+            "the session has no message 01890a5d",
+        ),
+    ] {
+        let ran = run(bench.print(Api::Anthropic, &server).args(flags).arg("go")).expect(2);
+        assert!(ran.stderr.contains(words), "{}", ran.stderr);
+    }
+}

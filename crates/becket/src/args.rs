@@ -248,6 +248,9 @@ pub(crate) struct SessionArgs {
     /// With --continue or --resume: continue in a copy.
     #[arg(long)]
     pub fork_session: bool,
+    /// With --continue or --resume: continue in a copy that ends with this message.
+    #[arg(long, value_name = "UUID", hide = true)]
+    pub resume_session_at: Option<String>,
     /// With --continue or --resume: take the session over from another process, which can then no longer
     /// write to it.
     #[arg(long, conflicts_with = "fork_session")]

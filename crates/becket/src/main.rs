@@ -34,6 +34,7 @@ mod recorded;
 mod refreshed;
 mod remembered;
 mod replay;
+mod resumed_at;
 mod sandbox;
 mod servers;
 mod settings;

@@ -480,8 +480,16 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
                 .hint("for example 01890a5d-ac96-774b-bcce-b302099a8057")
         })?),
     };
-    // A run that is not kept must not write to the session that it continues, so it uses a copy.
-    let fork = (args.fork_session || args.no_session_persistence).then_some(Fork { id });
+    let at = match &args.resume_session_at {
+        None => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            Failure::usage(format!("--resume-session-at takes the uuid of a message, got {text:?}"))
+        })?),
+    };
+    // A run that is not kept must not write to the session that it continues, so it uses a copy. So does one that begins in
+    // the middle of a session, because a ledger is never cut.
+    let copies = args.fork_session || args.no_session_persistence || at.is_some();
+    let fork = copies.then_some(Fork { id, at });
     match (&args.resume, args.continue_) {
         (Some(query), _) if query.trim().is_empty() => {
             Err(Failure::usage("--resume needs a session").hint("becket sessions lists them"))
@@ -494,6 +502,9 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
         (None, true) => Ok(SessionChoice::Continue { fork }),
         (None, false) if args.take_over => {
             Err(Failure::usage("--take-over needs --continue or --resume, to name the session"))
+        }
+        (None, false) if at.is_some() => {
+            Err(Failure::usage("--resume-session-at needs --continue or --resume, to name the session"))
         }
         (None, false) if args.fork_session => {
             Err(Failure::usage("--fork-session needs --continue or --resume, to name the session to copy"))

@@ -520,7 +520,7 @@ impl Printer {
         }
     }
 
-    /// Prints the copy of a message of the session itself, where a program keeps copies.
+    /// Prints the copy of a message, if a program keeps copies.
     fn mirrored(&mut self, line: &Value) -> io::Result<()> {
         match self.mirror.as_mut().and_then(|mirror| mirror.copy(line)) {
             Some(copy) => self.output.emit(copy),

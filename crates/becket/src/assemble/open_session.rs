@@ -94,7 +94,8 @@ pub(super) fn session(
             Ok((*session, true))
         }
         (Some(From::Copied(summary, fork)), _) => {
-            Session::fork(&summary.dir, None, &root, &run.project.cwd, create(fork.id), policy, scope)
+            let upto = fork.at.map(|message| crate::resumed_at::end_of(&summary.dir, message)).transpose()?;
+            Session::fork(&summary.dir, upto, &root, &run.project.cwd, create(fork.id), policy, scope)
                 .map(|s| (s, true))
                 .map_err(store_failure)
         }

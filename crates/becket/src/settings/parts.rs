@@ -4,7 +4,7 @@ use crate::agents::GivenAgents;
 use crate::args::InputFormat;
 use crate::interactive::elicitation::AskUser;
 use becket_print::{Format, Schema};
-use becket_types::SessionId;
+use becket_types::{MessageId, SessionId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -143,4 +143,6 @@ pub(crate) enum SessionChoice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fork {
     pub id: Option<SessionId>,
+    /// The last message of the copy; `None`: the copy has all.
+    pub at: Option<MessageId>,
 }
