@@ -1,8 +1,8 @@
 //! Hooks through the binary: what they deny does not run, what they add is seen, and an untrusted project runs nothing.
 
-use crate::support::{Api, Bench, Ran, run};
+use crate::support::{Api, Bench, Ran, Running, ask, request, run, says};
 use crate::terminal::Terminal;
-use becket_testkit::{Answer, MockServer};
+use becket_testkit::{Answer, MockServer, Project};
 use serde_json::{Value, json};
 
 fn settings(hooks: Value) -> String {

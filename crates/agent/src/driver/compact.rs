@@ -49,8 +49,10 @@ impl Compactor<'_> {
             // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
             let is_open = !lock(&self.conversation.core.session).view().open_calls().is_empty();
             if self.conversation.core.begun && (is_open || self.flow.phase() != Phase::Planning) {
-                FirstEntries { conversation: self.conversation, rules: self.rules, tools: self.tools }
-                    .write();
+                let (conversation, rules, tools) =
+                    (&mut *self.conversation, &mut *self.rules, &mut *self.tools);
+                let first = FirstEntries { conversation, rules, tools }.write();
+                self.hooks().instructions_hooks(&first, "session_start");
             }
         }
         self.conversation.core.flush(Durability::Buffered);

@@ -516,14 +516,14 @@ impl Conversation {
             .append(vec![EntryKind::State { key: OPTIONS.to_owned(), value: options }], Durability::Buffered);
     }
 
-    /// Chooses another model for the next request. `Err` says why the model stays the same.
-    pub(super) fn set_model(&mut self, name: &str) -> Result<(), String> {
-        let model = self.wire.choose(name)?;
+    /// Sends the next requests to this model, which the user has chosen.
+    pub(super) fn choose_model(&mut self, model: Arc<dyn Model>) {
         // The user's choice outlasts the turn.
         self.wire.before_turn = None;
-        self.core.say(NoticeLevel::Info, format!("The next request goes to {}.", model.info().id));
-        self.core.emit(Event::ModelChosen { model: model.info().id.clone() });
-        Ok(())
+        let id = model.info().id.clone();
+        self.core.say(NoticeLevel::Info, format!("The next request goes to {id}."));
+        self.wire.switch = Some(model);
+        self.core.emit(Event::ModelChosen { model: id });
     }
 
     /// Sets the effort of the next requests. Later runs of the session keep it.

@@ -18,6 +18,7 @@ use crate::hooks::masked;
 use crate::host::lock;
 use crate::machine::{Input, PromptId};
 use crate::settings::{AgentSettings, SecretOutputs};
+use becket_model::Model;
 use becket_session::store::ledger_path;
 use becket_types::{
     CallId, CompactionTrigger, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText, NoticeLevel,
@@ -27,6 +28,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The files that a step touched, and texts of hooks for the model.
@@ -66,6 +68,16 @@ pub(crate) struct HookState {
     /// Entries that wait until the ledger of the session has its first entries.
     held: Vec<EntryKind>,
     held_context: Vec<(HookEvent, HookText)>,
+    /// A switch of the model that hooks judge.
+    pub(super) switching: Option<Switching>,
+}
+
+/// A switch of the model that hooks judge.
+pub(crate) struct Switching {
+    pub(super) run: BoxFuture<'static, HookOutcome>,
+    pub(super) model: Arc<dyn Model>,
+    /// The request of a program that waits for the result.
+    pub(super) receipt: Option<String>,
 }
 
 impl HookState {

@@ -31,7 +31,7 @@
 //! | `turn_terms` | what a command or skill asks for its turn |
 //! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
-//! | `hooks` | moments at which hooks are asked, and the record of their answers |
+//! | `hooks` | moments at which hooks are asked, and the record of their answers; `told_hooks`: rules files, folders, models |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, if a decision needs it |
 //! | `cache` | the provider's cache and its lifetime; `warming`: measures before it expires |
@@ -68,6 +68,7 @@ mod subagent_run;
 mod summary;
 mod text_calls;
 mod title;
+mod told_hooks;
 mod tools;
 mod toolset;
 mod turn;
@@ -97,6 +98,7 @@ use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
 use side_question::SideQuestion;
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};
 use title::Titling;
@@ -170,6 +172,7 @@ enum Wake {
     Hooked(Vec<HookOutcome>),
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
+    SwitchJudged(HookOutcome),
     Titled(Option<String>),
     SideAnswer(Result<String, String>),
     /// The provider's cache is about to expire between turns.
@@ -291,6 +294,7 @@ impl Agent {
             wake = flow.op.next() => wake,
             asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
             Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
+            outcome = told_hooks::next(&mut hooking.switching) => Wake::SwitchJudged(outcome),
             title = titling.next() => Wake::Titled(title),
             answer = side.next() => Wake::SideAnswer(answer),
             () = cache::next(&mut conversation.wire.cache) => Wake::Warmed,
@@ -327,6 +331,7 @@ impl Agent {
             Wake::Judged(judged) => self.tool_runner().call_judged(judged),
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.hooks().record_hooks(outcome),
+            Wake::SwitchJudged(outcome) => self.hooks().switch_judged(&outcome),
             Wake::Titled(title) => self.titling.came(title, &mut self.conversation),
             Wake::SideAnswer(answer) => self.side.came(answer, &mut self.conversation),
             Wake::Idle => {
@@ -358,7 +363,7 @@ impl Agent {
                 self.flow.feed(Input::Compact);
             }
             Command::SetModel { model } => {
-                let set = self.conversation.set_model(&model);
+                let set = self.hooks().set_model(&model);
                 self.tell_refusal(set);
             }
             Command::SetMode { mode } => {
@@ -375,15 +380,18 @@ impl Agent {
                 self.tell_refusal(asked);
             }
             Command::AddDirectory { path } => {
-                let added = self.workspace().add_directory(path.as_deref());
+                let added = self.add_directory(path.as_deref());
                 self.tell_refusal(added);
             }
             Command::WithReceipt { request_id, what } => {
                 let done = match *what {
-                    Command::SetModel { model } => self.conversation.set_model(&model),
+                    Command::SetModel { model } => match self.hooks().set_model(&model) {
+                        Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
+                        set => set,
+                    },
                     Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
                     Command::Limits { change } => self.change_limit(change),
-                    Command::AddDirectory { path } => self.workspace().add_directory(path.as_deref()),
+                    Command::AddDirectory { path } => self.add_directory(path.as_deref()),
                     // Plans and their ends have events of their own.
                     other => {
                         self.command(other);
@@ -423,6 +431,14 @@ impl Agent {
                 self.flow.feed(Input::EndInput);
             }
         }
+    }
+
+    /// Adds a folder to the workspace, and tells hooks of it. `Err` says why it was not added.
+    fn add_directory(&mut self, path: Option<&Path>) -> Result<(), String> {
+        if let Some(folder) = self.workspace().add_directory(path)? {
+            self.hooks().directory_hooks(&folder);
+        }
+        Ok(())
     }
 
     fn perform(&mut self, action: Action) {

@@ -64,21 +64,23 @@ impl Agent {
     /// Switches to the model that the user has chosen. Called between two requests.
     fn take_switch(&mut self) {
         if let Some(model) = self.conversation.wire.switch.take() {
-            self.use_model(model);
+            self.use_model(model, "command");
         }
     }
 
-    pub(super) fn use_model(&mut self, model: Arc<dyn Model>) {
+    /// `source`: who chose the model, for hooks.
+    pub(super) fn use_model(&mut self, model: Arc<dyn Model>, source: &str) {
         self.compaction.give_up_preparation(&mut self.conversation, "another model");
         let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
         lock(&self.conversation.core.session).view_mut().set_scope(scope(model.info()));
-        self.conversation.wire.model = model;
+        let before = std::mem::replace(&mut self.conversation.wire.model, model);
         self.conversation.wire.cache.cold = true;
         // A report by the previous model that is not counted yet does not apply to this one.
         self.conversation.budget.report = None;
         self.conversation.budget.meter.forget();
         self.conversation.budget.limits = self.conversation.learned_limits();
         self.conversation.core.append(vec![switch], Durability::Buffered);
+        self.hooks().model_hooks(&before, source);
     }
 
     /// Switches to the next fallback model.
@@ -91,7 +93,7 @@ impl Agent {
         let text =
             format!("{}: {why} Going on with {}.", self.conversation.wire.model.info().id, model.info().id);
         self.conversation.core.notice(NoticeLevel::Warning, text);
-        self.use_model(model);
+        self.use_model(model, "auto");
     }
 
     /// Sends the request of this step.

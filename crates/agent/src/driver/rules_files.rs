@@ -31,7 +31,7 @@ pub(crate) struct KnownRules {
     /// Folders below the working directory that have been searched.
     seen: HashSet<PathBuf>,
     /// Rules found there, in the order in which they were found, with the text that was sent last.
-    below: Vec<SystemItem>,
+    pub(super) below: Vec<SystemItem>,
     /// Texts of the system prompt and of `below`.
     standing: Standing,
     /// Files that apply when a file that they are for is used.

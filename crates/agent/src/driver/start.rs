@@ -20,8 +20,8 @@ use crate::spend::SPENT;
 use becket_session::Durability;
 use becket_session::context::View;
 use becket_types::{
-    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemKind,
-    TurnState,
+    CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
+    SystemKind, TurnState,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -115,12 +115,14 @@ pub(super) struct FirstEntries<'a> {
 }
 
 impl FirstEntries<'_> {
-    /// Writes the first entries, or everything that a resumed session needs. Does so once per process.
-    pub(super) fn write(&mut self) {
+    /// Writes the first entries, or everything that a resumed session needs. Does so once per process. Returns the blocks of the
+    /// system prompt if it did.
+    pub(super) fn write(&mut self) -> Vec<SystemItem> {
         if self.conversation.core.resumed {
-            return;
+            return Vec::new();
         }
         self.conversation.core.resumed = true;
+        let first;
         if self.conversation.core.begun {
             self.close_left_open();
             tell_lost_tasks(&mut self.conversation.core);
@@ -133,6 +135,7 @@ impl FirstEntries<'_> {
             {
                 self.conversation.prompt_changed();
             }
+            first = self.conversation.system_items();
         } else {
             self.conversation.core.begun = true;
             let mut items = prompt::items(
@@ -144,6 +147,7 @@ impl FirstEntries<'_> {
             let rules = self.rules.load(&RulesScope::of(&self.conversation.settings, usable));
             rules::insert(&mut items, rules.items);
             tell_rules(&mut self.conversation.core, rules.notices);
+            first = items.clone();
             self.conversation.core.push(EntryKind::System { items });
         }
         self.tools.record(&mut self.conversation.core);
@@ -158,6 +162,7 @@ impl FirstEntries<'_> {
                 self.conversation.core.push(EntryKind::State { key, value });
             }
         }
+        first
     }
 
     /// If the session continues in another folder than its prompt names, corrects the prompt and informs the model and the

@@ -467,11 +467,14 @@ impl ToolRunner<'_> {
     pub(super) fn end_batch(&mut self, touched: &[PathBuf], hook_texts: Vec<(HookEvent, HookText)>) {
         // Rules are added first: they are not cut because of the step's size.
         let usable = self.conversation.budget().usable();
+        let known = self.rules.below.len();
         self.rules.give_below(
             touched,
             &RulesScope::of(&self.conversation.settings, usable),
             &mut self.conversation.core,
         );
+        let fresh = self.rules.below.get(known..).unwrap_or_default().to_vec();
+        self.hooks().instructions_hooks(&fresh, "nested_traversal");
         self.conversation.core.flush(Durability::Buffered);
         let (budget, used) = (self.conversation.budget(), self.conversation.used());
         limit_step(&mut self.conversation.core, &self.conversation.budget, &budget, used);

@@ -278,7 +278,7 @@ impl Agent {
         self.conversation.spending.in_turn = false;
         if let Some(before) = end_terms(&mut self.conversation, &mut self.tools) {
             let model = before.info().id.clone();
-            self.use_model(before);
+            self.use_model(before, "auto");
             self.conversation.core.emit(Event::ModelChosen { model });
         }
         self.hooks().failure_hooks(&end);
@@ -303,8 +303,9 @@ impl Agent {
 
     /// Runs once per process, before its first turn: writes the first entries, or everything that a resumed session needs.
     pub(super) fn begin_ledger(&mut self) {
-        FirstEntries { conversation: &mut self.conversation, rules: &mut self.rules, tools: &mut self.tools }
-            .write();
+        let Self { conversation, rules, tools, .. } = self;
+        let first = FirstEntries { conversation, rules, tools }.write();
+        self.hooks().instructions_hooks(&first, "session_start");
     }
 
     /// Runs hooks for prompts before they are delivered. Returns false if there are none.

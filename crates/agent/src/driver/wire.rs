@@ -104,10 +104,15 @@ impl Wire {
         self.cache.last_sent.is_some() && !self.is_cold()
     }
 
+    /// Returns the model of this name. `Err` says why there is none.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<dyn Model>, String> {
+        let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
+        find(name)
+    }
+
     /// Chooses the model for the next request. `Err` says why the model stays the same.
     pub(super) fn choose(&mut self, name: &str) -> Result<Arc<dyn Model>, String> {
-        let find = self.find_model.as_ref().ok_or("The model cannot be changed here.")?;
-        let model = find(name)?;
+        let model = self.find(name)?;
         self.switch = Some(Arc::clone(&model));
         Ok(model)
     }

@@ -24,17 +24,17 @@ pub(super) struct Workspace<'a> {
 }
 
 impl Workspace<'_> {
-    /// Adds a folder to the workspace, or lists the folders. `Err` says why it was not added.
-    pub(super) fn add_directory(&mut self, path: Option<&Path>) -> Result<(), String> {
+    /// Adds a folder to the workspace and returns it, or lists the folders. `Err` says why it was not added.
+    pub(super) fn add_directory(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, String> {
         let Some(path) = path else {
             self.conversation.core.say(NoticeLevel::Info, self.list_folders());
-            return Ok(());
+            return Ok(None);
         };
         let folder = self.folder(path)?;
         if let Some(root) = self.conversation.settings.roots.iter().find(|root| folder.starts_with(root)) {
             let text = format!("{} is in the workspace already, as {}.", folder.display(), root.display());
             self.conversation.core.say(NoticeLevel::Info, text);
-            return Ok(());
+            return Ok(None);
         }
         self.conversation.settings.roots.push(folder.clone());
         self.conversation.settings.environment.extra_dirs.push(folder.clone());
@@ -52,7 +52,7 @@ impl Workspace<'_> {
         let text = format!("Added {} to the workspace. The session keeps it.", folder.display());
         self.conversation.core.say(NoticeLevel::Info, text);
         tell_workspace(self.conversation);
-        Ok(())
+        Ok(Some(folder))
     }
 
     /// Informs the model of folders that were added since the last request.
