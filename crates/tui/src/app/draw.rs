@@ -27,9 +27,9 @@ impl App {
     /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
         let writing = self.editor.writing();
-        if self.pages.asks_for_server() {
+        if self.pages.servers.is_open() {
             let page = self.page_above_composer(frame, area, "Or write to becket");
-            return Some(self.pages.draw_server(frame, page, writing, &self.look.theme));
+            return Some(self.pages.servers.draw(frame, page, writing, &self.look.theme));
         }
         if let Some(page) = &mut self.pages.key_page {
             page.draw(frame, &self.look.theme);

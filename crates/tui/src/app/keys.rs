@@ -37,8 +37,8 @@ impl App {
                     return effects;
                 }
             }
-            _ if self.pages.asks_for_server() => {
-                let effects = self.pages.server_key(key, self.editor.writing());
+            _ if self.pages.servers.is_open() => {
+                let effects = self.pages.servers.key(key, self.editor.writing());
                 return effects.unwrap_or_else(|| self.beside_page(key));
             }
             _ if self.pages.key_page.is_some() => return self.key_page_key(key),

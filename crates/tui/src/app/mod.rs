@@ -196,7 +196,7 @@ impl App {
         self.approvals.disturb();
         self.pages.overlay.iter_mut().for_each(Overlay::disturb);
         if !self.approvals.is_open() {
-            if self.pages.server_paste(text) {
+            if self.pages.servers.paste(text) {
                 return Vec::new();
             }
             if let Some(page) = &mut self.pages.key_page {
@@ -411,8 +411,8 @@ impl App {
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
             Reply::StatusLine(lines) => self.status.set_script(lines),
-            Reply::ServerAsks(question) => return vec![self.pages.ask_for_server(*question)],
-            Reply::ServerAskOver(number) if self.pages.server_gave_up(number) => {
+            Reply::ServerAsks(question) => return vec![self.pages.servers.ask(*question)],
+            Reply::ServerAskOver(number) if self.pages.servers.gave_up(number) => {
                 self.note(Weight::Quiet, "The MCP server no longer waits for an answer.".to_owned());
             }
             Reply::ServerAskOver(_) => {}

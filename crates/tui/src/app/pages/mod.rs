@@ -9,7 +9,6 @@ mod server;
 
 use super::messages::Messages;
 use crate::approval::Writing;
-use crate::elicit::Elicit;
 use crate::input::{Effect, Page, Request};
 use crate::inspector::Inspector;
 use crate::overlay::{Choice, Overlay};
@@ -20,7 +19,7 @@ use crate::transcript::Transcript;
 use crate::welcome::Welcome;
 use becket_types::Seq;
 use compaction::Preview;
-use std::collections::VecDeque;
+use server::ServerQuestions;
 
 /// Pages, lists and lines that are open over the transcript. The first of these fields that is set has the keyboard.
 ///
@@ -35,8 +34,8 @@ pub(super) struct Pages {
     pub palette: Option<Palette>,
     /// The compaction that is shown before it is applied.
     preview: Option<Preview>,
-    /// Questions of MCP servers, in the order in which they came. The first one is shown, before any other page.
-    asked: VecDeque<Elicit>,
+    /// Questions of MCP servers. They come before any other page.
+    pub servers: ServerQuestions,
 }
 
 impl Pages {
@@ -57,7 +56,7 @@ impl Pages {
 
     /// True if one of them covers the transcript.
     pub(super) fn is_full(&self) -> bool {
-        self.asks_for_server()
+        self.servers.is_open()
             || self.overlay.is_some()
             || self.key_page.is_some()
             || self.inspector.is_some()
@@ -82,13 +81,12 @@ impl Pages {
     /// Records the state of the composer, which decides if a page may be answered.
     pub(super) fn wrote(&mut self, writing: Writing) {
         self.overlay.iter_mut().for_each(|overlay| overlay.wrote(writing));
-        self.asked.iter_mut().for_each(|asked| asked.wrote(writing));
+        self.servers.wrote(writing);
     }
 
     /// Allows the open page to be answered, because it was on the screen for long enough.
     pub(super) fn arm(&mut self, writing: Writing) {
-        if let Some(asked) = self.asked.front_mut() {
-            asked.arm(writing);
+        if self.servers.arm(writing) {
             return;
         }
         self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
@@ -98,9 +96,10 @@ impl Pages {
 
     /// Handles the mouse wheel. Returns false if the transcript has to handle it.
     pub(super) fn scroll(&mut self, lines: isize, theme: &Theme) -> bool {
-        if let Some(asked) = self.asked.front_mut() {
-            asked.scroll(lines);
-        } else if let Some(page) = &mut self.key_page {
+        if self.servers.scroll(lines) {
+            return true;
+        }
+        if let Some(page) = &mut self.key_page {
             page.scroll(lines);
         } else if let Some(overlay) = &mut self.overlay {
             overlay.scroll(lines, theme);

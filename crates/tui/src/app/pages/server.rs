@@ -2,7 +2,6 @@
 //!
 //! A permission question goes before them. A question that its server gives up is closed.
 
-use super::Pages;
 use crate::approval::Writing;
 use crate::elicit::{Elicit, Outcome};
 use crate::input::Effect;
@@ -11,33 +10,38 @@ use crate::theme::Theme;
 use crossterm::event::KeyEvent;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use std::collections::VecDeque;
 
-impl Pages {
-    /// True if the question of a server is open.
-    pub(in crate::app) fn asks_for_server(&self) -> bool {
-        !self.asked.is_empty()
+/// The open questions, in the order in which they came. The first one is shown.
+#[derive(Default)]
+pub(in crate::app) struct ServerQuestions(VecDeque<Elicit>);
+
+impl ServerQuestions {
+    /// True if a question is open.
+    pub(in crate::app) fn is_open(&self) -> bool {
+        !self.0.is_empty()
     }
 
     /// Opens the question, after those that are open already.
-    pub(in crate::app) fn ask_for_server(&mut self, question: ServerQuestion) -> Effect {
+    pub(in crate::app) fn ask(&mut self, question: ServerQuestion) -> Effect {
         let notice = format!("the MCP server {} asks", question.server);
-        self.asked.push_back(Elicit::new(question));
+        self.0.push_back(Elicit::new(question));
         Effect::Notify(notice)
     }
 
     /// Closes the question with this number. Returns false if it is not open.
-    pub(in crate::app) fn server_gave_up(&mut self, number: u64) -> bool {
-        let before = self.asked.len();
-        self.asked.retain(|asked| asked.number() != number);
-        self.asked.len() < before
+    pub(in crate::app) fn gave_up(&mut self, number: u64) -> bool {
+        let before = self.0.len();
+        self.0.retain(|asked| asked.number() != number);
+        self.0.len() < before
     }
 
     /// Handles a key for the open question. `None`: the key belongs to the composer.
-    pub(in crate::app) fn server_key(&mut self, key: KeyEvent, writing: Writing) -> Option<Vec<Effect>> {
-        match self.asked.front_mut()?.key(key, writing) {
+    pub(in crate::app) fn key(&mut self, key: KeyEvent, writing: Writing) -> Option<Vec<Effect>> {
+        match self.0.front_mut()?.key(key, writing) {
             Outcome::Stays => Some(Vec::new()),
             Outcome::Answered(effects) => {
-                self.asked.pop_front();
+                self.0.pop_front();
                 Some(effects)
             }
             Outcome::Text => None,
@@ -45,19 +49,36 @@ impl Pages {
     }
 
     /// Handles a paste. Returns false if it belongs elsewhere.
-    pub(in crate::app) fn server_paste(&mut self, text: &str) -> bool {
-        self.asked.front_mut().is_some_and(|asked| asked.paste(text))
+    pub(in crate::app) fn paste(&mut self, text: &str) -> bool {
+        self.0.front_mut().is_some_and(|asked| asked.paste(text))
+    }
+
+    /// Records a possible change of the composer.
+    pub(super) fn wrote(&mut self, writing: Writing) {
+        self.0.iter_mut().for_each(|asked| asked.wrote(writing));
+    }
+
+    /// Allows the open question to be answered. Returns false if there is none.
+    pub(super) fn arm(&mut self, writing: Writing) -> bool {
+        let open = self.0.front_mut();
+        open.map(|asked| asked.arm(writing)).is_some()
+    }
+
+    /// Scrolls the open question. Returns false if there is none.
+    pub(super) fn scroll(&mut self, lines: isize) -> bool {
+        let open = self.0.front_mut();
+        open.map(|asked| asked.scroll(lines)).is_some()
     }
 
     /// Draws the open question.
-    pub(in crate::app) fn draw_server(
+    pub(in crate::app) fn draw(
         &mut self,
         frame: &mut Frame<'_>,
         area: Rect,
         writing: Writing,
         theme: &Theme,
     ) -> Vec<Effect> {
-        let Some(asked) = self.asked.front_mut() else { return Vec::new() };
+        let Some(asked) = self.0.front_mut() else { return Vec::new() };
         asked.draw(frame, area, writing, theme);
         asked.painted(writing)
     }
