@@ -150,12 +150,8 @@ pub async fn describe(
             }
         }
     };
-    let props = async {
-        match has_properties {
-            true => Some(transport.get_json(props, DESCRIBE_TIMEOUT).await),
-            false => None,
-        }
-    };
+    let props =
+        async { if has_properties { Some(transport.get_json(props, DESCRIBE_TIMEOUT).await) } else { None } };
     let (list, props) = tokio::join!(list, props);
     let silent = |error: &ModelError| matches!(error.kind, Network | Dns | Tls);
     let asked = [list.as_ref().err(), props.as_ref().and_then(|props| props.as_ref().err())];

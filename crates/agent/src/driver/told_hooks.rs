@@ -108,10 +108,12 @@ impl HookCaller<'_> {
         let files: Vec<PathBuf> = files.filter_map(|item| item.path.clone()).collect();
         for file in files {
             let is_local = file.file_name().is_some_and(|name| name == "CLAUDE.local.md");
-            let kind = match self.conversation.settings.rules.user_files.contains(&file) {
-                true => "User",
-                false if is_local => "Local",
-                false => "Project",
+            let kind = if self.conversation.settings.rules.user_files.contains(&file) {
+                "User"
+            } else if is_local {
+                "Local"
+            } else {
+                "Project"
             };
             let path = file.to_string_lossy();
             let keys = json!({ "file_path": path, "memory_type": kind, "load_reason": reason });
