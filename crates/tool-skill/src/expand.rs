@@ -73,25 +73,27 @@ fn placeholder<'a>(
     Some((1 + name.len(), words.get(index).map_or("", String::as_str), true))
 }
 
-/// Splits at white space; quotes keep words together.
-fn words(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for c in text.chars() {
-        match quote {
-            Some(q) if c == q => quote = None,
-            Some(_) => word.get_or_insert_default().push(c),
-            None if c == '"' || c == '\'' => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            None if c.is_whitespace() => out.extend(word.take()),
-            None => word.get_or_insert_default().push(c),
-        }
+/// Splits the arguments of a skill or command at white space. Quotes around words keep them together, and are removed. A quote
+/// within a word or without its partner is a character like others, as in `don't`.
+pub fn words(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let is_quote = matches!(first, '"' | '\'');
+        let quoted = is_quote.then(|| closed(&rest[1..], first)).flatten();
+        let (word, after) =
+            quoted.unwrap_or_else(|| rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())));
+        out.push(word.to_owned());
+        rest = after.trim_start();
     }
-    out.extend(word);
     out
+}
+
+/// Divides `text` at the first `quote` that ends a word. Returns what is before and behind it.
+fn closed(text: &str, quote: char) -> Option<(&str, &str)> {
+    let ends = |at: usize| text[at + 1..].chars().next().is_none_or(char::is_whitespace);
+    let (at, _) = text.match_indices(quote).find(|(at, _)| ends(*at))?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ pub(crate) fn run(
     let prompts = prompts(&summary)?;
     let Some(message) = &args.message else {
         let id = summary.id.to_string();
-        list(&prompts, args.session.as_deref().unwrap_or(&id), args.json, out)?;
+        let named = args.session.as_deref().filter(|name| !name.contains(char::is_whitespace));
+        list(&prompts, named.unwrap_or(&id), args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
     let to = choose(&prompts, message)?.id;

@@ -475,7 +475,7 @@ fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
 
 /// Fills in `$ARGUMENTS` and `$1` to `$9`. `quoted`: for a shell.
 fn filled(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String {
-    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let words = becket_tool_skill::words(arguments);
     let put = |word: &str| if quoted { shell_word(word) } else { word.to_owned() };
     let mut out = String::with_capacity(text.len() + arguments.len());
     let mut rest = text;
@@ -584,6 +584,7 @@ mod tests {
             ("See $1", "!`rm x`", vec![text("See !`rm")]),
             ("!`gh pr view $1`", "7;rm", vec![text(""), command("gh pr view '7;rm'"), text("")]),
             ("!`git log $ARGUMENTS`", "-1 a'b", vec![text(""), command("git log -1 'a'\\''b'"), text("")]),
+            ("See $1, $2", "\"my file.py\" l'arbre", vec![text("See my file.py, l'arbre")]),
             ("no end !`x", "", vec![text("no end !`x")]),
             ("plain", "more", vec![text("plain"), text("\n\nmore")]),
         ] {
