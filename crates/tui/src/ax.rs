@@ -169,7 +169,7 @@ impl Speaker {
             }),
             Event::ContextChanged { text } => out.push(text.clone()),
             Event::SideAnswer { question, answer } => {
-                out.push(format!("Beside the task, to {question}: {answer}"))
+                out.push(format!("Beside the task, to {question}: {answer}"));
             }
             Event::TurnFinished(result) => {
                 self.working = false;

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 /// One event that the interface reacts to.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "events of the agent are the usual input, and each moves once")]
 pub enum Input {
     Key(KeyEvent),
     /// Bracketed paste. It is never read as keys and never submits.

@@ -347,7 +347,7 @@ impl Agent {
     fn command(&mut self, command: Command) {
         match command {
             Command::Prompt(input) => {
-                self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow)
+                self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow);
             }
             Command::Interrupt => {
                 self.cancel_hooks();
@@ -402,7 +402,7 @@ impl Agent {
             }
             Command::Decide { call_id, decision } => self.tool_runner().decided(&call_id, decision),
             Command::Withdraw { client_id } => {
-                self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow)
+                self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
             }
             Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
             Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),

@@ -115,7 +115,7 @@ pub(super) fn find_untold_folders(conversation: &Conversation, tools: &mut Tools
     let known = lock(&conversation.core.session).view().state(ADDED_FOLDERS).cloned().unwrap_or_default();
     let folders = conversation.settings.environment.extra_dirs.iter().filter(|folder| {
         let shown = folder.display().to_string();
-        let kept = known.as_array().is_some_and(|list| list.contains(&json!(FilePath(folder.to_path_buf()))));
+        let kept = known.as_array().is_some_and(|list| list.contains(&json!(FilePath((*folder).clone()))));
         let is_named = |item: &SystemItem| item.kind == SystemKind::Environment && item.text.contains(&shown);
         !kept && !items.iter().any(is_named)
     });
