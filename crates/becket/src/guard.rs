@@ -33,12 +33,17 @@ pub(crate) fn guard_in(
     let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
     let none: &[String] = &[];
     let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;
+    let mut own = vec![environment.config_dir.clone(), environment.data_dir.clone()];
+    own.extend(crate::git_obeyed::obeyed_files(roots, environment.home.as_deref()));
+    // The workspace has no links in its path. If it contains the home folder, the guard must see that.
+    let real = crate::sandbox::real_home(environment);
+    let home = Some(real).filter(|home| roots.iter().any(|root| home.starts_with(root)));
     let guard = looking(GuardSettings {
         rules,
         mode: config.permission_mode,
         roots: roots.to_vec(),
-        home: environment.home.clone().unwrap_or_else(|| PathBuf::from("/")),
-        own: vec![environment.config_dir.clone(), environment.data_dir.clone()],
+        home: home.or_else(|| environment.home.clone()).unwrap_or_else(|| PathBuf::from("/")),
+        own,
     });
     Ok(guard.with_floor(floor.ask))
 }

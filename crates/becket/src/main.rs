@@ -16,6 +16,7 @@ mod environment;
 mod exec;
 mod failure;
 mod federation;
+mod git_obeyed;
 mod guard;
 mod guardian;
 mod headless;

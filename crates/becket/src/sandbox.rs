@@ -157,7 +157,8 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
     read.extend(trees);
     PolicyInputs {
         roots: roots.to_vec(),
-        home: environment.home.clone().unwrap_or_default(),
+        home: real_home(environment),
+        obeyed: crate::git_obeyed::obeyed_files(roots, environment.home.as_deref()),
         git_dirs,
         read,
         write: real(&config.write),
@@ -178,6 +179,12 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
     }
 }
 
+/// Returns the home folder without links, as the paths of the workspace are; empty if there is none.
+pub(crate) fn real_home(environment: &Environment) -> PathBuf {
+    let home = environment.home.as_deref();
+    home.and_then(|home| home.canonicalize().ok()).unwrap_or_default()
+}
+
 fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
     places.iter().filter_map(|path| path.canonicalize().ok()).filter(|path| readable(path)).collect()
 }
@@ -193,7 +200,7 @@ fn real(paths: &[String]) -> Vec<PathBuf> {
 }
 
 /// Returns the nearest folder above `root` with `.git`, or `root` itself.
-fn work_tree(root: &Path) -> Option<PathBuf> {
+pub(crate) fn work_tree(root: &Path) -> Option<PathBuf> {
     root.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
 }
 
@@ -224,7 +231,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
-fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
+pub(crate) fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
     let text = becket_files::read_text(file, GIT_BYTES).ok()?;
     let named = text.trim().strip_prefix(prefix)?.trim();
     file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())

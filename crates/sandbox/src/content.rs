@@ -75,6 +75,11 @@ pub(crate) fn put_aside(path: &Path) -> Option<PathBuf> {
     moved.ok().map(|()| to)
 }
 
+/// True for the names that [`put_aside`] gives.
+pub(crate) fn is_put_aside(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.as_encoded_bytes().starts_with(b"refused"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@
 //! Reads indexes of git, and small files. A repository that no index names is not looked at: git obeys it only for a user who
 //! enters its folder.
 
-use crate::content::{Kind, put_aside, state};
+use crate::content::{Kind, is_put_aside, put_aside, state};
 use crate::nested_git;
 use crate::policy::Policy;
 use becket_types::OBEYED_IN_GIT_DIR;
@@ -179,12 +179,15 @@ fn obeyed_state(one: &Repository) -> State {
     for name in OBEYED_IN_GIT_DIR {
         out.append(&mut state(&one.git_dir.join(name)));
     }
+    // A hook that was put aside meanwhile changes nothing.
+    out.retain(|path, _| !is_put_aside(path));
     out
 }
 
 /// True if nothing in a git directory names a program: it is as `git init`, `git clone` and `git submodule` leave it.
 fn is_plain(git_dir: &Path) -> bool {
-    let hooks = |name: &[u8]| !name.ends_with(b".sample");
+    let hooks =
+        |name: &[u8]| !name.ends_with(b".sample") && !is_put_aside(Path::new(OsStr::from_bytes(name)));
     // Templates of git bring empty folders for these two.
     let has_no_files = |name: &&str| match *name {
         "hooks" => has_none(&git_dir.join(name), hooks),

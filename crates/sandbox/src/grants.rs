@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 /// If a parent folder of an excluded place has more entries than this, nothing in the folder is granted.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
+/// The memory that programs of the user share. bubblewrap gives a command its own; here it is granted only where the user names
+/// it among the places that may be written.
+const SHARED: &str = "/dev/shm";
+
 /// Rights on a tree, or on a single file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
@@ -47,14 +51,15 @@ pub(crate) type List<'a> = &'a dyn Fn(&Path) -> Option<Vec<PathBuf>>;
 pub(crate) fn grants(policy: &Policy, list: List<'_>) -> BTreeMap<PathBuf, Rights> {
     let mut out = BTreeMap::new();
     let none = Rights::default();
+    let unreadable: Vec<PathBuf> = policy.deny_read.iter().cloned().chain([PathBuf::from(SHARED)]).collect();
     for tree in &policy.read {
         add(&mut out, tree.clone(), Rights { list: true, ..none });
-        for path in all_but(tree, &policy.deny_read, list) {
+        for path in all_but(tree, &unreadable, list) {
             add(&mut out, path, Rights { read: true, ..none });
         }
     }
     for tree in &policy.execute {
-        let excluded: Vec<PathBuf> = policy.deny_execute.iter().chain(&policy.deny_read).cloned().collect();
+        let excluded: Vec<PathBuf> = policy.deny_execute.iter().chain(&unreadable).cloned().collect();
         for path in all_but(tree, &excluded, list) {
             add(&mut out, path, Rights { execute: true, ..none });
         }

@@ -43,6 +43,7 @@ mod programs;
 mod request;
 mod sweep;
 mod sys;
+mod todo;
 
 pub use backend::{Backend, BackendKind};
 pub use becket_network::{HostRules, Pass};

@@ -11,6 +11,7 @@
 use crate::content::{Kind, put_aside, state};
 use crate::gitlinks::Entered;
 use crate::policy::Policy;
+use crate::todo::Todos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Obeyed {
     places: Vec<Place>,
     entered: Entered,
+    todos: Todos,
     /// The lines that were returned already: a change that cannot be undone is reported once.
     reported: BTreeSet<String>,
 }
@@ -40,7 +42,8 @@ impl Obeyed {
         let look =
             |place: &PathBuf| Place { path: place.clone(), content: state(place), links: links_above(place) };
         let places = policy.protected.iter().map(look).collect();
-        Self { places, entered: Entered::before(policy), reported: BTreeSet::new() }
+        let (entered, todos) = (Entered::before(policy), Todos::before(policy));
+        Self { places, entered, todos, reported: BTreeSet::new() }
     }
 
     /// Undoes the changes since then. Adds one line for each path to `out`.
@@ -53,6 +56,7 @@ impl Obeyed {
             }
         }
         self.entered.restore(&mut lines);
+        self.todos.restore(&mut lines);
         out.extend(lines.into_iter().filter(|line| self.reported.insert(line.clone())));
     }
 

@@ -102,6 +102,8 @@ pub struct PolicyInputs {
     pub deny_write: Vec<PathBuf>,
     pub deny_read: Vec<PathBuf>,
     pub network: Network,
+    /// Files of the workspace that git obeys although they are not in `.git`.
+    pub obeyed: Vec<PathBuf>,
     /// The user's home folder; empty if there is none.
     pub home: PathBuf,
 }
@@ -191,7 +193,7 @@ impl Policy {
             devices,
             deny_read: denied(inputs, temp),
             deny_write: inputs.deny_write.clone(),
-            protected: obeyed.chain(in_git).chain(nested).collect(),
+            protected: obeyed.chain(in_git).chain(nested).chain(inputs.obeyed.iter().cloned()).collect(),
             deny_execute: Vec::new(),
             network: inputs.network,
         }

@@ -145,7 +145,8 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
         "command" => options(rest, &["-p"], &[], 0),
         "builtin" | "nohup" | "chronic" | "unbuffer" => options(rest, &[], &[], 0),
         "setsid" => options(rest, &["-w", "--wait", "-f", "--fork", "-c", "--ctty"], &[], 0),
-        "exec" => options(rest, &["-l"], &["-a"], 0),
+        // Its options choose the name under which the program runs, and many programs do what that name says.
+        "exec" => options(rest, &[], &[], 0),
         "time" => options(rest, &["-p"], &[], 0),
         "nice" => options(rest, &["-n*", "--adjustment=*", "-#"], &["-n", "--adjustment"], 0),
         "ionice" => options(rest, &["-t", "-c*", "-n*"], &["-c", "-n"], 0),

@@ -1,0 +1,126 @@
+//! Files outside `.git` that decide what git runs in a repository of the workspace: the folder to which a `.git` file leads,
+//! files that a configuration includes, and hooks, attributes and drivers that it names.
+//!
+//! Reads small files, at the start of a session. Judges nothing.
+
+use crate::sandbox::{pointed_to, work_tree};
+use becket_types::OBEYED_IN_GIT_DIR;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a configuration.
+const BYTES: u64 = 256 * 1024;
+/// Most configurations that include each other.
+const MOST: usize = 32;
+/// Sections whose values name no file that git reads or runs.
+const OTHER: &[&str] = &["remote", "branch", "submodule", "url", "user", "alias", "color", "extensions"];
+
+/// Returns those of these files that lie in `roots`, whether they exist or not.
+pub(crate) fn obeyed_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
+    let mut found = BTreeSet::new();
+    for root in roots {
+        let Some(tree) = work_tree(root) else { continue };
+        let dot = tree.join(".git");
+        let dir = if dot.is_dir() { Some(dot.clone()) } else { pointed_to(&dot, "gitdir:") };
+        let Some(dir) = dir else { continue };
+        let common = pointed_to(&dir.join("commondir"), "").unwrap_or_else(|| dir.clone());
+        for dir in [&dir, &common].into_iter().filter(|dir| **dir != dot) {
+            found.extend(OBEYED_IN_GIT_DIR.iter().map(|name| dir.join(name)));
+        }
+        let mut configs = vec![common.join("config"), dir.join("config.worktree")];
+        let of_user = [".gitconfig", ".config/git/config"];
+        configs.extend(home.iter().flat_map(|home| of_user.iter().map(move |name| home.join(name))));
+        let mut next = 0;
+        while let Some(config) = configs.get(next).cloned().filter(|_| next < MOST) {
+            next += 1;
+            let text = becket_files::read_text(&config, BYTES).unwrap_or_default();
+            let reader = Reader { config: &config, tree: &tree, home };
+            let (included, named) = reader.files(&text);
+            found.extend(included.iter().chain(&named).cloned());
+            configs.extend(included.into_iter().filter(|path| path.is_file()));
+        }
+    }
+    let is_inside = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root) && path != root);
+    found.into_iter().filter(is_inside).collect()
+}
+
+/// Resolves the paths in one configuration.
+struct Reader<'a> {
+    config: &'a Path,
+    tree: &'a Path,
+    home: Option<&'a Path>,
+}
+
+impl Reader<'_> {
+    /// Returns the configurations that a text includes, and other files that it names.
+    fn files(&self, text: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let (mut included, mut named) = (Vec::new(), Vec::new());
+        let mut section = String::new();
+        for line in text.lines().map(str::trim) {
+            let line = match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                Some((header, rest)) => {
+                    section = header.split([' ', '.', '"']).next().unwrap_or_default().to_ascii_lowercase();
+                    rest.trim()
+                }
+                None => line,
+            };
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
+            if matches!(section.as_str(), "include" | "includeif") && key == "path" {
+                included.extend(self.config.parent().map(|folder| self.at(folder, value)));
+            } else if matches!(key.as_str(), "hookspath" | "attributesfile") {
+                named.push(self.at(self.tree, value));
+            } else if !OTHER.contains(&section.as_str()) {
+                // A command line: git runs it in the work tree.
+                let words = value.split([' ', '\t', '"', '\'', ';', '!']).filter(|word| word.contains('/'));
+                named.extend(words.map(|word| self.at(self.tree, word)).filter(|path| path.is_file()));
+            }
+        }
+        (included, named)
+    }
+
+    fn at(&self, folder: &Path, text: &str) -> PathBuf {
+        let path = match (text.strip_prefix("~/"), self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => folder.join(text),
+        };
+        let path = becket_types::lexical(&path);
+        path.canonicalize().unwrap_or(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_that_git_obeys_are_found_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("p/.git", "gitdir: ./.bare\n");
+        write("p/.bare/HEAD", "ref: refs/heads/main\n");
+        write("p/.bare/config", "[include]\n\tpath = ../dev/gitconfig\n[remote \"o\"]\n\turl = ./a/b\n");
+        write(
+            "p/dev/gitconfig",
+            "[includeIf \"gitdir:/\"] path = more\n[filter \"x\"]\n\tclean = sh ./dev/clean.sh %f\n",
+        );
+        write("p/dev/clean.sh", "");
+        write("home/.gitconfig", "[core]\n\thooksPath = dev/hooks\n\tattributesFile = ~/attributes\n");
+        let project = root.join("p");
+        let found = obeyed_files(std::slice::from_ref(&project), Some(&root.join("home")));
+        for name in [".bare/config", ".bare/hooks", "dev/gitconfig", "dev/more", "dev/clean.sh", "dev/hooks"]
+        {
+            assert!(found.contains(&project.join(name)), "{name}: {found:?}");
+        }
+        assert!(found.iter().all(|path| path.starts_with(&project)), "{found:?}");
+        assert!(!found.contains(&project.join("a/b")));
+        write("q/.git/config", "[core]\n\tbare = false\n");
+        assert!(obeyed_files(&[root.join("q")], None).is_empty());
+    }
+}
