@@ -310,8 +310,11 @@ impl<'a> Judge<'a> {
         if runs_operands {
             for from in 1..words.len().min(64) {
                 tried.extend(variants(&words[from..], ""));
+                tried.extend(wrappers::plain_git(&words[from..]).iter().flat_map(|git| variants(git, "")));
             }
         }
+        let git = wrappers::plain_git(words);
+        tried.extend(git.iter().flat_map(|git| variants(git, "")));
         for rule in self.guard.rules(Kind::Deny) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let text = text.clone();
@@ -319,7 +322,7 @@ impl<'a> Judge<'a> {
             }
         }
         if self.found.deny.is_none() {
-            self.doubt_denied(words);
+            self.doubt_ruled(words, git.as_deref().unwrap_or(words));
         }
         for rule in self.guard.rules(Kind::Ask) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
@@ -329,8 +332,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Doubts a command that names a program of a deny rule in a place from which it may start it.
-    fn doubt_denied(&mut self, words: &[Word]) {
+    /// Doubts a command that may be one of a deny or ask rule, or names a program of a deny rule in a place from which it may
+    /// start it. `plain`: the words as rules know them.
+    fn doubt_ruled(&mut self, words: &[Word], plain: &[Word]) {
         let source = std::mem::take(&mut self.source);
         let guard = self.guard;
         let denied = guard.rules(Kind::Deny).find(|rule| {
@@ -341,10 +345,14 @@ impl<'a> Judge<'a> {
             })
         });
         self.source = source;
-        if let Some(rule) = denied {
+        let may_be = |rule: &&Rule| {
+            rule.command().is_some_and(|pattern| wrappers::may_be(plain, &pattern.literal_words()))
+        };
+        let asked = || guard.rules(Kind::Ask).chain(guard.rules(Kind::Deny)).find(may_be);
+        if let Some(rule) = denied.or_else(asked) {
             let text = raw(words);
             let shown = becket_types::cut_end(&text, 120);
-            self.doubt(format!("`{shown}` may run what the rule {rule} denies"));
+            self.doubt(format!("`{shown}` may run what the rule {rule} is about"));
         }
     }
 

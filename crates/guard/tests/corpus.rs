@@ -259,6 +259,8 @@ const WRAPPERS: &[&str] = &[
     "frobnicate -- {}",
     "frobnicate --run '{}'",
     "frobnicate --exec=/bin/{}",
+    "exec -a rm busybox -rf x",
+    "exec -a rm frobnicate -rf x",
     "x='{}'; frobnicate $x",
     "poetry run $x",
     "trap '{}' EXIT",
@@ -310,6 +312,55 @@ fn a_deny_rule_reaches_through_programs_that_run_others() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// A rule about a subcommand holds for each form of it, for those that a variable may be, and in commands in options.
+#[test]
+fn a_deny_rule_of_a_subcommand_is_not_evaded() {
+    for mode in [PermissionMode::BypassPermissions, PermissionMode::Default] {
+        let mut settings = guard(&["Bash(git *)", "Bash"], mode).settings().clone();
+        settings.rules.deny = vec!["Bash(git push *)".parse().unwrap()];
+        let guard = Guard::new(settings);
+        for command in [
+            "git -C . push o",
+            "git --no-pager push o",
+            "git --literal-pathspecs push o",
+            "git -p push o",
+            "git --git-dir=.git push o",
+            "git -c a.b=c push o",
+            "choom -n 0 -- git -C . push o",
+            "x=push; git $x o",
+            "for x in push pull; do git $x o; done",
+            "git pus[h] o",
+            "git {push,o}",
+            "echo push o | xargs git",
+            "eval \"git $(echo push) o\"",
+            "bash -c 'git $0 o' push",
+            "mapfile -C 'git push o' -c 1 x",
+            "compgen -C 'git push o'",
+            "jobs -x git push o",
+            "hash -p /usr/bin/git g; g push o",
+            "shopt -s expand_aliases; alias g=git\ng push o",
+            "git rebase --exec='git push o' main",
+            "git -c alias.x=push x o",
+            "/usr/lib/git-core/git-push o",
+            "git-push o",
+            "exec -a git-push git o",
+            "sg root -c 'git push o'",
+            "linux32 git push o",
+            "capsh -- -c 'git push o'",
+            "/lib64/ld-linux-x86-64.so.2 /usr/bin/git push o",
+        ] {
+            let verdict = check(&guard, command);
+            assert!(!matches!(verdict, Verdict::Allow { .. }), "{mode}: {command}: {verdict:?}");
+        }
+        for command in
+            ["git -C . status", "git log $x", "git commit -m 'push later'", "git log --grep=push", "git pull"]
+        {
+            let verdict = check(&guard, command);
+            assert!(matches!(verdict, Verdict::Allow { .. }), "{mode}: {command}: {verdict:?}");
+        }
+    }
 }
 
 #[test]

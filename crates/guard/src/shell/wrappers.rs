@@ -80,20 +80,65 @@ pub(crate) fn starts_unknown(words: &[Word]) -> bool {
 /// understands.
 pub(crate) fn may_run(words: &[Word], source: &str, named: &[String]) -> bool {
     let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
-    // The rule has been tried on the command itself.
-    if named.first().is_none_or(|program| program == name) {
-        return false;
+    let Some((program, rest)) = named.split_first() else { return false };
+    let says = |text: &str, wanted: &String| tokens(text).any(|token| token == wanted);
+    if program == name {
+        // The rule has been tried on the command itself. An option may still hold another command.
+        let mut operands = words.iter().skip(1).map(|word| word.text.as_str());
+        let holds = |text: &str| rest.iter().all(|wanted| text != wanted && says(text, wanted));
+        return !rest.is_empty() && operands.any(holds) && escape(words).is_some();
     }
     let has_unknown = words.iter().skip(1).any(|word| !word.is_literal());
     let operands = words.iter().skip(1).map(|word| word.text.as_str());
     let texts: Vec<&str> = operands.chain(has_unknown.then_some(source)).collect();
-    let mentions = |wanted: &String| texts.iter().any(|text| tokens(text).any(|token| token == wanted));
+    let mentions = |wanted: &String| texts.iter().any(|text| says(text, wanted));
+    if matches!(name, "hash" | "alias" | "enable") && mentions(program) {
+        return true;
+    }
     if !named.iter().all(mentions) || readonly::check(words).is_ok() {
         return false;
     }
     // `docker rm` is a word that destroys something, and starts no `rm`.
     let escapes = || escape(words).is_some_and(|word| !named.contains(&word));
     !is_in(QUIET, name) || runs_operands(words) || escapes()
+}
+
+/// True if the words may be a command that begins with `named`, because one of them is not known before it runs.
+pub(crate) fn may_be(words: &[Word], named: &[String]) -> bool {
+    let pairs = || words.iter().zip(named);
+    let fits = |(at, (word, wanted)): (usize, (&Word, &String))| match at {
+        0 => base_name(&word.text) == wanted,
+        _ => !word.is_literal() || word.text == *wanted,
+    };
+    pairs().enumerate().all(fits) && pairs().skip(1).any(|(word, _)| !word.is_literal())
+}
+
+/// The words of git without its own options before the subcommand, and with `git-push` as `git push`; `None` if nothing changes
+/// or the command is no git.
+pub(crate) fn plain_git(words: &[Word]) -> Option<Vec<Word>> {
+    const VALUED: &[&str] = &[
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--config-env",
+        "--attr-source",
+        "--super-prefix",
+    ];
+    let (first, rest) = words.split_first()?;
+    let name = base_name(&first.text);
+    if let Some(sub) = name.strip_prefix("git-").filter(|sub| !sub.is_empty()) {
+        return Some([&[Word::literal("git"), Word::literal(sub)], rest].concat());
+    }
+    if name != "git" {
+        return None;
+    }
+    let mut at = 0;
+    while let Some(word) = rest.get(at).filter(|word| word.text.starts_with('-')) {
+        at += if VALUED.contains(&word.text.as_str()) { 2 } else { 1 };
+    }
+    (at > 0 && at < rest.len()).then(|| [&[Word::literal("git")], &rest[at..]].concat())
 }
 
 /// The parts of a text that may be names of programs.
@@ -116,6 +161,34 @@ mod tests {
 
     fn words(text: &str) -> Vec<Word> {
         text.split(' ').map(Word::literal).collect()
+    }
+
+    #[test]
+    fn git_is_compared_without_its_own_options() {
+        let form = |text: &str| {
+            plain_git(&words(text))
+                .map(|words| words.iter().map(|w| w.text.clone()).collect::<Vec<_>>().join(" "))
+        };
+        for (text, want) in [
+            ("git -C . push o", Some("git push o")),
+            ("git --no-pager -c a.b=c push", Some("git push")),
+            ("/usr/bin/git --git-dir x push", Some("git push")),
+            ("git-push o", Some("git push o")),
+            ("/usr/lib/git-core/git-push o", Some("git push o")),
+            ("git push", None),
+            ("git --version", None),
+            ("gitk -C", None),
+        ] {
+            assert_eq!(form(text).as_deref(), want, "{text}");
+        }
+        let unknown = |text: &str| Word { known: becket_shell_syntax::Known::Dynamic, ..Word::literal(text) };
+        let push = ["git".to_owned(), "push".to_owned()];
+        assert!(may_be(&[Word::literal("git"), unknown("$x")], &push));
+        assert!(!may_be(&[Word::literal("git"), Word::literal("log"), unknown("$x")], &push));
+        assert!(!may_be(&words("git push"), &push));
+        assert!(may_run(&words("git rebase --exec=git;push main"), "", &push));
+        assert!(may_run(&words("git -c alias.x=push x"), "", &push));
+        assert!(!may_run(&words("git log --grep=push"), "", &push));
     }
 
     #[test]
