@@ -67,6 +67,10 @@ const SECRET_FILES: &[&str] = &[
     "environ",
     "auth.json",
     "hosts.yml",
+    "kubeconfig",
+    "*.kubeconfig",
+    "deploy_key",
+    "*_deploy_key",
     ".bash_history",
     ".zsh_history",
     ".psql_history",
@@ -142,7 +146,11 @@ fn secret_dir(name: &OsStr, config: bool) -> Option<&'static str> {
 /// The file's name, if it is on the list.
 fn secret_name(path: &Path) -> Option<String> {
     let Some(Component::Normal(last)) = path.components().next_back() else { return None };
-    let named = with_lower(last, |name| NAMES.fits(name) && !NOT_SECRET.contains(&name));
+    let named = with_lower(last, |name| {
+        // Editors leave backups and locks under such names.
+        let name = name.trim_end_matches(['~', '#']).trim_start_matches(".#").trim_start_matches('#');
+        NAMES.fits(name) && !NOT_SECRET.contains(&name)
+    });
     if !named {
         return None;
     }

@@ -731,3 +731,22 @@ fn the_decision_says_how_the_call_runs() {
         assert!(levels.len() >= 2, "{levels:?}");
     }
 }
+
+#[test]
+fn files_of_processes_and_backups_of_secrets_are_asked_about() {
+    let guard = guard(&[], &[], &[], PermissionMode::Default);
+    for command in [
+        "cd sub && cat /proc/self/cwd/plink",
+        "cat /proc/thread-self/cwd/a",
+        "cat ../../../../proc/self/cwd/a",
+        "cd sub && cat /dev/fd/../cwd/plink",
+        "cat .env~",
+        "cat '#.env#'",
+        "cat '.#.env'",
+        "cat deploy_key",
+        "cat kubeconfig",
+    ] {
+        let verdict = guard.check("bash", &Access::execute(command), &Value::Null);
+        assert!(matches!(verdict, Verdict::Ask { .. }), "{command}: {verdict:?}");
+    }
+}

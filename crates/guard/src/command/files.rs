@@ -15,6 +15,20 @@ use crate::wording::candidates;
 use becket_shell_syntax::{Known, Paths, Word, base_name, system_name};
 use std::path::{Path, PathBuf};
 
+/// True for paths through the files of a process. becket sees its own there, and the command another's.
+fn is_of_process(path: &Path) -> bool {
+    let mut parts = path.components().skip(1).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let (first, second, has_more) = (parts.next(), parts.next(), parts.next());
+    match (first.as_deref(), second.as_deref()) {
+        (Some("proc"), Some(name)) => {
+            matches!(name, "self" | "thread-self") || name.bytes().all(|b| b.is_ascii_digit())
+        }
+        // `/dev/fd/1` itself is an open file of the command, but `/dev/fd/../cwd` is more.
+        (Some("dev"), Some("fd")) => has_more.is_some_and(|name| !name.bytes().all(|b| b.is_ascii_digit())),
+        _ => false,
+    }
+}
+
 impl Judge<'_> {
     pub(super) fn paths(&self) -> Paths<'_> {
         Paths { home: &self.guard.settings.home, resolve: &*self.guard.resolve }
@@ -23,6 +37,14 @@ impl Judge<'_> {
     /// The paths that `text` can name, one for each folder in which the command may run.
     pub(super) fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
         let paths = self.paths();
+        let root = [PathBuf::from("/")];
+        // The kernel follows `/dev/fd` before it goes up.
+        if text.contains("/dev/fd/..") {
+            return None;
+        }
+        if dirs.unwrap_or(&root).iter().any(|dir| is_of_process(&becket_types::lexical(&dir.join(text)))) {
+            return None;
+        }
         match dirs {
             Some(dirs) => Some(dirs.iter().map(|dir| paths.join(dir, text)).collect()),
             None if text.starts_with('/') || text.starts_with("~/") || text == "~" => {
