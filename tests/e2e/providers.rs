@@ -239,15 +239,16 @@ fn keys_are_kept_shown_and_removed() {
     assert_eq!(status(0)[0]["provider"], "openrouter");
 }
 
-/// A program with the arguments of `secret-tool`, which keeps keys below a folder. With a file `locked` there, it waits for a
-/// password that nobody enters, or refuses at once.
+/// A program with the arguments of `secret-tool`, which keeps keys below a folder. With a file `locked` there, it
+/// does what the real one does if nobody can enter the password.
 fn with_keychain(bench: &Bench) -> impl Fn(&[&str]) -> std::process::Command {
     let (programs, store) = (bench.home.path("programs"), bench.home.path("keychain"));
     std::fs::create_dir_all(&programs).unwrap();
     std::fs::create_dir_all(&store).unwrap();
     let script = format!(
         "#!/bin/sh\nfor last; do :; done\nfile='{0}'/$last\necho \"$*\" >> '{0}/arguments'\n\
-         if [ -e '{0}/locked' ]; then echo 'the keychain is locked' >&2; exit 1; fi\n\
+         if [ $1 = search ]; then [ -e \"$file\" ] && echo '[/1]'; exit 0; fi\n\
+         if [ -e '{0}/locked' ]; then [ $1 = store ] && echo 'Cannot create an item in a locked collection' >&2; exit 1; fi\n\
          case $1 in\nstore) cat > \"$file\";;\nlookup) cat \"$file\" 2>/dev/null;;\nclear) rm -f \"$file\";;\nesac\n",
         store.display()
     );
@@ -297,13 +298,17 @@ fn a_key_in_the_keychain_is_in_no_file_of_becket() {
     // A locked keychain is one message with the next step.
     std::fs::write(store.join("locked"), "").unwrap();
     let ran = run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(7);
-    assert!(ran.stderr.contains("the keychain is locked"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("keychain: it is locked"), "{}", ran.stderr);
     assert!(ran.stderr.contains("becket login mine --file"), "{}", ran.stderr);
     let ran = run(&mut command(&["logout", "mine"])).expect(1);
     assert!(ran.stderr.contains("still in the system's keychain"), "{}", ran.stderr);
     // A new key then goes into the file, and one line says why.
     let ran = run_with(&mut command(&["login", "mine"]), PLANTED.as_bytes()).expect(0);
-    assert!(ran.stdout.contains("(not in the keychain: the keychain is locked)"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("(not in the keychain: Cannot create an item in a locked collection)"),
+        "{}",
+        ran.stdout
+    );
     run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(0);
     assert_eq!(server.requests().len(), 2);
     std::fs::remove_file(store.join("locked")).unwrap();

@@ -5,6 +5,7 @@
 
 use crate::environment::Environment;
 use becket_model::{NoKey, Secret, TokenSource};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,7 +69,10 @@ impl Keychain {
             }
             Kind::Security => {
                 // In this mode, the program reads its command from its input.
-                let hex: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+                let mut hex = String::with_capacity(key.len() * 2);
+                for byte in key.bytes() {
+                    let _ = write!(hex, "{byte:02x}");
+                }
                 let line =
                     format!("add-generic-password -U -s {SERVICE} -a \"{name}\" -l \"{label}\" -X {hex}\n");
                 self.run(&["-i"], &line)?;
@@ -83,10 +87,10 @@ impl Keychain {
 
     pub(crate) fn read(&self, name: &str) -> Result<String, String> {
         let found = match self.kind {
-            Kind::SecretTool => self.run(&["lookup", "service", SERVICE, "account", name], "")?,
-            Kind::Security => self.run(&["find-generic-password", "-s", SERVICE, "-a", name, "-w"], "")?,
+            Kind::SecretTool => self.run(&["lookup", "service", SERVICE, "account", name], ""),
+            Kind::Security => self.run(&["find-generic-password", "-s", SERVICE, "-a", name, "-w"], ""),
         };
-        match found.trim() {
+        match found.map_err(|why| self.reason(name, why))?.trim() {
             "" => Err(NO_KEY.to_owned()),
             key => Ok(key.to_owned()),
         }
@@ -98,10 +102,20 @@ impl Keychain {
             Kind::SecretTool => self.run(&["clear", "service", SERVICE, "account", name], ""),
             Kind::Security => self.run(&["delete-generic-password", "-s", SERVICE, "-a", name], ""),
         };
-        match removed {
+        match removed.map_err(|why| self.reason(name, why)) {
             Err(why) if why != NO_KEY && !why.contains("could not be found") => Err(why),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the reason of a failure. `secret-tool` says the same about a locked keychain as about a missing key: nothing.
+    fn reason(&self, name: &str, why: String) -> String {
+        if why != NO_KEY || self.kind != Kind::SecretTool {
+            return why;
+        }
+        // The search finds a key without its text, also in a locked keychain.
+        let found = self.run(&["search", "service", SERVICE, "account", name], "");
+        if found.is_ok_and(|found| !found.trim().is_empty()) { "it is locked".to_owned() } else { why }
     }
 
     /// Runs the program and returns its output. Its errors are passed on, but never its output.
@@ -193,6 +207,7 @@ mod tests {
         for (script, want) in [
             ("cat >/dev/null; echo 'secret-tool: Cannot autolaunch D-Bus' >&2; exit 1", "Cannot autolaunch"),
             ("cat >/dev/null; exit 1", "it has no such key"),
+            ("cat >/dev/null; case $1 in lookup) exit 1;; search) echo '[/1]';; esac", "it is locked"),
             ("exit 0", "it has no such key"),
             ("cat >/dev/null; echo other", "another key"),
             ("exec sleep 60", "may be locked"),

@@ -424,6 +424,17 @@ pub(crate) fn key_origin(reference: &ModelRef, settings: &Settings) -> String {
         .unwrap_or_else(|| "none".to_owned())
 }
 
+/// Returns the place of a provider's key, or the identity that stands for it. `None` if there is neither.
+pub(crate) fn key_place(
+    name: &str,
+    settings: &Settings,
+    endpoints: &becket_model::Settings,
+) -> Option<String> {
+    let origin = key_origin(&ModelRef::named(name, ""), settings);
+    let identity = endpoints.endpoint(name).and_then(|endpoint| endpoint.key_source.clone());
+    if origin == "none" { identity } else { Some(origin) }
+}
+
 /// Names the place of a key.
 pub(crate) fn origin(found: &becket_config::Credential) -> String {
     match &found.source {

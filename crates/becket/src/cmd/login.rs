@@ -145,13 +145,7 @@ pub(crate) fn status(
         .iter()
         .zip(&checked)
         .map(|(name, error)| {
-            let origin = match providers::key_origin(&ModelRef::named(name, ""), &settings) {
-                none if none == "none" => {
-                    endpoints.endpoint(name).and_then(|endpoint| endpoint.key_source.clone())
-                }
-                named => Some(named),
-            };
-            (*name, origin.unwrap_or_default(), state(error))
+            (*name, providers::key_place(name, &settings, &endpoints).unwrap_or_default(), state(error))
         })
         .collect();
     if args.json {

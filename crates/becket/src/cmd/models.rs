@@ -29,8 +29,8 @@ pub(crate) fn run(
     if args.json {
         let providers: Vec<_> = crate::providers::names(&settings)
             .map(|name| {
-                let key = crate::providers::key_origin(&ModelRef::named(name, ""), &settings);
-                json!({ "name": name, "usable": usable(&endpoints, name), "key": (key != "none").then_some(key) })
+                let key = crate::providers::key_place(name, &settings, &endpoints);
+                json!({ "name": name, "usable": usable(&endpoints, name), "key": key })
             })
             .collect();
         let body = json!({ "known": known, "providers": providers, "served": remote.iter().map(|(provider, result)| match result {
@@ -59,7 +59,8 @@ pub(crate) fn run(
     let mut unused = Vec::new();
     for name in crate::providers::names(&settings) {
         let models: Vec<&ModelInfo> = known.iter().filter(|info| info.provider == name).collect();
-        let key = crate::providers::key_origin(&ModelRef::named(name, ""), &settings);
+        let key = crate::providers::key_place(name, &settings, &endpoints);
+        let key = key.unwrap_or_else(|| "none".to_owned());
         if models.is_empty() && key == "none" && !settings.config.providers.contains_key(name) {
             unused.push(name);
             continue;

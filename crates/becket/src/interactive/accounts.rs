@@ -112,7 +112,8 @@ impl Accounts {
         match self.variable(provider) {
             Some(name) => format!("key in {name}"),
             None => {
-                let place = self.settings.credentials.get(provider).map(crate::providers::origin);
+                let reached = self.models.read().unwrap_or_else(PoisonError::into_inner);
+                let place = crate::providers::key_place(provider, &self.settings, &reached);
                 format!("key in {}", place.unwrap_or_else(|| keys::FILE.to_owned()))
             }
         }
