@@ -320,6 +320,78 @@ fn a_key_in_the_keychain_is_in_no_file_of_becket() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
 }
 
+/// The same with gnome-keyring on a bus of its own, where it is installed.
+#[test]
+fn a_real_keyring_keeps_the_key() {
+    let path = std::env::var("PATH").unwrap();
+    let has = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    if !["dbus-run-session", "gnome-keyring-daemon", "secret-tool"].into_iter().all(has) {
+        println!("skipped: gnome-keyring, secret-tool or dbus-run-session is not installed");
+        return;
+    }
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("fine")]);
+    configured(
+        &bench,
+        &format!("[providers.mine]\nkind = \"anthropic\"\nbase_url = \"{}/v1\"\n", server.url()),
+    );
+    let run_dir = bench.home.path("run");
+    std::fs::create_dir_all(&run_dir).unwrap();
+    std::fs::set_permissions(&run_dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let script = "printf 'pw\\n' | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1\n\
+                  \"$1\" login mine && \"$1\" -p --model mine/one go && \"$1\" logout mine && \"$1\" auth status mine";
+    let becket = bench.command();
+    let mut command = std::process::Command::new("dbus-run-session");
+    command.env_clear().envs(becket.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("XDG_RUNTIME_DIR", &run_dir).current_dir(bench.project.root());
+    command.args(["--", "sh", "-c", script, "sh"]).arg(becket.get_program());
+    // The last command says that there is no key any more.
+    let ran = run_with(&mut command, PLANTED.as_bytes()).expect(1);
+    assert!(ran.stdout.contains("saved in the system's keychain"), "{} {}", ran.stdout, ran.stderr);
+    assert_eq!(server.requests()[0].header("x-api-key"), Some(PLANTED));
+    assert!(ran.stdout.contains("There is no key for mine"), "{}", ran.stdout);
+    let mut kept = Vec::new();
+    everything_below(bench.home.root(), &mut kept);
+    assert!(!holds(&kept, PLANTED), "the key is in a file");
+}
+
+/// The login in the browser gives a key, which is saved like any other.
+#[test]
+fn a_login_in_the_browser_gives_a_key() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| becket_testkit::Reply::json(200, &json!({"key": "sk-or-v1-given"})));
+    configured(&bench, &format!("[providers.openrouter]\nbase_url = \"{}/api/v1\"\n", server.url()));
+    let mut child = bench
+        .command()
+        .args(["login", "openrouter", "--browser"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let page = lines.into_iter().find(|line| line.contains("/auth?")).unwrap();
+    assert!(page.starts_with(&server.url()) && page.contains("code_challenge_method=S256"), "{page}");
+    let (_, callback) = page.split_once("callback_url=http%3A%2F%2Flocalhost%3A").unwrap();
+    let port: u16 = callback.split('%').next().unwrap().parse().unwrap();
+    for path in ["/favicon.ico", "/callback?code=the-code"] {
+        let mut browser = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        write!(browser, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut said = String::new();
+        browser.read_to_string(&mut said).unwrap();
+        assert_eq!(said.contains("200 OK"), path.starts_with("/callback"), "{said}");
+    }
+    assert!(child.wait().unwrap().success());
+    let request = &server.requests()[0];
+    assert_eq!(request.path, "/api/v1/auth/keys");
+    assert_eq!(request.json()["code"], "the-code");
+    assert_eq!(request.json()["code_verifier"].as_str().unwrap().len(), 43);
+    let file = std::fs::read_to_string(bench.home.path(".config/becket/credentials.toml")).unwrap();
+    assert!(file.contains("sk-or-v1-given"), "{file}");
+    let ran = run(bench.command().args(["login", "groq", "--browser"])).expect(2);
+    assert!(ran.stderr.contains("only openrouter has a login in the browser"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_refusal_says_which_key_was_sent() {
     let bench = Bench::new(&[]);

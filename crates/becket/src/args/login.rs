@@ -7,6 +7,9 @@ pub(crate) struct LoginArgs {
     /// The provider, such as `anthropic` or `groq`; by default, becket recognizes it by the beginning of the
     /// key.
     pub provider: Option<String>,
+    /// Get a key by a login in the browser, where the provider's rules allow it (`openrouter`).
+    #[arg(long)]
+    pub browser: bool,
     /// Save the key in credentials.toml and not in the system's keychain.
     #[arg(long)]
     pub file: bool,

@@ -38,7 +38,12 @@ pub(crate) fn login(
         )
         .hint("set XDG_CONFIG_HOME to a folder outside, or use the provider's variable"));
     }
-    let key = read_key(args.provider.as_deref())?;
+    let key = if args.browser {
+        let address = args.provider.as_deref().and_then(|name| settings.address(name));
+        super::browser_login::key(environment, args.provider.as_deref(), address.as_deref())?
+    } else {
+        read_key(args.provider.as_deref())?
+    };
     let provider = match &args.provider {
         Some(name) => name.clone(),
         None => keys::provider(&key)

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod audit;
+mod browser_login;
 pub(crate) mod compact;
 pub(crate) mod config;
 pub(crate) mod context;
