@@ -271,7 +271,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     assert!(!bench.project.exists("made.txt"));
     // Ctrl-U empties the composer. Too early, Tab counts for nothing, and the time starts again.
     terminal.press_until("\x15\t", "❯ 1 Yes, once");
-    terminal.press_until("3", "allow this from now on?");
+    terminal.press_until("3", "Always allow this?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
     terminal.press_until("\x1b[B\x1b[A\x1b[B", "❯ 2 In this project alone");
     terminal.press_until("\r", "All made.");
@@ -393,7 +393,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     terminal.send("\x06user 100 says");
     terminal.shows("0 of 0+");
     terminal.send("\x1b[A");
-    terminal.shows("> user 100 says");
+    terminal.shows("› user 100 says");
     terminal.shows("1 of 1");
     terminal.send("\x1b");
     terminal.until("the end of the search", |t| !t.screen().contains("find:"));
@@ -401,7 +401,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     terminal.send("\x1b[1;3A");
     terminal.shows("Enter opens");
     terminal.send("g");
-    terminal.shows("> user 0 says");
+    terminal.shows("› user 0 says");
     terminal.send("\x1b");
     terminal.until("the end of the focus", |t| !t.screen().contains("Enter opens"));
     // by the list of messages.

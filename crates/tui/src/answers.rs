@@ -3,15 +3,15 @@
 //! Every question of a session is answered here: a permission, an undo, a compaction, a change of the context. The caller owns
 //! what each answer does; this module owns the cursor, which keys count, and how the list is drawn.
 //!
-//! The keyboard starts in the composer. Tab gives it to the list, and so does Down while the composer is empty (there it has no
-//! other meaning). Inside the list the arrows move the cursor, and Enter or a number chooses.
+//! The keyboard starts in the composer. Tab gives it to the list, and so do Up and Down while the composer is empty. Inside the list
+//! the arrows move the cursor, and Enter or a number chooses. The list shows its cursor from the start.
 //!
 //! Invariants:
 //! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
 //! - The list takes the keyboard only after the question has been read: it was drawn, and [`ARM`] milliseconds passed without
 //!   a key, or [`ARM_TYPING`] while the composer holds text.
-//! - If the composer holds text when the list takes the keyboard, the list answers only after another [`ARM`] without a key. So
-//!   Tab pressed to queue a message, followed by the next message, chooses nothing.
+//! - If the composer holds text when the list takes the keyboard, or if Up gave it the keyboard, the list answers only after another
+//!   [`ARM`] without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up and Enter.
 //! - A key that means nothing to the list gives the keyboard back to the composer.
 //!
 //! Holds no clock: [`AnswerList::painted`] asks for a timer, [`AnswerList::due`] reports that it ran out.
@@ -19,6 +19,7 @@
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
@@ -152,10 +153,11 @@ impl AnswerList {
         self.begun_before = true;
     }
 
-    /// Gives the keyboard to the list, with the cursor at the first answer.
-    pub fn focus(&mut self, drafting: bool) {
+    /// Gives the keyboard to the list, with the cursor at the first answer. `settles`: the key may have had another meaning, so the
+    /// list waits before it answers.
+    fn focus(&mut self, settles: bool) {
         (self.focused, self.cursor) = (true, 0);
-        self.settling = if drafting { Quiet::Fresh } else { Quiet::Over };
+        self.settling = if settles { Quiet::Fresh } else { Quiet::Over };
     }
 
     /// Gives the keyboard back to the composer.
@@ -179,6 +181,11 @@ impl AnswerList {
                 }
                 KeyCode::Down if plain && !drafting => {
                     self.focus(false);
+                    Pressed::Taken
+                }
+                // In an empty composer, Up brings an earlier prompt back, and Enter would then send it.
+                KeyCode::Up if plain && !drafting => {
+                    self.focus(true);
                     Pressed::Taken
                 }
                 _ => Pressed::Text,
@@ -218,6 +225,15 @@ impl AnswerList {
         Pressed::Taken
     }
 
+    /// Returns the sign before an answer. The cursor is thin until the list has the keyboard.
+    fn mark(&self, chosen: bool) -> char {
+        match (chosen, self.focused) {
+            (true, true) => '❯',
+            (true, false) => '›',
+            (false, _) => ' ',
+        }
+    }
+
     /// Moves the cursor by `by` answers and wraps around at both ends.
     fn step(&mut self, by: usize, count: usize) {
         if count > 0 {
@@ -239,12 +255,18 @@ impl AnswerList {
         }
         let line = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
-            let lead = format!("{}{} ", if here { "❯ " } else { "  " }, at + 1);
+            let lead = format!("{} {} ", self.mark(at == chosen), at + 1);
             let room = width.saturating_sub(text::width(&lead));
             let words = text::fit(&text::visible(&answer.long), room).into_owned();
             let fill = " ".repeat(if here { room.saturating_sub(text::width(&words)) } else { 0 });
-            let number = if here { theme.selected } else { theme.dim };
+            let number = match at == chosen {
+                true if here => theme.selected,
+                true => theme.accent,
+                false => theme.dim,
+            };
             let style = style(answer, here, theme);
+            // Bold until the list has the keyboard, then with the background of a chosen entry.
+            let style = if at == chosen && !here { style.add_modifier(Modifier::BOLD) } else { style };
             Line::from(vec![Span::styled(lead, number), Span::styled(words + &fill, style)])
         };
         (answers.iter().enumerate().map(line).collect(), chosen)
@@ -255,8 +277,7 @@ impl AnswerList {
     fn row(&self, answers: &[Answer], chosen: usize, width: usize, theme: &Theme) -> Line<'static> {
         let piece = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
-            let mark = if here { '❯' } else { ' ' };
-            let words = format!("{mark}{} {}", at + 1, text::visible(&answer.short));
+            let words = format!("{}{} {}", self.mark(at == chosen), at + 1, text::visible(&answer.short));
             Span::styled(words, style(answer, here, theme))
         };
         let pieces: Vec<Span<'static>> = answers.iter().enumerate().map(piece).collect();

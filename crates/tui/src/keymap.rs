@@ -14,6 +14,7 @@ pub enum Do {
     PageDown,
     EarlierMessage,
     LaterMessage,
+    End,
     Open,
     Hidden,
     Editor,
@@ -32,13 +33,14 @@ pub struct Chord {
 
 /// Name, action, default chord, and description.
 const TABLE: &[(&str, Do, &str, &str)] = &[
-    ("suspend", Do::Suspend, "ctrl+z", "stops becket; `fg` goes on"),
+    ("suspend", Do::Suspend, "ctrl+z", "suspends becket; `fg` continues it"),
     ("page-up", Do::PageUp, "pageup", "the transcript, a page up"),
     ("page-down", Do::PageDown, "pagedown", "a page down"),
     ("earlier-message", Do::EarlierMessage, "ctrl+up", "to your message before"),
     ("later-message", Do::LaterMessage, "ctrl+down", "to your next message"),
+    ("end", Do::End, "ctrl+end", "to the end of the transcript"),
     ("open", Do::Open, "ctrl+o", "opens and closes calls, thoughts and compactions"),
-    ("hidden", Do::Hidden, "ctrl+t", "shows what the model sees and people do not"),
+    ("hidden", Do::Hidden, "ctrl+t", "shows, marked, the content that only the model sees"),
     ("editor", Do::Editor, "ctrl+g", "the text in $VISUAL or $EDITOR"),
     ("palette", Do::Palette, "ctrl+p", "the command palette"),
     ("paste-image", Do::PasteImage, "ctrl+v", "an image from the clipboard"),
@@ -170,12 +172,13 @@ impl Keymap {
 }
 
 const FIXED: &str = "
-enter        sends; while the agent works it steers
-tab          while the agent works: queues for the next turn
+enter        sends; while the agent works, into the running turn
+tab          while the agent works: sends after this turn
 up           on the first line: takes a waiting message back, then earlier prompts
 esc          interrupts; twice on an empty line goes back to an earlier message
 ctrl+c       interrupts; twice on an empty line leaves
 shift+enter, alt+enter, ctrl+j, \\ enter    a new line
+end          in an empty composer: to the end of the transcript
 ctrl+a e b f k u w y r, alt+b f d, ctrl+_   as in Emacs
 /  @  !  #   a command, a file, your own shell, a line for AGENTS.md
 ";

@@ -63,7 +63,7 @@ fn an_image_is_asked_for_in_view_and_drawn_in_its_place() {
     let mut app = app(KITTY);
     app.update(user("look at this", &["a", "b"]));
     let (shown, asked) = frame(&mut app);
-    assert!(shown.contains("> look at this\n\n  [image a.png]\n\n  [image b.png]\n"), "{shown}");
+    assert!(shown.contains("› look at this\n\n  [image a.png]\n\n  [image b.png]\n"), "{shown}");
     assert_eq!(asked, [(FIRST, "a".to_owned()), (FIRST + 1, "b".to_owned())]);
     assert_eq!(frame(&mut app).1, [], "once");
 
@@ -99,7 +99,7 @@ fn a_terminal_that_draws_none_is_asked_nothing_and_says_their_names() {
     message.parts.push(image("b"));
     app.update(Input::Agent(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) }));
     let (shown, asked) = frame(&mut app);
-    assert!(shown.contains("> look at this\n  [image a.png]\n"), "{shown}");
+    assert!(shown.contains("› look at this\n  [image a.png]\n"), "{shown}");
     assert!(!shown.contains("b.png") && asked.is_empty(), "{shown} {asked:?}");
 }
 
@@ -130,14 +130,14 @@ fn in_the_scrollback_it_is_printed_when_it_is_whole() {
         app.inline(SIZE.width, SIZE.height);
         app.print_finished().iter().map(|line| line.to_string().trim_end().to_owned()).collect()
     };
-    assert_eq!(printed(&mut app), ["> look at this", ""]);
+    assert_eq!(printed(&mut app), ["› look at this", ""]);
     assert_eq!(frame(&mut app).1, [(FIRST, "a".to_owned())]);
     assert_eq!(printed(&mut app), Vec::<String>::new(), "it is on its way");
     app.update(Input::Reply(Reply::Picture { number: FIRST, scaled: Some(scaled()) }));
     let lines = printed(&mut app);
     assert_eq!(lines.len(), 6, "{lines:?}");
     assert_eq!(lines[1].matches('\u{10eeee}').count(), 3, "{lines:?}");
-    assert_eq!(lines[4], "> and then");
+    assert_eq!(lines[4], "› and then");
 }
 
 const SIXEL: Protocol = Protocol::Sixel { cell: (2, 6), colours: 255 };

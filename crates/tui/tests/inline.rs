@@ -123,7 +123,7 @@ fn what_is_finished_is_above_and_what_may_change_below() {
     stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) });
     stage.app.update(Input::Paste("half a thought".into()));
     stage.frame();
-    let mut want: Vec<String> = (0..12).flat_map(|i| [format!("> message {i}"), String::new()]).collect();
+    let mut want: Vec<String> = (0..12).flat_map(|i| [format!("› message {i}"), String::new()]).collect();
     want.extend(["✓ bash ls", "│ one", "│ two"].map(str::to_owned));
     assert_eq!(stage.leave(), want);
 }

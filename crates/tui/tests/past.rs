@@ -231,7 +231,7 @@ fn who_reads_back_comes_to_the_first_message_and_finds_everything_once_and_in_or
     let mut reader = Reader::of(stretch(481, 501));
     reader.far(KeyCode::PageUp);
     let screen = reader.screen();
-    assert!(screen.starts_with("> question 1"), "{screen}");
+    assert!(screen.starts_with("› question 1"), "{screen}");
     assert_eq!(reader.printed(), whole(500));
 }
 
@@ -268,7 +268,7 @@ fn the_first_block_is_gone_to_without_reading_what_is_between() {
     reader.alt_up();
     reader.key(KeyCode::Char('g'));
     let screen = reader.screen();
-    assert!(screen.starts_with("> question 1"), "{screen}");
+    assert!(screen.starts_with("› question 1"), "{screen}");
     assert!(reader.asked <= 5, "{}", reader.asked);
     // Scrolling down from there loads the entries that follow.
     for _ in 0..40 {
@@ -289,13 +289,13 @@ fn a_search_goes_on_in_what_is_not_here() {
     assert!(reader.screen().contains("0 of 0+"));
     reader.key(KeyCode::Up);
     let screen = reader.screen();
-    assert!(screen.contains("> question 101"), "{screen}");
+    assert!(screen.contains("› question 101"), "{screen}");
     assert!(screen.contains("1 of 1"), "{screen}");
     let asked = reader.asked;
     // Searching again finds no other match, not even in the unloaded part.
     reader.key(KeyCode::Up);
     let screen = reader.screen();
-    assert!(screen.contains("> question 101") && screen.contains("1 of 1"), "{screen}");
+    assert!(screen.contains("› question 101") && screen.contains("1 of 1"), "{screen}");
     reader.key(KeyCode::Up);
     reader.screen();
     assert!(reader.asked < asked + 12, "{} {asked}", reader.asked);
@@ -408,7 +408,7 @@ fn turns_that_nobody_looks_at_leave_and_come_back() {
     let screen = reader.screen();
     assert!(screen.contains("300 old outputs"), "{screen}");
     reader.far(KeyCode::PageUp);
-    assert!(reader.screen().starts_with("> question 1"));
+    assert!(reader.screen().starts_with("› question 1"));
     let mut lines = reader.printed();
     let own = lines.iter().position(|line| line.contains("a line of the interface's own")).unwrap();
     assert!(lines[own - 2].contains("question 51"), "{:?}", &lines[own - 3..own + 2]);
@@ -436,14 +436,14 @@ fn what_was_read_leaves_again() {
             most = most.max(reader.app.held());
             // The last row may end with "more below".
             let questions =
-                now.lines().filter_map(|line| line.strip_prefix("> question ")?.split(' ').next());
+                now.lines().filter_map(|line| line.strip_prefix("› question ")?.split(' ').next());
             seen.extend(questions.map(|n| n.parse::<u64>().unwrap()));
             if now == before {
                 break;
             }
             before = now;
         }
-        let end = if key == KeyCode::PageUp { "> question 1\n" } else { "2000 old outputs" };
+        let end = if key == KeyCode::PageUp { "› question 1\n" } else { "2000 old outputs" };
         assert!(before.contains(end), "{before}");
         let missed: Vec<u64> = (1..=2_000).filter(|n| n % 5 == 1 && !seen.contains(n)).collect();
         assert!(missed.len() < 5, "only what stood on the first screen: {missed:?}");
@@ -615,7 +615,7 @@ proptest! {
         }
         // Blocks may have been opened by keys or by the search, so only closed lines are compared.
         let heads = |lines: Vec<String>| -> Vec<String> {
-            lines.into_iter().filter(|l| l.starts_with("> ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("old outputs") || l.contains('⋯')).collect()
+            lines.into_iter().filter(|l| l.starts_with("› ") || l.starts_with("# ") || l.contains("thinking aloud") || l.contains("bash run") || l.contains("old outputs") || l.contains('⋯')).collect()
         };
         prop_assert_eq!(heads(reader.printed()), heads(whole(last)));
     }

@@ -68,7 +68,7 @@ fn search_shows_each_hit_and_opens_what_is_closed() {
     let screen = stage.screen();
     assert!(screen.contains("2 of 3") && screen.contains("needle in here"), "{screen}");
     stage.key(KeyCode::Up);
-    assert!(stage.screen().contains("> where is the needle?"));
+    assert!(stage.screen().contains("› where is the needle?"));
     stage.key(KeyCode::Enter);
     stage.key(KeyCode::Enter);
     stage.key(KeyCode::Enter);
@@ -135,18 +135,18 @@ fn calls_that_only_look_are_one_line_that_opens() {
     }
     call(&mut stage, "g", "grep", json!({"pattern": "fn"}), "src/1.rs:3:fn x", json!({}));
     let screen = stage.screen();
-    assert!(screen.contains("● read 3 files, grep src/0.rs, src/1.rs, src/2.rs, fn"), "{screen}");
-    assert_eq!(screen.matches('●').count(), 1, "{screen}");
+    assert!(screen.contains("✓ read 3 files, grep src/0.rs, src/1.rs, src/2.rs, fn"), "{screen}");
+    assert_eq!(screen.matches('✓').count(), 1, "{screen}");
     call(&mut stage, "b", "bash", json!({"command": "ls"}), "x", json!({}));
     call(&mut stage, "r9", "read", json!({"path": "alone.rs"}), "text", json!({}));
-    assert!(stage.screen().contains("● read alone.rs"));
+    assert!(stage.screen().contains("✓ read alone.rs"));
     mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
     mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
     let screen = stage.screen();
-    assert!(screen.contains("● read src/2.rs") && screen.contains("● grep fn"), "{screen}");
+    assert!(screen.contains("✓ read src/2.rs") && screen.contains("✓ grep fn"), "{screen}");
     mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
     mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
-    assert!(stage.screen().contains("● read 3 files, grep"));
+    assert!(stage.screen().contains("✓ read 3 files, grep"));
 }
 
 /// A selection is copied as the original text: no wraps, no marks, no indentation of code.
@@ -158,7 +158,7 @@ fn a_selection_is_copied_without_wraps_and_marks() {
     say(&mut stage, prompt);
     answer(&mut stage, "text\n\n```\nlet long_name = another_long_name(1);\n    indented\n```");
     let screen = stage.screen();
-    assert_eq!(screen.lines().next(), Some("> one two three four"));
+    assert_eq!(screen.lines().next(), Some("› one two three four"));
     let effects = drag(&mut stage, (0, 0), (19, 3));
     assert_eq!(copied(&effects), Some(prompt));
     let effects = drag(&mut stage, (6, 0), (8, 0));
@@ -264,7 +264,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             ],
         ),
         ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed", "│ the file does not exist"]),
-        ("read", &file, printed(9), None, false, &["● read src/a.rs"]),
+        ("read", &file, printed(9), None, false, &["✓ read src/a.rs"]),
         ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed", "│ is a folder"]),
     ];
     for (name, input, output, code, is_error, wanted) in cases {

@@ -10,8 +10,8 @@ use becket_tui::input::{Effect, Input, Timer};
 use becket_tui::theme::Theme;
 use becket_types::{
     Access, CallId, Command, CompactionTrigger, Cost, Decision, DeliveryMode, Event, FilePreview,
-    FinishReason, Message, MessageId, Millis, Part, PermissionRequest, PreparationState, Seq, Synthetic,
-    Tokens, TurnEnd, Usage,
+    FinishReason, Message, MessageId, Millis, Origin, Part, PermissionRequest, PreparationState, Role, Seq,
+    Synthetic, Tokens, TurnEnd, Usage,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
@@ -35,7 +35,13 @@ fn the_header_names_the_folder_as_the_user_does() {
         let preferences = Preferences { home: home.map(PathBuf::from), ..Preferences::plain(Theme::plain()) };
         let mut stage = Stage::of(60, 12, App::with(preferences));
         stage.event(started());
-        stage.screen().lines().take(3).map(str::to_owned).collect::<Vec<_>>()
+        stage
+            .screen()
+            .lines()
+            .skip_while(|line| line.is_empty())
+            .take(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
     let folder = cwd.to_str().unwrap();
@@ -49,7 +55,7 @@ fn the_header_names_the_folder_as_the_user_does() {
         ),
     ] {
         let header = header(home);
-        assert!(header[0].starts_with("becket ") && header[2] == shown, "{home:?}: {header:?}");
+        assert!(header[0].starts_with("  becket ") && header[1].trim() == shown, "{home:?}: {header:?}");
     }
 }
 
@@ -77,8 +83,8 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         }],
     })));
     let screen = stage.screen();
-    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
-                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n  1 Yes, once\n";
+    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n  \
+                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n› 1 Yes, once\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
     assert_eq!(stage.colour(row, 5), vt100::Color::Default);
@@ -90,7 +96,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(
-        small.screen().contains("asked because no rule allows `rm`\n\n  1 Yes, once"),
+        small.screen().contains("asked because no rule allows `rm`\n\n› 1 Yes, once"),
         "{}",
         small.screen()
     );
@@ -98,7 +104,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(
-        smaller.screen().contains("asked because no rule allows `rm`\n  1 Yes, once"),
+        smaller.screen().contains("asked because no rule allows `rm`\n› 1 Yes, once"),
         "{}",
         smaller.screen()
     );
@@ -131,14 +137,17 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "> fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n\n\n\n\n\n\n◐ running bash · Esc interrupts\n› Enter: send now · Tab: afterwards\nscript/demo · default · project"
+        "› fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n  running bash · Esc interrupts\n\n\n\n\n\n\n› Enter sends now, Tab after this turn\nscript/demo · default · project"
     );
     // The call has a time of its own, which is not that of the turn.
     for _ in 0..2 {
         stage.update(Input::Due(Timer::Clock));
     }
     let screen = stage.screen();
-    assert!(screen.contains("◐ bash cargo test  2 s\n") && screen.contains("running bash · 2 s"), "{screen}");
+    assert!(
+        screen.contains("◐ bash cargo test  2 s\n") && screen.contains("running bash · turn 2 s"),
+        "{screen}"
+    );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
         *details = json!({"exit_code": 0});
@@ -228,7 +237,7 @@ fn a_long_rule_is_said_in_words() {
         tool: "edit".into(),
         input: json!({"path": "src/span.py"}),
         access: Access::write(path.clone()),
-        reason: "default mode asks before a change of src/span.py".into(),
+        reason: "changes need your permission in default mode".into(),
         offer: Some(becket_types::RuleOffer {
             rule: format!("Edit(/{}/and/a/long/way/to/it.py)", path.display()),
             covers: format!("changes of {}", path.display()),
@@ -238,11 +247,8 @@ fn a_long_rule_is_said_in_words() {
         preview: Vec::new(),
     })));
     let screen = stage.screen();
-    assert!(
-        screen.contains("2 Yes, and allow changes of src/span.py for the rest of this session"),
-        "{screen}"
-    );
-    assert!(screen.contains("Tab, then 1 to 4, to answer · Esc: no"), "{screen}");
+    assert!(screen.contains("2 Yes, and allow changes of src/span.py in this session"), "{screen}");
+    assert!(screen.contains("↓ or Tab, then Enter answers · Esc refuses · Ctrl-C interrupts"), "{screen}");
 }
 
 #[test]
@@ -270,7 +276,7 @@ fn a_question_is_answered_only_after_it_was_seen() {
     ask(&mut stage, "rm -rf build");
     stage.read_question();
     stage.type_text("use cargo clean");
-    assert!(stage.screen().contains("Enter: no, with this reason"), "{}", stage.screen());
+    assert!(stage.screen().contains("Enter refuses, with this reason"), "{}", stage.screen());
     let mut effects = stage.key(KeyCode::Enter);
     effects.retain(|effect| matches!(effect, Effect::Send(_)));
     assert_eq!(effects, decided(Decision::Deny { reason: Some("use cargo clean".into()) }));
@@ -287,7 +293,7 @@ fn what_is_longer_than_the_screen_must_be_read_before_it_is_allowed() {
     let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
     ask(&mut stage, &command.join("\n"));
     assert_eq!(stage.answer('1'), []);
-    assert!(stage.screen().contains("PageDown: read on"), "{}", stage.screen());
+    assert!(stage.screen().contains("PageDown reads on"), "{}", stage.screen());
     for _ in 0..40 {
         stage.key(KeyCode::PageDown);
         stage.screen();
@@ -305,7 +311,7 @@ fn retry(stage: &mut Stage, error: &str) {
 fn a_retry_counts_down_and_names_the_key_at_every_width() {
     let long = "The provider is overloaded and asks to wait: api.example.com said overloaded_error, try again later.";
     for (columns, error, begins) in [
-        (120, "The provider is overloaded.", "◐ The provider is overloaded · 3 s · retry"),
+        (120, "The provider is overloaded.", "◐ The provider is overloaded · turn 3 s · retry"),
         (80, long, "◐ The provider is overloaded and asks to… · retry"),
         (52, long, "◐ The provid"),
         (40, long, ""),
@@ -338,11 +344,11 @@ fn a_question_on_a_small_screen_says_that_it_must_be_read_to_its_end() {
     let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
     ask(&mut stage, &command.join("\n"));
     stage.read_question();
-    assert!(stage.screen().contains("PageDown: read on to allow · Esc no"), "{}", stage.screen());
+    assert!(stage.screen().contains("PageDown reads on to allow · Esc refuses"), "{}", stage.screen());
     stage.key(KeyCode::Tab);
-    assert!(stage.screen().contains("PageDown: read on to allow · Esc no"), "{}", stage.screen());
+    assert!(stage.screen().contains("PageDown reads on to allow · Esc refuses"), "{}", stage.screen());
     (0..20).for_each(|_| drop(stage.key(KeyCode::PageDown)));
-    assert!(!stage.screen().contains("read on"), "{}", stage.screen());
+    assert!(!stage.screen().contains("reads on"), "{}", stage.screen());
 }
 
 #[test]
@@ -446,12 +452,12 @@ fn a_large_paste_is_a_chip_and_is_sent_whole() {
     let mut message = Message::user("");
     message.parts = parts;
     stage.event(Event::UserMessage { message, client_id: None, steered: false });
-    assert!(stage.screen().contains("> look: [pasted 500 lines]"), "{}", stage.screen());
+    assert!(stage.screen().contains("› look: [pasted 500 lines]"), "{}", stage.screen());
     assert!(!stage.screen().contains("line 499"), "{}", stage.screen());
     stage.ctrl('o');
     assert!(stage.screen().contains("line 499"), "{}", stage.screen());
     stage.ctrl('o');
-    assert!(stage.screen().contains("> look: [pasted 500 lines]"), "{}", stage.screen());
+    assert!(stage.screen().contains("› look: [pasted 500 lines]"), "{}", stage.screen());
 }
 
 #[test]
@@ -515,9 +521,9 @@ fn the_transcript_goes_to_the_scrollback_once() {
         });
     }
     let first = stage.print();
-    assert_eq!(first.iter().filter(|l| l.starts_with("> m")).count(), 30);
+    assert_eq!(first.iter().filter(|l| l.starts_with("› m")).count(), 30);
     stage.event(Event::UserMessage { message: Message::user("later"), client_id: None, steered: false });
-    assert_eq!(stage.print(), ["> later", ""]);
+    assert_eq!(stage.print(), ["› later", ""]);
     assert!(stage.print().is_empty());
 }
 
@@ -593,6 +599,106 @@ fn live_and_replayed_are_the_same() {
     replayed.event(whole);
     replayed.event(finished);
     assert_eq!(live.screen(), replayed.screen());
+}
+
+fn end_after(millis: u64) -> Event {
+    let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { panic!("another event") };
+    result.duration = Millis(millis);
+    Event::TurnFinished(result)
+}
+
+/// An approval leaves a trace in the line of its call, and the end of the turn tells the file and its lines.
+#[test]
+fn an_allowed_change_says_so_and_the_turn_counts_its_lines() {
+    let diff = "@@ -1 +1,2 @@\n-a\n+b\n+c\n";
+    for (number, how) in
+        [('1', "allowed once"), ('2', "allowed for this session"), ('3', "allowed from now on")]
+    {
+        let mut stage = Stage::new(100, 30);
+        stage.event(started());
+        let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+        let (path, id) = (cwd.join("src/a.rs"), CallId("c9".into()));
+        stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+            call_id: id.clone(),
+            tool: "edit".into(),
+            input: json!({"path": "src/a.rs"}),
+            access: Access::write(path.clone()),
+            reason: "changes need your permission in default mode".into(),
+            offer: Some(becket_types::RuleOffer {
+                rule: "Edit(/src/**)".into(),
+                covers: "changes in src".into(),
+            }),
+            nearest: None,
+            secrets: None,
+            preview: vec![FilePreview { path: path.clone(), hunks: vec![diff.into()], marks: Vec::new() }],
+        })));
+        // The question is the only row that names the call.
+        let screen = stage.screen();
+        assert!(!screen.contains("waits for you") && screen.matches("src/a.rs").count() == 1, "{screen}");
+        stage.answer(number);
+        if number == '3' {
+            stage.read_question();
+            stage.key(KeyCode::Char('1'));
+        }
+        stage.event(Event::ToolStarted {
+            call_id: id.clone(),
+            name: "edit".into(),
+            input: json!({"path": "src/a.rs"}),
+        });
+        let mut result = Message::tool_result(id, "edit", "done", false);
+        if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
+            *details = json!({"diff": diff, "additions": 2, "deletions": 1});
+        }
+        let changes = vec![becket_types::FileChange { path, kind: becket_types::FileChangeKind::Update }];
+        stage.event(Event::ToolFinished { message: result, changes, duration: Millis(20) });
+        stage.event(end_after(8_600));
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("✓ edit src/a.rs  added 2 lines, removed 1 · {how}")), "{screen}");
+        assert!(screen.contains("✓ done in 8.6 s · changed src/a.rs +2 −1"), "{screen}");
+    }
+}
+
+/// While the view is scrolled away from the end, the message that it belongs to is in the first row, and End goes back.
+#[test]
+fn scrolled_up_the_message_stays_in_the_first_row() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    for (prompt, lines) in [("first question", 60), ("second question", 60)] {
+        let message = Message::new(Role::User, Origin::User, vec![Part::text(prompt)]);
+        stage.event(Event::UserMessage { message, client_id: None, steered: false });
+        let text = format!("{prompt} answered\n\n").repeat(lines);
+        stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text });
+    }
+    stage.event(turn_end(TurnEnd::Completed));
+    let first = |stage: &mut Stage| stage.screen().lines().next().unwrap_or_default().to_owned();
+    assert!(first(&mut stage).trim() != "› second question");
+    stage.key(KeyCode::PageUp);
+    let screen = stage.screen();
+    assert!(screen.starts_with("› second question\n"), "{screen}");
+    assert!(screen.contains(" ↓ more below · End ──"), "{screen}");
+    // In a text End belongs to the text, so the note names the other key.
+    stage.type_text("and");
+    assert!(stage.screen().contains(" ↓ more below · Ctrl-End ──"), "{}", stage.screen());
+    stage.key(KeyCode::End);
+    assert!(stage.screen().contains("more below"), "{}", stage.screen());
+    stage.ctrl('u');
+    for _ in 0..20 {
+        stage.key(KeyCode::PageUp);
+        let screen = stage.screen();
+        let pinned = screen.lines().next().unwrap_or_default();
+        assert!(pinned == "› second question" || pinned == "› first question", "{screen}");
+        assert_eq!(
+            screen.lines().filter(|line| line.starts_with("› ") && *line == pinned).count(),
+            1,
+            "{screen}"
+        );
+    }
+    assert!(first(&mut stage) == "› first question");
+    stage.key(KeyCode::End);
+    assert!(!stage.screen().contains("more below"), "{}", stage.screen());
+    stage.key(KeyCode::PageUp);
+    stage.update(Input::Key(KeyEvent::new(KeyCode::End, KeyModifiers::CONTROL)));
+    assert!(!stage.screen().contains("more below"), "{}", stage.screen());
 }
 
 proptest! {

@@ -4,12 +4,14 @@
 
 use super::App;
 use super::messages::wanted_past;
+use crate::hint;
 use crate::input::{Effect, Request};
+use crate::keymap::{Do, pretty};
 use crate::overlay::Overlay;
 use crate::text;
-use crate::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 /// The composer takes at most one part in this many of the screen's height.
@@ -22,13 +24,17 @@ const EDGED: u16 = 20;
 const NARROW: u16 = 64;
 /// Rows for a list above the composer if there is no transcript to draw it over.
 const LIST_ROWS: usize = 12;
+/// Rows of the transcript that are kept above a question, so that the agent's reason stays in view.
+const REASON_ROWS: u16 = 4;
+/// Fewest rows of the transcript of which one shows the message that they belong to.
+const PINNED: u16 = 8;
 
 impl App {
     /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
         let writing = self.editor.writing();
         if self.pages.servers.is_open() {
-            let page = self.page_above_composer(frame, area, "Or write to becket");
+            let page = self.page_above_composer(frame, area, "Or write to becket", true);
             return Some(self.pages.servers.draw(frame, page, writing, &self.look.theme));
         }
         if let Some(page) = &mut self.pages.key_page {
@@ -37,7 +43,9 @@ impl App {
         }
         // A page that asks a question leaves room for the composer.
         let page = if self.pages.overlay.as_ref().is_some_and(Overlay::asks) {
-            self.page_above_composer(frame, area, "Or write what to do instead")
+            let active = !self.pages.overlay.as_ref().is_some_and(Overlay::is_focused);
+            let hint = if active { "Or write what to do instead" } else { "Tab goes back to writing" };
+            self.page_above_composer(frame, area, hint, active)
         } else {
             area
         };
@@ -55,13 +63,13 @@ impl App {
     }
 
     /// Draws the composer at the bottom, and returns the area above it.
-    fn page_above_composer(&mut self, frame: &mut Frame<'_>, area: Rect, hint: &str) -> Rect {
+    fn page_above_composer(&mut self, frame: &mut Frame<'_>, area: Rect, hint: &str, active: bool) -> Rect {
         let most = (area.height / COMPOSER_SHARE).max(1);
         let rows = self.editor.composer.height(area.width).clamp(1, most).min(area.height.saturating_sub(1));
         let page = Rect { height: area.height - rows, ..area };
         if rows > 0 {
             let bottom = Rect { y: page.bottom(), height: rows, ..area };
-            self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
+            self.editor.composer.draw(frame, bottom, &self.look.theme, hint, active);
         }
         page
     }
@@ -116,8 +124,8 @@ impl App {
     fn edged(&self, frame: &mut Frame<'_>, area: Rect, transcript: Rect) -> Rect {
         let columns = usize::from(area.width);
         let edge = |columns: usize| Span::styled("─".repeat(columns), self.look.theme.border);
-        let note = if self.transcript.follows() { "" } else { MORE_BELOW };
-        let taken = if note.is_empty() { 0 } else { text::width(note) + 2 };
+        let note = self.more_below();
+        let taken = note.as_ref().map_or(0, |note| note.width() + 2);
         let asking = self.approvals.is_open();
         let title = self.edge_title(frame, transcript, columns.saturating_sub(4 + taken));
         // The edge of an open question has it.
@@ -129,8 +137,9 @@ impl App {
             }
             None => vec![edge(columns.saturating_sub(taken))],
         };
-        if !note.is_empty() {
-            upper.extend([Span::styled(note, self.look.theme.selected), edge(2)]);
+        if let Some(note) = note {
+            upper.extend(note.spans);
+            upper.push(edge(2));
         }
         let upper = Line::from(upper);
         put(frame, Rect { height: 1, ..area }, &[upper]);
@@ -139,12 +148,45 @@ impl App {
         Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
     }
 
+    /// Returns the note that the end of the transcript is not in view, with the key that goes there.
+    fn more_below(&self) -> Option<Line<'static>> {
+        if self.transcript.follows() {
+            return None;
+        }
+        // In a text, End goes to the end of its line.
+        let end = match self.keyboard.keymap.chord(Do::End) {
+            Some(chord) if !self.editor.composer.is_empty() => pretty(&chord),
+            _ => "End".to_owned(),
+        };
+        let label = self.look.theme.label();
+        let spans = hint::spans(&format!(" ↓ more below · {end} "), &self.look.theme);
+        Some(Line::from_iter(spans.into_iter().map(|span| span.patch_style(label))))
+    }
+
+    /// Draws the user's message that the view belongs to over the first row, while the view is scrolled away from that message. The
+    /// rows below stay in place, and pages overlap by more than this row.
+    fn pin_prompt(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        if area.height < PINNED {
+            return;
+        }
+        let Some(prompt) = self.transcript.prompt_above(area.width, &self.look.theme) else { return };
+        let row = Rect { height: 1, ..area };
+        frame.render_widget(ratatui::widgets::Clear, row);
+        frame.buffer_mut().set_style(row, prompt.style);
+        put(frame, row, &[prompt]);
+    }
+
     /// Returns the height of a question that is shown whole, with at least one row of the transcript; `None` if there is no
     /// room for that. An answer that allows counts only after the end of the question was seen. `around`: rows around it.
     fn whole_question(&self, area: Rect, around: u16) -> Option<u16> {
         let height = |airy| self.approvals.height(area.width, &self.look.theme, airy);
-        let fits = |rows: &u16| usize::from(*rows) + usize::from(around) < usize::from(area.height);
-        [true, false].map(height).into_iter().find(fits).map(|rows| rows.max(1))
+        let fits = |airy: bool| {
+            let rows = height(airy).max(1);
+            // Blank rows are less important than what the agent said before the question.
+            let before = if airy { REASON_ROWS } else { 1 };
+            (rows.saturating_add(around).saturating_add(before) <= area.height).then_some(rows)
+        };
+        fits(true).or_else(|| fits(false))
     }
 
     /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges.
@@ -199,33 +241,43 @@ impl App {
         let height = transcript.height.min(most);
         let y = transcript.bottom().saturating_sub(height);
         // The row of the call that a question is about would say the question twice, so the question covers it.
-        let covered = if asking && working.height == 0 {
-            self.transcript.asking_rows(area.width, &self.look.theme).min(question_rows)
-        } else {
-            0
+        let asked = self.approvals.asked().filter(|_| working.height == 0).cloned();
+        let covered = match self.transcript.asking_rows(area.width, &self.look.theme, asked.as_ref()) {
+            0 => 0,
+            // With few rows left, the last thing that the agent said is shown instead of the blank row after it.
+            waiting => (waiting + u16::from(height < REASON_ROWS)).min(question_rows),
         };
         let rows = Rect { y, height: height + covered, ..transcript };
-        self.transcript.draw(frame, rows, &self.look.theme);
+        let used = self.transcript.draw_beside(frame, rows, &self.look.theme, asked.as_ref());
+        self.pin_prompt(frame, transcript);
         if covered > 0 {
             frame.render_widget(ratatui::widgets::Clear, Rect { height: covered, ..question });
         }
         let bottom = if edges > 0 { self.edged(frame, bottom, transcript) } else { bottom };
         if self.transcript.is_empty() && self.window.screen.is_none() {
-            put(frame, transcript, &self.status.header(transcript, &self.look.theme));
+            // The tips are near the input, with a blank row between them.
+            let header = self.status.header(transcript, &self.look.theme);
+            let y = transcript.bottom().saturating_sub(header.len() as u16 + 1).max(transcript.y);
+            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &header);
         }
         // An edge has the note in it.
-        if !self.transcript.follows() && transcript.height > 2 && edges == 0 {
-            more_below(frame, transcript, &self.look.theme);
+        if let Some(note) = self.more_below().filter(|_| transcript.height > 2 && edges == 0) {
+            put_below(frame, transcript, &note);
         }
         let mut jobs = self.transcript.jobs();
         if asking {
             jobs.extend(self.approvals.jobs());
         }
         let skip = above.len() - usize::from(working.height).min(above.len());
+        // A transcript that does not fill its area is followed by the activity, not by blank rows.
+        let below = rows.y + used.min(rows.height);
+        let follows = self.window.screen.is_none() && !asking && self.status.is_working() && used > 0;
+        let working = Rect { y: if follows { below } else { working.y }, ..working };
         put(frame, working, &above[skip..]);
         let mut effects = Vec::new();
         let hint = self.composer_hint(bottom.width, asking);
-        self.editor.composer.draw(frame, bottom, &self.look.theme, hint);
+        let active = !self.approvals.is_focused();
+        self.editor.composer.draw(frame, bottom, &self.look.theme, hint, active);
         if asking {
             let writing = self.editor.writing();
             self.approvals.draw(frame, question, writing, &self.look.theme);
@@ -233,6 +285,10 @@ impl App {
             let title = self.edge_title(frame, transcript, usize::from(area.width).saturating_sub(4));
             if let Some(title) = title.filter(|_| edges > 0) {
                 let title = Line::styled(format!(" {title} "), self.look.theme.dim);
+                // The edge has a colour, which the title must not take.
+                let columns = (title.width() as u16).min(area.width.saturating_sub(4));
+                let place = Rect { x: question.x + 2, y: question.y, width: columns, height: 1 };
+                frame.buffer_mut().set_style(place, Style::reset());
                 frame.buffer_mut().set_line(question.x + 2, question.y, &title, area.width.saturating_sub(4));
             }
             // A list drawn over the question hides it, so the question cannot have been read.
@@ -259,8 +315,8 @@ impl App {
     fn composer_hint(&self, width: u16, asking: bool) -> &'static str {
         match (asking, self.status.is_working()) {
             (true, _) => self.approvals.hint(),
-            (false, true) if width < NARROW => "Enter: send now · Tab: afterwards",
-            (false, true) => "Write to becket: Enter sends at once, Tab when it is done",
+            (false, true) if width < NARROW => "Enter sends now, Tab after this turn",
+            (false, true) => "Write a message: Enter sends it now, Tab after this turn",
             (false, false) => "Describe a task, or type / for commands",
         }
     }
@@ -338,16 +394,12 @@ fn half(columns: u16) -> u16 {
     (columns.saturating_sub(1) / 2).max(1)
 }
 
-/// A note: the end of the transcript is not in view.
-const MORE_BELOW: &str = " ↓ more below · PageDown ";
-
-/// Draws the note in the last row, over the text that is there.
-fn more_below(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
-    let columns = (text::width(MORE_BELOW) as u16).min(area.width);
-    let line = Line::styled(MORE_BELOW, theme.selected);
+/// Draws a note in the last row, over the text that is there.
+fn put_below(frame: &mut Frame<'_>, area: Rect, note: &Line<'_>) {
+    let columns = (note.width() as u16).min(area.width);
     let row = Rect { x: area.right() - columns, y: area.bottom() - 1, width: columns, height: 1 };
     frame.render_widget(ratatui::widgets::Clear, row);
-    frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, &line, columns);
+    frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, note, columns);
 }
 
 /// True if the area shows the beginning of this text.

@@ -3,6 +3,7 @@
 
 use super::editor::Completed;
 use super::pages::compaction::bring_back;
+use super::permissions::marked;
 use super::{App, Twice, undo};
 use crate::approval;
 use crate::commands::{self, Action, Said};
@@ -62,6 +63,7 @@ impl App {
             KeyCode::Char('c') if ctrl => return self.ctrl_c(chord == Some(Twice::Leave)),
             KeyCode::Char('d') if ctrl && self.editor.composer.is_empty() => return vec![Effect::Quit],
             _ if asking => return self.asked_key(key, action),
+            KeyCode::End if self.editor.composer.is_empty() => return self.perform(Do::End),
             _ => {}
         }
         if let Some(action) = action {
@@ -125,15 +127,12 @@ impl App {
     fn asked_key(&mut self, key: KeyEvent, action: Option<Do>) -> Vec<Effect> {
         let read = self.approvals.is_read();
         match action {
+            Some(Do::End) => return self.perform(Do::End),
             Some(action @ (Do::EarlierMessage | Do::LaterMessage | Do::Open | Do::Hidden | Do::Status)) => {
                 return self.perform(action);
             }
-            Some(Do::PageUp) => {
-                self.approvals.scroll_pages(-1);
-                return Vec::new();
-            }
-            Some(Do::PageDown) => {
-                self.approvals.scroll_pages(1);
+            Some(page @ (Do::PageUp | Do::PageDown)) => {
+                self.approvals.scroll_pages(if page == Do::PageUp { -1 } else { 1 });
                 return Vec::new();
             }
             // The palette would open under the question, and changing the mode does not answer it.
@@ -157,8 +156,12 @@ impl App {
             self.approvals.disturb();
             return self.composer_key(key);
         }
+        // The line of a message that waits says that Up takes it back.
+        if key.code == KeyCode::Up && !focused && self.editor.waiting.last().is_some() {
+            return self.writing_key(key);
+        }
         match self.approvals.key(key, self.editor.writing()) {
-            approval::Outcome::Done(effects) => effects,
+            approval::Outcome::Done(effects) => marked(effects, &mut self.transcript),
             // Esc was meant for the screen as it was before the question.
             approval::Outcome::Text if key.code == KeyCode::Esc && !read => {
                 vec![Effect::Send(Command::Interrupt)]
@@ -181,7 +184,8 @@ impl App {
         }
         let reason = prompt.text.trim().to_owned();
         if prompt.images.is_empty() && approval::means_an_answer(&reason) {
-            let text = "The question is still open. Press Tab, then 1, to allow it once; a text refuses it.";
+            let text =
+                "The question is still open. Press Tab, then Enter, to allow it once; a text refuses it.";
             self.note(Weight::Warning, text.to_owned());
             self.editor.composer.set(&prompt.text);
             return Vec::new();
@@ -203,6 +207,7 @@ impl App {
             Do::PageDown => self.transcript.scroll_pages(1, &self.look.theme),
             Do::EarlierMessage => self.transcript.to_user_message(true),
             Do::LaterMessage => self.transcript.to_user_message(false),
+            Do::End => self.transcript.to_end(),
             Do::Open => self.transcript.toggle_open(),
             Do::Hidden => self.transcript.toggle_hidden(),
             Do::Status => self.status.toggle_whole(),

@@ -7,7 +7,8 @@ use super::pages;
 use crate::input::{Effect, Page, Place, Request};
 use crate::overlay::{Choice, Overlay};
 use crate::status::Status;
-use becket_types::{Command, PermissionMode};
+use crate::transcript::Transcript;
+use becket_types::{Command, Decision, PermissionMode};
 use std::fmt::Write as _;
 
 /// Most rules that can be withdrawn from one page, because the list has a digit for each.
@@ -15,6 +16,22 @@ const OFFERED: usize = 8;
 
 const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
     outside of the project. Your deny rules still hold.";
+
+/// Marks the call that an answer allows in the transcript. Returns the effects of the answer.
+pub(super) fn marked(effects: Vec<Effect>, transcript: &mut Transcript) -> Vec<Effect> {
+    let always = effects.iter().any(|effect| matches!(effect, Effect::Ask(Request::Allow { .. })));
+    for effect in &effects {
+        let Effect::Send(Command::Decide { call_id, decision }) = effect else { continue };
+        let how = match decision {
+            _ if always => "allowed from now on",
+            Decision::AllowOnce => "allowed once",
+            Decision::AllowSession => "allowed for this session",
+            _ => continue,
+        };
+        transcript.allowed(call_id, how);
+    }
+    effects
+}
 
 /// Rules that hold until the session ends, and the user's consent to ask about nothing.
 #[derive(Default)]

@@ -151,6 +151,11 @@ impl Approvals {
         self.is_open() && !self.asks_secrets() && self.list.takes_reply()
     }
 
+    /// Returns the call that the question is about, unless a subagent makes it.
+    pub fn asked(&self) -> Option<&CallId> {
+        self.queue.front().filter(|asked| asked.subagent.is_none()).map(|asked| &asked.request.call_id)
+    }
+
     /// True if the question is about secrets in the output of a finished call, not about a call.
     fn asks_secrets(&self) -> bool {
         self.queue.front().is_some_and(|asked| asked.request.secrets.is_some())
@@ -159,9 +164,8 @@ impl Approvals {
     /// Returns the placeholder of the composer while a question is open.
     pub fn hint(&self) -> &'static str {
         match (self.asks_secrets(), self.list.is_focused()) {
-            // The line of keys says how to write.
-            (_, true) => "",
-            (true, false) => "A message leaves the question open",
+            (_, true) => "Tab goes back to writing",
+            (true, false) => "Or write a message; the question stays open",
             (false, false) => "Or write what to do instead",
         }
     }
@@ -282,7 +286,7 @@ impl Approvals {
             // The first answer has the cursor, so it must be the one that reveals nothing.
             offer(Does::Refuse, "Mask it, then go on", "mask");
             offer(Does::Once, "Send this output as it is", "send");
-            offer(Does::Session, "Send all outputs as they are, for the rest of this session", "session");
+            offer(Does::Session, "Send all outputs as they are in this session", "session");
             return answers;
         }
         let (count, left_out) = (hunks(request), self.rejected.len());
@@ -300,9 +304,13 @@ impl Approvals {
                 } else {
                     "the same"
                 };
-                let session = format!("Yes, and allow {what} for the rest of this session");
+                let session = format!("Yes, and allow {what} in this session");
                 offer(Does::Session, &session, "session");
-                offer(Does::Always, "Yes, always (you see the rule first)", "always");
+                offer(
+                    Does::Always,
+                    "Yes, always: in this project or in all, kept in your settings",
+                    "always",
+                );
             }
         } else if left_out < count {
             offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");

@@ -344,13 +344,13 @@ impl Composer {
     }
 
     /// Draws the composer and puts the terminal's cursor where the next character goes, because input methods follow
-    /// it.
-    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str) {
+    /// it. `active`: it has the keyboard.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str, active: bool) {
         let width = usize::from(area.width);
         if let Some(search) = &self.search {
             return draw_search(search, &self.history, frame, area, theme);
         }
-        let mark = Span::styled("› ", theme.accent);
+        let mark = Span::styled("› ", if active { theme.accent } else { theme.dim });
         let (rows, cursor) = self.rows(width);
         let height = usize::from(area.height);
         let (row, column) = cursor;

@@ -442,10 +442,10 @@ impl Status {
         let end = text::fit(&end, width);
         let room = width.saturating_sub(text::width(&end));
         let doing = text::fit_words(&doing, room).into_owned();
-        let (mark, doing) = doing.split_once(' ').unwrap_or(("", &doing));
+        let (mark, doing) = doing.split_at(doing.find(' ').map_or(0, |at| at + 1));
         let style = if waits { theme.outcome.warning } else { theme.text };
         let mut spans = vec![
-            Span::styled(format!("{mark} "), if waits { style } else { theme.accent }),
+            Span::styled(mark.to_owned(), if waits { style } else { theme.accent }),
             Span::styled(doing.to_owned(), style),
         ];
         spans.extend(hint::spans(&end, theme));

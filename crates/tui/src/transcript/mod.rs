@@ -37,7 +37,7 @@ use crate::highlight::Job;
 use crate::page::Sheet;
 use crate::text;
 use crate::theme::Theme;
-use becket_types::{BlobId, Event, Seq};
+use becket_types::{BlobId, CallId, Event, Seq};
 use block::{Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
@@ -105,6 +105,25 @@ impl Transcript {
         page
     }
 
+    /// Returns the first row of the user's message whose answer is at the top of the view; `None` if the view follows the end, begins with
+    /// the message itself, or shows a block in focus or a hit, which the row must not cover.
+    pub fn prompt_above(&mut self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+        let reads = self.inline || self.focus.is_some() || self.find.pattern.is_some();
+        let top = self.window.block().filter(|top| !reads && *top < self.blocks.len())?;
+        if self.window.is_at(top) && matches!(self.blocks[top].body(), Body::User { .. }) {
+            return None;
+        }
+        // The message of text after a gap is not known.
+        let begins = |at: &usize| matches!(self.blocks[*at].body(), Body::User { .. } | Body::Gap(_));
+        let at = (0..=top).rev().find(begins)?;
+        let block = &mut self.blocks[at];
+        if matches!(block.body(), Body::Gap(_)) {
+            return None;
+        }
+        block.lay_out(width, theme);
+        Some(block.line(0, theme).patch_style(theme.band().unwrap_or_default()))
+    }
+
     /// True if there is no block.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -126,6 +145,11 @@ impl Transcript {
         self.blocks.note(weight, text);
     }
 
+    /// Shows in the line of a call how the user allowed it.
+    pub fn allowed(&mut self, id: &CallId, how: &'static str) {
+        self.blocks.call(id, "", |call| call.output.allowed = how);
+    }
+
     /// Handles the passing of a second.
     pub fn tick(&mut self) {
         self.blocks.tick();
@@ -133,6 +157,17 @@ impl Transcript {
 
     /// Draws the part of the transcript that fits into `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+        self.draw_beside(frame, area, theme, None);
+    }
+
+    /// Draws the transcript beside the question about the call `asked`, which is left out at the end. Returns the number of rows.
+    pub fn draw_beside(
+        &mut self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        theme: &Theme,
+        asked: Option<&CallId>,
+    ) -> u16 {
         self.area = area;
         let mut wanted = Vec::new();
         self.seen = if self.inline {
@@ -145,6 +180,9 @@ impl Transcript {
         } else {
             self.window.visible(&mut self.blocks, area.width, area.height, theme, self.revealed)
         };
+        if let Some(asking) = self.asking(asked) {
+            self.seen.retain(|place| place.block != asking);
+        }
         let buffer = frame.buffer_mut();
         for (y, place) in (area.y..area.bottom()).zip(&self.seen) {
             let block = &self.blocks[place.block];
@@ -171,17 +209,20 @@ impl Transcript {
             self.want(at);
         }
         self.want_near();
+        self.seen.len() as u16
     }
 
     /// Returns the rows at the end of the view that only say that the last call waits for an answer. A question that is on
     /// the screen says that itself.
-    pub fn asking_rows(&mut self, width: u16, theme: &Theme) -> u16 {
-        if self.inline || !self.follows() {
-            return 0;
-        }
-        let Some(last) = self.blocks.last_mut() else { return 0 };
-        let asks = matches!(last.body(), Body::Tool(call) if call.state == tool::State::Asking && !call.open);
-        if asks { last.lay_out(width, theme) as u16 } else { 0 }
+    pub fn asking_rows(&mut self, width: u16, theme: &Theme, asked: Option<&CallId>) -> u16 {
+        self.asking(asked).map_or(0, |at| self.blocks[at].lay_out(width, theme) as u16)
+    }
+
+    /// Returns the block of the call `asked`, if it is the last one and says only that it waits.
+    fn asking(&self, asked: Option<&CallId>) -> Option<usize> {
+        let last = self.blocks.len().checked_sub(1).filter(|_| !self.inline && self.follows())?;
+        let Body::Tool(call) = self.blocks[last].body() else { return None };
+        (Some(&call.id) == asked && call.state == tool::State::Asking && !call.open).then_some(last)
     }
 
     /// Draws over a row: the focused block, search hits, the selection.
