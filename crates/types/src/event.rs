@@ -5,8 +5,8 @@
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, RewindWhat, Seq, SessionId,
-    SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
+    FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, PermissionDenial, RewindWhat,
+    Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -446,17 +446,4 @@ pub struct FilePreview {
     /// line with its sign.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<(usize, usize, usize)>,
-}
-
-/// A call that did not run because permission was denied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PermissionDenial {
-    #[serde(rename = "tool_name")]
-    pub tool: String,
-    #[serde(rename = "tool_use_id")]
-    pub call_id: CallId,
-    #[serde(rename = "tool_input")]
-    pub input: Value,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
 }

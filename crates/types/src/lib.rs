@@ -49,8 +49,8 @@ pub use entry::{
     WireLayout,
 };
 pub use event::{
-    Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionDenial, PermissionRequest,
-    PreparationState, PromptInput, RuleOffer,
+    Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,
+    PromptInput, RuleOffer,
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
@@ -75,7 +75,7 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
-pub use turn::{ModelUsage, TurnEnd, TurnResult, TurnTerms};
+pub use turn::{ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };

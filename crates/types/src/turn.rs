@@ -1,7 +1,8 @@
 //! Turns: the terms of one, the reason why it ended, and its result with usage and cost.
 
-use crate::{Cost, Millis, PermissionDenial, TurnCompaction, Usage};
+use crate::{CallId, Cost, Millis, TurnCompaction, Usage};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What the command or skill that starts a turn asks for. It counts until the turn ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,4 +158,17 @@ pub struct ModelUsage {
     pub cost: Cost,
     pub context_window: u64,
     pub max_output: u64,
+}
+
+/// A call that did not run because permission was denied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PermissionDenial {
+    #[serde(rename = "tool_name")]
+    pub tool: String,
+    #[serde(rename = "tool_use_id")]
+    pub call_id: CallId,
+    #[serde(rename = "tool_input")]
+    pub input: Value,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }

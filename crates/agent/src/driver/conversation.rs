@@ -519,10 +519,10 @@ impl Conversation {
     /// Sends the next requests to this model, which the user has chosen.
     pub(super) fn choose_model(&mut self, model: Arc<dyn Model>) {
         // The user's choice outlasts the turn.
-        self.wire.before_turn = None;
+        self.wire.chosen.before_turn = None;
         let id = model.info().id.clone();
         self.core.say(NoticeLevel::Info, format!("The next request goes to {id}."));
-        self.wire.switch = Some(model);
+        self.wire.chosen.next = Some(model);
         self.core.emit(Event::ModelChosen { model: id });
     }
 

@@ -63,7 +63,7 @@ impl Agent {
 
     /// Switches to the model that the user has chosen. Called between two requests.
     fn take_switch(&mut self) {
-        if let Some(model) = self.conversation.wire.switch.take() {
+        if let Some(model) = self.conversation.wire.chosen.next.take() {
             self.use_model(model, "command");
         }
     }

@@ -19,12 +19,12 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
         }
     }
     let Some(name) = &terms.model else { return };
-    let chosen = conversation.wire.switch.clone().unwrap_or_else(|| conversation.model());
+    let chosen = conversation.wire.chosen.next.clone().unwrap_or_else(|| conversation.model());
     match conversation.wire.choose(name) {
-        Ok(model) if model.info().id == chosen.info().id => conversation.wire.switch = Some(chosen),
+        Ok(model) if model.info().id == chosen.info().id => conversation.wire.chosen.next = Some(chosen),
         Ok(model) => {
             let id = model.info().id.clone();
-            conversation.wire.before_turn.get_or_insert(chosen);
+            conversation.wire.chosen.before_turn.get_or_insert(chosen);
             let text = format!("The command names the model of this turn: {id}.");
             conversation.core.say(NoticeLevel::Info, text);
             conversation.core.emit(Event::ModelChosen { model: id });
@@ -44,7 +44,7 @@ pub(super) fn end_terms(conversation: &mut Conversation, tools: &mut Toolset) ->
     for rule in tools.guard.end_turn() {
         tools.subagents.revoke(&rule.to_string());
     }
-    let before = conversation.wire.before_turn.take()?;
-    conversation.wire.switch = None;
+    let before = conversation.wire.chosen.before_turn.take()?;
+    conversation.wire.chosen.next = None;
     (!Arc::ptr_eq(&before, &conversation.wire.model)).then_some(before)
 }

@@ -25,10 +25,7 @@ pub(crate) struct Wire {
     pub(crate) fallbacks: VecDeque<Arc<dyn Model>>,
     /// Finds the model that the user names.
     pub(super) find_model: Option<FindModel>,
-    /// The model that the user has chosen; used from the next request on.
-    pub(super) switch: Option<Arc<dyn Model>>,
-    /// The session's model, if a command has chosen another one for the running turn.
-    pub(super) before_turn: Option<Arc<dyn Model>>,
+    pub(super) chosen: ChosenModels,
     pub(crate) refusals: Refusals,
     /// The wait for the provider's quota, until an answer comes.
     pub(crate) quota: Option<QuotaWait>,
@@ -40,6 +37,15 @@ pub(crate) struct Wire {
     /// True if the running request is the wrap-up.
     pub(crate) wrap_up: bool,
     pub(crate) max_output: u64,
+}
+
+/// Models that the user or a command has chosen.
+#[derive(Default)]
+pub(super) struct ChosenModels {
+    /// Used from the next request on.
+    pub(super) next: Option<Arc<dyn Model>>,
+    /// The session's model, if a command has chosen another one for the running turn.
+    pub(super) before_turn: Option<Arc<dyn Model>>,
 }
 
 /// Requests that servers refused.
@@ -66,8 +72,7 @@ impl Wire {
             auxiliary,
             fallbacks: fallbacks.into(),
             find_model,
-            switch: None,
-            before_turn: None,
+            chosen: ChosenModels::default(),
             refusals: Refusals::default(),
             quota: None,
             cache: ProviderCache { policy: cache, ..ProviderCache::default() },
@@ -113,7 +118,7 @@ impl Wire {
     /// Chooses the model for the next request. `Err` says why the model stays the same.
     pub(super) fn choose(&mut self, name: &str) -> Result<Arc<dyn Model>, String> {
         let model = self.find(name)?;
-        self.switch = Some(Arc::clone(&model));
+        self.chosen.next = Some(Arc::clone(&model));
         Ok(model)
     }
 
