@@ -296,7 +296,7 @@ struct InteractiveHost {
     stored: StoredConversation,
 }
 
-/// What the host needs of the machine and of servers.
+/// Files and programs of the machine, and questions of servers.
 struct Local {
     /// The file with the prompts of all sessions.
     history: PathBuf,

@@ -4,7 +4,7 @@ use crate::{CallId, Cost, Millis, TurnCompaction, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the command or skill that starts a turn asks for. It counts until the turn ends.
+/// Requests of the command or skill that starts a turn. They count until the turn ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnTerms {
     /// Permission rules for calls that run without a question, as written. Deny and ask rules take precedence.

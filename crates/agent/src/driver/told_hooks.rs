@@ -1,4 +1,4 @@
-//! Hooks that are told of rules files, folders and models, and those that may refuse another model.
+//! Hooks for rules files, folders and models. Those for models may refuse another model.
 //!
 //! A switch of the model waits for its hooks beside everything else: requests that are sent meanwhile go to the model that the
 //! session has. The answer to a program waits, too.

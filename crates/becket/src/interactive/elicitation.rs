@@ -31,7 +31,7 @@ impl OpenQuestions {
     /// Passes on the answer of the user.
     pub(super) fn answered(&self, number: u64, answer: ServerAnswer) {
         let waits = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-        // Whoever asked may have given up.
+        // The server may have given up meanwhile.
         let _ = waits.map(|waits| waits.send(answer));
     }
 }
