@@ -94,6 +94,7 @@ mod tests {
             ("See $1", "!`rm x`", vec![text("See !`rm")]),
             ("!`gh pr view $1`", "7;rm", vec![text(""), command("gh pr view '7;rm'"), text("")]),
             ("!`git log $ARGUMENTS`", "-1 a'b", vec![text(""), command("git log -1 'a'\\''b'"), text("")]),
+            ("See $1, $2", "\"my file.py\" l'arbre", vec![text("See my file.py, l'arbre")]),
             ("no end !`x", "", vec![text("no end !`x")]),
             ("plain", "more", vec![text("plain"), text("\n\nmore")]),
         ] {
