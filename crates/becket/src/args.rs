@@ -25,7 +25,9 @@ pub(crate) use mcp::*;
 pub(crate) use rights::*;
 pub(crate) use stored::*;
 use values::{not_zero, positive, whole};
-pub(crate) use word::{NotATask, bare_word, command_first, not_a_command, unquoted, wants_json};
+pub(crate) use word::{
+    NotATask, bare_word, command_behind_options, command_first, not_a_command, unquoted, wants_json,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

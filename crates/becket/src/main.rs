@@ -143,13 +143,15 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
     let mut run = match args::parse_run(&arguments) {
         Ok(run) => run,
-        Err(error) => return mistyped(error, &arguments),
+        Err(error) => {
+            return match args::command_behind_options(&arguments) {
+                Some(words) => command_of(words),
+                None => mistyped(error, &arguments),
+            };
+        }
     };
     if let Some(words) = args::command_first(&run, &arguments) {
-        return match Sub::try_parse_from(words) {
-            Ok(sub) => command(sub),
-            Err(error) => clap_exit(&error),
-        };
+        return command_of(words);
     }
     // A program sends messages, so there is no terminal to draw on.
     run.print |= run.output.input_format == args::InputFormat::StreamJson;
@@ -171,6 +173,14 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),
         Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
+    }
+}
+
+/// Runs the command that these arguments begin with.
+fn command_of(words: Vec<OsString>) -> Result<ExitStatus, Failure> {
+    match Sub::try_parse_from(words) {
+        Ok(sub) => command(sub),
+        Err(error) => clap_exit(&error),
     }
 }
 

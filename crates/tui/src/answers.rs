@@ -155,7 +155,7 @@ impl AnswerList {
 
     /// Gives the keyboard to the list, with the cursor at the first answer. `settles`: the key may have had another meaning, so the
     /// list waits before it answers.
-    fn focus(&mut self, settles: bool) {
+    pub fn focus(&mut self, settles: bool) {
         (self.focused, self.cursor) = (true, 0);
         self.settling = if settles { Quiet::Fresh } else { Quiet::Over };
     }

@@ -81,6 +81,17 @@ pub(crate) fn command_first(run: &Run, arguments: &[OsString]) -> Option<Vec<OsS
     Some(out)
 }
 
+/// Like [`command_first`] where options of the command follow, which a run does not know: `becket -C DIR sessions --json`.
+pub(crate) fn command_behind_options(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let is_command = |word: &OsString| word.to_str().is_some_and(|word| SUBCOMMANDS.contains(&word));
+    let places = arguments.iter().enumerate().skip(2).filter(|(_, word)| is_command(word));
+    places.map(|(at, _)| arguments.split_at(at + 1)).find_map(|(before, after)| {
+        let mut words = command_first(&super::parse_run(before).ok()?, before)?;
+        words.extend_from_slice(after);
+        Some(words)
+    })
+}
+
 /// Returns the first argument if it looks like a mistyped command: it does not exist, and a similar one does.
 pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
@@ -211,6 +222,19 @@ mod tests {
             let first = command_first(&run, &words);
             let first = first.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
             assert_eq!(first.as_deref(), want, "{typed}");
+        }
+        for (typed, want) in [
+            ("-C /x sessions --json", Some("becket sessions -C /x --json")),
+            ("-C sessions undo --yes", Some("becket undo -C sessions --yes")),
+            ("-p sessions --jsn", None),
+            ("--nonsense sessions --json", None),
+            ("fix it --json", None),
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
+            let found = command_behind_options(&words);
+            let found = found.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
+            assert_eq!(found.as_deref(), want, "{typed}");
         }
     }
 
