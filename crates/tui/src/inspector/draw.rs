@@ -165,6 +165,8 @@ impl Inspector {
             out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
             let keys = if list.is_focused() {
                 "↑ ↓ select · Enter answers · Esc leaves it"
+            } else if width < WIDE {
+                "↓, then Enter answers · Esc leaves it"
             } else {
                 "↓ or Tab, then Enter answers · Esc leaves it"
             };
