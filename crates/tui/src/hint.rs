@@ -1,6 +1,6 @@
 //! Lines that say what keys do: the keys are prominent, the words are dim.
 //!
-//! Each part of such a line begins with its keys and goes on with a verb: `Esc refuses`. Knows the names of keys; owns no text.
+//! Each part of such a line begins with its keys, followed by a verb: `Esc refuses`. Knows the names of keys; owns no text.
 
 use crate::text;
 use crate::theme::Theme;

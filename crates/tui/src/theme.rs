@@ -431,7 +431,7 @@ mod tests {
             ];
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
-                    // Bold text and an added line are told apart by their place, and only where there are no colours.
+                    // Without colours, bold text and an added line differ by their place alone.
                     let excused = theme.name == "plain"
                         && matches!((*name, *other), ("bold", "added") | ("quote", "removed"));
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);

@@ -38,7 +38,7 @@ pub struct Output {
     pub text: String,
     /// Lines that were dropped from the start of a live output.
     pub lines_dropped: usize,
-    /// How the user allowed the call, in a few words; empty if it was not asked about.
+    /// Answer by which the user allowed the call, in a few words; empty if it was not asked about.
     pub allowed: &'static str,
 }
 
