@@ -32,7 +32,7 @@ fn a_command_and_a_skill_of_the_user_have_their_tools_and_model_for_one_turn() {
         let server =
             MockServer::start([touch("t1", "a"), Answer::text("made"), touch("t2", "b"), Answer::text("no")]);
         run(bench.print(Api::Anthropic, &server).arg("/make a")).expect(0);
-        run(bench.print(Api::Anthropic, &server).args(["-c", "make b, too"])).expect(0);
+        run(bench.print(Api::Anthropic, &server).args(["-c", "make b, too"])).expect(5);
         assert!(bench.project.exists("a") && !bench.project.exists("b"), "skill: {skill}");
         let (haiku, sonnet) = ("claude-haiku-4-5", "claude-sonnet-4-5");
         assert_eq!(models(&server), [haiku, haiku, sonnet, sonnet], "skill: {skill}");
@@ -54,7 +54,7 @@ fn over_the_wire_the_init_of_each_turn_names_its_model() {
     ]));
     ask(&mut running, &says("/make a"), "\"type\":\"result\"");
     ask(&mut running, &says("make b, too"), "\"type\":\"result\"");
-    let ran = running.wait().expect(0);
+    let ran = running.wait();
     let inits: Vec<String> = ran
         .lines()
         .iter()
@@ -71,7 +71,7 @@ fn rules_of_the_user_hold_against_a_command() {
     bench.home.write(".config/becket/commands/make.md", format!("{HEAD}Make $1."));
     for flags in [&["--disallowedTools", "Bash(touch:*)"][..], &["--permission-mode", "plan"]] {
         let server = MockServer::start([touch("t1", "a"), Answer::text("no")]);
-        run(bench.print(Api::Anthropic, &server).args(flags).args(["--", "/make a"])).expect(0);
+        run(bench.print(Api::Anthropic, &server).args(flags).args(["--", "/make a"]));
         assert!(!bench.project.exists("a"), "{flags:?}");
     }
 }
@@ -80,7 +80,7 @@ fn rules_of_the_user_hold_against_a_command() {
 fn a_project_s_command_allows_nothing_before_the_user_has_seen_it() {
     let bench = Bench::new(&[(".claude/commands/make.md", &format!("{HEAD}Make $1."))]);
     let server = || MockServer::start([touch("t1", "a"), Answer::text("done")]);
-    let ran = run(bench.print(Api::Anthropic, &server()).arg("/make a")).expect(0);
+    let ran = run(bench.print(Api::Anthropic, &server()).arg("/make a")).expect(5);
     assert!(!bench.project.exists("a"));
     assert!(
         ran.stderr.contains("/make is a file of this project") && ran.stderr.contains("Bash(touch:*)"),
@@ -102,6 +102,7 @@ fn a_project_s_command_allows_nothing_before_the_user_has_seen_it() {
     terminal.send("/make a\r");
     terminal.shows("allow this?");
     assert!(terminal.screen().contains("Bash(touch:*)"), "{}", terminal.screen());
-    terminal.press_until("y", "done");
+    terminal.press_until("\t", "❯ 1 Yes");
+    terminal.press_until("1", "done");
     assert!(bench.project.exists("a"), "{}", terminal.screen());
 }

@@ -89,13 +89,13 @@ fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
     let refuse = r#"case "$(cat)" in *opus*) echo '{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"too dear"}}';; esac"#;
     let mut hooks = command("PreModelSwitch", "*", refuse);
     for event in ["InstructionsLoaded", "DirectoryAdded", "PostModelSwitch"] {
-        let record = "cat >> \"$HOME/events.jsonl\"; echo >> \"$HOME/events.jsonl\"";
+        let record = "cat >> events.jsonl; echo >> events.jsonl";
         hooks[event] = command(event, "*", record)[event].clone();
     }
     let bench = with_hooks(hooks);
     bench.project.write("AGENTS.md", "Use tabs.");
     let lib = Project::new(&[]);
-    let server = MockServer::start(["one", "two"].map(Answer::text));
+    let server = MockServer::start(["one", "two", "three"].map(Answer::text));
     let json = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
     let mut running = Running::start(bench.print(Api::Anthropic, &server).args(json));
     ask(&mut running, &says("hello"), "\"type\":\"result\"");
@@ -106,10 +106,12 @@ fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
     assert_eq!(taken["response"]["subtype"], "success");
     let folder = lib.root().to_str().unwrap();
     ask(&mut running, &request(&json!({ "subtype": "add_directory", "path": folder })), "control_response");
-    ask(&mut running, &says("again"), "\"type\":\"result\"");
+    for text in ["again", "and again"] {
+        ask(&mut running, &says(text), "\"type\":\"result\"");
+    }
     running.wait().expect(0);
     assert_eq!(server.requests()[1].json()["model"], "claude-haiku-4-5");
-    let events = bench.home.read("events.jsonl");
+    let events = bench.project.read("events.jsonl");
     let events: Vec<Value> = events.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |name: &str| events.iter().find(|event| event["hook_event_name"] == name).unwrap();
     let rules = of("InstructionsLoaded");

@@ -60,7 +60,8 @@ fn a_folder_of_the_command_line_counts_in_later_runs_of_the_session_only() {
         [(&["--add-dir", folder, "--", "look"][..], true), (&["-c", "look"], true), (&["look"], false)]
     {
         let server = once();
-        run(bench.print(Api::Chat, &server).args(flags)).expect(0);
+        // A run that ends after a denial has an exit code of its own.
+        run(bench.print(Api::Chat, &server).args(flags)).expect(if allowed { 0 } else { 5 });
         assert_eq!(server.requests()[1].text().contains("LIB-A"), allowed, "{flags:?}");
     }
 }
