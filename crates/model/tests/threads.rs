@@ -136,7 +136,7 @@ async fn a_changed_conversation_begins_a_thread_of_its_own() {
                     messages[1] = Message::assistant(vec![
                         Part::text("Changed."),
                         Part::tool_call("c0", "read", json!({})),
-                    ])
+                    ]);
                 }
                 "start" => messages[0] = Message::user("another"),
                 _ => messages.extend([Message::assistant(vec![Part::text("Second.")]), Message::user("and")]),

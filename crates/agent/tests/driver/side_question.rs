@@ -38,7 +38,7 @@ async fn a_side_question_sees_the_conversation_and_leaves_no_trace_in_it() {
     for entry in session.entries().unwrap() {
         match entry.kind {
             EntryKind::Notice { extra, .. } if extra["side_question"]["answer"] == "because of b.rs" => {
-                kept += 1
+                kept += 1;
             }
             EntryKind::Usage { purpose, .. } if purpose == "btw" => paid += 1,
             _ => {}

@@ -67,7 +67,7 @@ async fn a_folder_joins_the_workspace_and_the_session_keeps_it() {
         lines.iter().filter(|line| line.contains("The user added the folder")).count()
     };
     assert_eq!([informs(1), informs(2), informs(3)], [0, 1, 1]);
-    assert_eq!(*confined.0.lock().unwrap(), [lib.clone()]);
+    assert_eq!(*confined.0.lock().unwrap(), std::slice::from_ref(&lib));
     let session = rig.end().await;
     let session = session.lock().unwrap();
     assert_eq!(session.view().state(ADDED_FOLDERS), Some(&json!([lib])));

@@ -160,7 +160,7 @@ impl App {
         };
         let label = self.look.theme.label();
         let spans = hint::spans(&format!(" ↓ more below · {end} "), &self.look.theme);
-        Some(Line::from_iter(spans.into_iter().map(|span| span.patch_style(label))))
+        Some(spans.into_iter().map(|span| span.patch_style(label)).collect())
     }
 
     /// Draws the user's message that the view belongs to over the first row, while the view is scrolled away from that message. The
