@@ -3,11 +3,12 @@
 //!
 //! Reads small files, at the start of a session. Judges nothing.
 
-use crate::sandbox::{pointed_to, work_tree};
 use becket_types::OBEYED_IN_GIT_DIR;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+/// Most bytes of a file of git that names a folder.
+pub(crate) const GIT_BYTES: u64 = 64 * 1024;
 /// Most bytes of a configuration.
 const BYTES: u64 = 256 * 1024;
 /// Most configurations that include each other.
@@ -42,6 +43,18 @@ pub(crate) fn obeyed_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBu
     }
     let is_inside = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root) && path != root);
     found.into_iter().filter(is_inside).collect()
+}
+
+/// Returns the nearest folder above `root` with `.git`, or `root` itself.
+pub(crate) fn work_tree(root: &Path) -> Option<PathBuf> {
+    root.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
+}
+
+/// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
+pub(crate) fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
+    let text = becket_files::read_text(file, GIT_BYTES).ok()?;
+    let named = text.trim().strip_prefix(prefix)?.trim();
+    file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }
 
 /// Resolves the paths in one configuration.

@@ -4,6 +4,7 @@
 //! what a level grants, and `becket_guard` what is secret.
 
 use crate::environment::Environment;
+use crate::git_obeyed::{GIT_BYTES, pointed_to, work_tree};
 use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
 use becket_guard::{SandboxRules, SandboxWorks};
 use becket_network::HostRules;
@@ -19,9 +20,6 @@ const NOT_SEARCHED: &[&str] =
 /// Limits of the search for secrets in a workspace: entries, and depth of folders.
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
-
-/// Most bytes of a file of git that names a folder.
-const GIT_BYTES: u64 = 64 * 1024;
 
 /// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
 pub(crate) fn sandbox(
@@ -199,11 +197,6 @@ fn real(paths: &[String]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect()
 }
 
-/// Returns the nearest folder above `root` with `.git`, or `root` itself.
-pub(crate) fn work_tree(root: &Path) -> Option<PathBuf> {
-    root.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf)
-}
-
 /// Returns folders with the data of the repository around `root`, as far as they are outside of `root`. This happens if
 /// `root` is a subfolder, a worktree or a submodule.
 fn git_dirs(root: &Path) -> Vec<PathBuf> {
@@ -228,13 +221,6 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
     }
     let common = pointed_to(&dir.join("commondir"), "");
     [Some(dir), common].into_iter().flatten().filter_map(outside).collect()
-}
-
-/// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
-pub(crate) fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let text = becket_files::read_text(file, GIT_BYTES).ok()?;
-    let named = text.trim().strip_prefix(prefix)?.trim();
-    file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }
 
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
