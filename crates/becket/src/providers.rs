@@ -310,9 +310,11 @@ fn federated(
     base_url: Option<&str>,
 ) -> Option<(Credential, &'static str)> {
     let config = settings.config.provider(name);
-    let by_variable = config.base_url.is_none()
-        && vendor(name)
-            .is_some_and(|vendor| vendor.urls.iter().any(|variable| environment.var(variable).is_some()));
+    // For some providers, the variable stands in the configuration already.
+    let in_effect = |value: &str| config.base_url.as_deref().is_none_or(|own| own == value);
+    let variables = vendor(name).map(|vendor| vendor.urls).unwrap_or_default();
+    let variable = variables.iter().find_map(|name| environment.var(name)).filter(|value| in_effect(value));
+    let by_variable = variable.is_some();
     let auth = config.auth.or(vendor(name).map(|vendor| vendor.auth));
     if auth == Some(ProviderAuth::None)
         || !token_may_go(name, base_url, by_variable || (config.auth.is_some() && config.base_url.is_some()))
@@ -326,9 +328,7 @@ fn federated(
         ("azure", _) if base_url.is_some() => {
             (azure::source(environment), "the identity of this machine in Microsoft Entra")
         }
-        ("anthropic", _) => {
-            (anthropic::source(environment, environment.var("ANTHROPIC_BASE_URL")), "the workload identity")
-        }
+        ("anthropic", _) => (anthropic::source(environment, variable), "the workload identity"),
         _ => return None,
     };
     Some((Credential::Token(source?), place))
