@@ -151,7 +151,7 @@ impl Keychain {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        let said = crate::cmd::one_line(said.trim(), 200);
+        let said = becket_print::clean(said.trim().lines().next().unwrap_or_default()).into_owned();
         Err(if said.is_empty() { NO_KEY.to_owned() } else { said })
     }
 }
