@@ -21,12 +21,11 @@ fn models(server: &MockServer) -> Vec<String> {
 fn a_command_and_a_skill_of_the_user_have_their_tools_and_model_for_one_turn() {
     for skill in [false, true] {
         let bench = Bench::new(&[]);
-        let (file, text) = match skill {
-            false => (".config/becket/commands/make.md", format!("{HEAD}Make $1.")),
-            true => (
-                ".claude/skills/make/SKILL.md",
-                HEAD.replace("---\ndesc", "---\nname: make\ndesc") + "Make it.",
-            ),
+        let (file, text) = if skill {
+            let head = HEAD.replace("---\ndesc", "---\nname: make\ndesc");
+            (".claude/skills/make/SKILL.md", head + "Make it.")
+        } else {
+            (".config/becket/commands/make.md", format!("{HEAD}Make $1."))
         };
         bench.home.write(file, text);
         let server =

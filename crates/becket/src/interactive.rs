@@ -153,7 +153,7 @@ async fn session(
         notes.push(why);
         becket_tui::notify::Notifications::Off
     });
-    for notice in first_notices(&settings.session.choice, session, notes, failed) {
+    for notice in switch::first_notices(&settings.session.choice, session, notes, failed) {
         let _ = sender.send(notice);
     }
     let agent = start(agent)?;
@@ -246,24 +246,6 @@ async fn end_session(ended: &Ended, shell: &Shell, begun: Option<&Path>) {
     if matches!(ended, Ended::Quit | Ended::AgentGone) {
         leave(begun);
     }
-}
-
-/// Returns the notices with which a session begins. `failed`: why the session that the user asked for was not opened.
-fn first_notices(
-    choice: &SessionChoice,
-    session: SessionId,
-    warnings: Vec<String>,
-    failed: Option<String>,
-) -> impl Iterator<Item = Event> {
-    let is_fork = matches!(
-        choice,
-        SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. }
-    );
-    let forked = is_fork.then(|| format!("Forked. This copy is session {session}."));
-    let warnings = warnings.into_iter().map(|text| (NoticeLevel::Warning, text));
-    let forked = forked.map(|text| (NoticeLevel::Info, text));
-    let failed = failed.map(|text| (NoticeLevel::Error, text));
-    warnings.chain(forked).chain(failed).map(|(level, text)| Event::Notice { level, text })
 }
 
 /// Passes events on to the interface until it is gone.

@@ -476,8 +476,8 @@ impl Guard {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }
         let rule = match &access.subject {
-            Some(subject) if !tool.starts_with("mcp__") => format!("{}({subject})", title(tool)),
-            _ => title(tool),
+            Some(subject) if !tool.starts_with("mcp__") => format!("{}({subject})", wording::title(tool)),
+            _ => wording::title(tool),
         };
         let reason = format!("no rule allows {tool}");
         Verdict::Ask { reason, rule: Rule::parse(&rule).is_ok().then_some(rule) }
@@ -576,18 +576,6 @@ fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
         Effect::Write if tool.eq_ignore_ascii_case("lsp") => Some("edit"),
         _ => None,
     }
-}
-
-/// The form of a tool's name that people write in rules: `WebFetch` for `web_fetch`.
-fn title(tool: &str) -> String {
-    if tool.contains("__") {
-        return tool.to_owned();
-    }
-    let word = |part: &str| {
-        let mut chars = part.chars();
-        chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
-    };
-    tool.split('_').map(word).collect()
 }
 
 /// A secret that the file pattern of a search tool names. The `pattern` of `grep` is text, not a file.

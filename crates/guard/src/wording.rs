@@ -5,6 +5,18 @@ use crate::rule::exact_rule;
 use crate::shell::escape::escape;
 use becket_shell_syntax::{Word, base_name};
 
+/// The form of a tool's name that people write in rules: `WebFetch` for `web_fetch`.
+pub(crate) fn title(tool: &str) -> String {
+    if tool.contains("__") {
+        return tool.to_owned();
+    }
+    let word = |part: &str| {
+        let mut chars = part.chars();
+        chars.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + chars.as_str())
+    };
+    tool.split('_').map(word).collect()
+}
+
 /// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
 /// quotes, without folders, without what is set before it.
 pub(crate) fn variants(words: &[Word], prefix: &str) -> Vec<String> {

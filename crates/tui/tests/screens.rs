@@ -43,7 +43,7 @@ fn the_header_names_the_folder_as_the_user_does() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let Event::SessionStarted { cwd, .. } = started() else { unreachable!() };
     let folder = cwd.to_str().unwrap();
     for (home, shown) in [
         (None, folder.to_owned()),

@@ -13,7 +13,7 @@ use crate::settings::{Fork, RunSettings, Screen, SessionChoice};
 use becket_print::ExitStatus;
 use becket_tui::Ended;
 use becket_tui::input::To;
-use becket_types::SessionId;
+use becket_types::{Event, NoticeLevel, SessionId};
 
 /// Action after a session has ended.
 pub(super) enum Next {
@@ -131,6 +131,24 @@ fn said(failure: &Failure) -> String {
         failure.message.trim_end_matches('.'),
         hint.unwrap_or_default()
     )
+}
+
+/// Returns the notices with which a session begins. `failed`: why the session that the user asked for was not opened.
+pub(super) fn first_notices(
+    choice: &SessionChoice,
+    session: SessionId,
+    warnings: Vec<String>,
+    failed: Option<String>,
+) -> impl Iterator<Item = Event> {
+    let is_fork = matches!(
+        choice,
+        SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. }
+    );
+    let forked = is_fork.then(|| format!("Forked. This copy is session {session}."));
+    let warnings = warnings.into_iter().map(|text| (NoticeLevel::Warning, text));
+    let forked = forked.map(|text| (NoticeLevel::Info, text));
+    let failed = failed.map(|text| (NoticeLevel::Error, text));
+    warnings.chain(forked).chain(failed).map(|(level, text)| Event::Notice { level, text })
 }
 
 #[cfg(test)]

@@ -295,12 +295,8 @@ impl App {
     /// Handles the page's effects after a key; `None`: the page closes.
     fn page_answered(&mut self, effects: Option<Vec<Effect>>) -> Vec<Effect> {
         if self.pages.shows_compaction() {
-            let Some(effects) = effects else {
-                self.pages.close_page();
-                return self.status.toast("nothing was compacted".to_owned());
-            };
-            self.pages.compaction_answered(&effects);
-            return effects;
+            let answered = self.pages.compaction_answered(effects);
+            return answered.unwrap_or_else(|| self.status.toast("nothing was compacted".to_owned()));
         }
         let mut effects = effects;
         if let Some(effects) = &mut effects
@@ -317,8 +313,7 @@ impl App {
         effects.unwrap_or_default()
     }
 
-    /// Handles typing while a page asks a question. A text that is sent refuses, unless it was begun before the page
-    /// was read.
+    /// Handles typing while a page asks. A text that is sent refuses, unless it was begun before the page was read.
     fn beside_page(&mut self, key: KeyEvent) -> Vec<Effect> {
         let closes = self.pages.overlay.as_ref().is_some_and(Overlay::takes_reply);
         match self.editor.composer.key(key) {
@@ -380,9 +375,8 @@ impl App {
 
     fn key_page_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let Some((provider, key)) = self.pages.key_page_key(key) else { return Vec::new() };
-        let mut effects = self.status.toast(format!("asking {provider} if the key is good …"));
-        effects.push(Effect::Ask(Request::KeepKey { provider, key }));
-        effects
+        let said = self.status.toast(format!("asking {provider} if the key is good …"));
+        said.into_iter().chain([Effect::Ask(Request::KeepKey { provider, key })]).collect()
     }
 
     fn ctrl_c(&mut self, leaving: bool) -> Vec<Effect> {
@@ -561,8 +555,7 @@ impl App {
         self.previewed()
     }
 
-    /// Opens the list of messages that compactions removed. If a compaction's block has focus, only its messages are
-    /// listed.
+    /// Opens the list of the messages that compactions removed, or that the compaction with the focus removed.
     pub(super) fn choose_folded(&mut self) -> Vec<Effect> {
         if self.status.is_working() {
             return self.status.toast("first let it finish, or stop it with Esc".to_owned());

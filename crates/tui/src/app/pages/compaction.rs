@@ -31,9 +31,16 @@ impl Pages {
         Effect::Notify("the compaction can be looked at".to_owned())
     }
 
-    /// Handles the effects of a key on that page.
-    pub(in crate::app) fn compaction_answered(&mut self, effects: &[Effect]) {
-        for effect in effects {
+    /// Handles the effects of a key on that page, and returns them. `None` closes the page.
+    pub(in crate::app) fn compaction_answered(
+        &mut self,
+        effects: Option<Vec<Effect>>,
+    ) -> Option<Vec<Effect>> {
+        let Some(effects) = effects else {
+            self.close_page();
+            return None;
+        };
+        for effect in &effects {
             match effect {
                 Effect::Send(Command::CarryOut { .. }) => (self.overlay, self.preview) = (None, None),
                 Effect::Ask(Request::Edit { .. }) => {
@@ -42,6 +49,7 @@ impl Pages {
                 _ => {}
             }
         }
+        Some(effects)
     }
 
     /// Handles the text from the editor. `Err` returns the text unused: no summary of a shown compaction was being
