@@ -210,5 +210,5 @@ fn a_limit_is_raised_in_the_terminal() {
     terminal.send("/effort high\r");
     terminal.shows_words("Effort: high, from the next request on.");
     terminal.send("/limits usd x\r");
-    terminal.shows_words("is no amount above 0");
+    terminal.shows_words("is not an amount above 0");
 }

@@ -29,5 +29,5 @@ fn a_locked_run_begins_only_under_the_same_conditions() {
     assert_eq!(bench.ledgers().len(), sessions, "no session is left behind");
     print(&[]).expect(0);
     bench.project.write("run.lock", "{}");
-    refused(&[], "is no file of a locked run");
+    refused(&[], "is not a file of a locked run");
 }

@@ -398,7 +398,7 @@ fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
         ("blank", b"\n\n", "it is empty"),
         ("binary", b"\x00\xff\xfe\x80PNG", "it is not JSON"),
         ("page", b"<!doctype html>", "it is not JSON"),
-        ("shape", b"{\"hello\":1}\n", "none of the known shapes"),
+        ("shape", b"{\"hello\":1}\n", "no record has a known format"),
         ("cut", &whole.as_bytes()[..whole.len() / 2], "breaks off"),
         (
             "noise",

@@ -194,14 +194,14 @@ fn sessions_are_named_tagged_put_away_thrown_away_and_brought_back() {
         assert_eq!(titles(narrowed), ["the search"], "{narrowed:?}");
     }
     assert!(titles(&["--tag", "bugs"]).is_empty() && titles(&["--until", "2020-01-01"]).is_empty());
-    assert!(sessions(&["--since", "someday"]).expect(2).stderr.contains("no day"));
+    assert!(sessions(&["--since", "someday"]).expect(2).stderr.contains("not a day"));
     let hits = sessions(&["search", "needle", "--json"]).expect(0).stdout;
     assert!(hits.contains("the search") && !hits.contains("second"), "{hits}");
     let none = sessions(&["search", "needle", "--model", "gpt"]).expect(0).stdout;
     assert!(none.contains("No session contains \"needle\" and fits the filters"), "{none}");
     for (wrong, why) in [
         (&["search", " -- "][..], "no word to search for"),
-        (&["search", "needle", "--since", "7x"], "is no day"),
+        (&["search", "needle", "--since", "7x"], "is not a day"),
         (&["search", "needle", "--since", "2026-11-21", "--until", "2026-11-21"], "no time between"),
         (&["restore", "nope"], "not in the trash"),
     ] {

@@ -185,7 +185,7 @@ impl State {
         let watched = started.and_then(|mut watcher| {
             let outcome = watcher.watch(dir, RecursiveMode::NonRecursive);
             match outcome {
-                // A file that was deleted is no reason to give up.
+                // A deleted file is not a reason to give up.
                 Err(error) if !matches!(error.kind, notify::ErrorKind::PathNotFound) && dir.exists() => {
                     Err(error)
                 }
@@ -197,7 +197,7 @@ impl State {
             Err(error) => {
                 self.watching = Watching::Looking;
                 self.notice = Some(format!(
-                    "Files cannot be watched ({}): those in play are looked at before each request instead.",
+                    "Files cannot be watched ({}). They are examined before each request instead.",
                     why(&error)
                 ));
             }

@@ -442,7 +442,7 @@ pub(crate) struct DoctorArgs {
     /// Make repaired copies of all damaged sessions, or of the named one. The originals are not changed.
     #[arg(long, global = true)]
     pub repair: bool,
-    /// Search the files and sessions of this folder for secrets. Prints their places, never a whole secret.
+    /// Search the files and sessions of this folder for secrets. Prints their locations, never a whole secret.
     #[arg(long, conflicts_with = "repair")]
     pub secrets: bool,
     /// Print JSON.

@@ -107,9 +107,9 @@ fn configured(
     setting: &str,
     options: &ExecOptions,
 ) -> Result<(), Failure> {
-    let (key, value) = setting
-        .split_once('=')
-        .ok_or_else(|| Failure::usage(format!("-c {setting:?} is no setting")).hint("write -c key=value"))?;
+    let (key, value) = setting.split_once('=').ok_or_else(|| {
+        Failure::usage(format!("-c {setting:?} is not a setting")).hint("write -c key=value")
+    })?;
     let (key, value) = (key.trim(), text(value.trim()));
     match key {
         "model" => run.model.model = run.model.model.take().or_else(|| Some(model(&value))),

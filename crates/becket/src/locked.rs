@@ -51,7 +51,7 @@ pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) ->
         Err(e) => return Err(Failure::usage(format!("--locked: cannot read {}: {e}", file.display()))),
     };
     let then: Pinned = serde_json::from_str(&text).map_err(|e| {
-        Failure::usage(format!("--locked: {} is no file of a locked run: {e}", file.display()))
+        Failure::usage(format!("--locked: {} is not a file of a locked run: {e}", file.display()))
             .hint("name a file that is not there yet to pin this run")
     })?;
     if then.form > FORM {

@@ -118,13 +118,14 @@ pub(crate) fn found(
 fn given_config(text: &str) -> Result<Value, Failure> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text)
-            .map_err(|e| Failure::usage(format!("--mcp-config is no JSON: {e}")));
+            .map_err(|e| Failure::usage(format!("--mcp-config is not valid JSON: {e}")));
     }
     let read = becket_files::read_text(Path::new(text), MOST_BYTES).map_err(|e| {
         Failure::usage(format!("--mcp-config: {text} cannot be read: {e}"))
             .hint("give a JSON file, or JSON text that begins with {")
     })?;
-    serde_json::from_str(&read).map_err(|e| Failure::usage(format!("--mcp-config: {text} is no JSON: {e}")))
+    serde_json::from_str(&read)
+        .map_err(|e| Failure::usage(format!("--mcp-config: {text} is not valid JSON: {e}")))
 }
 
 /// Reads the JSON of a file, if it exists. If it cannot be read, adds a message for the user.

@@ -67,7 +67,7 @@ pub fn listed(text: &str, section: &str, key: &str) -> Vec<String> {
 fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> Result<(), &'static str> {
     const NO_LIST: &str = "the key is not a list";
     let own_keys = document.iter().any(|(_, item)| item.is_value());
-    let table = section_of(document, section).ok_or("the section is no table")?;
+    let table = section_of(document, section).ok_or("the section is not a table")?;
     match (how, table.get_mut(key)) {
         (Amend::Set(value), found) => {
             let mut value = literal(value).ok_or("the value cannot be written on one line")?;

@@ -99,7 +99,7 @@ impl Builder<'_> {
         for header in provider.headers.keys() {
             let lower = header.to_ascii_lowercase();
             if matches!(lower.as_str(), "authorization" | "x-api-key" | "api-key" | "x-goog-api-key") {
-                let message = "a key does not stand in a file; name its variable with api_key_env, or a program with key_command";
+                let message = "a key does not belong in a file; name its variable with api_key_env, or a program with key_command";
                 self.complain(&key(&format!("headers.{header}")), message);
             }
         }

@@ -64,7 +64,7 @@ pub fn plain(event: HookEvent, from: &str, stdout: &str) -> HookOutcome {
 ///
 /// Returns a message if the answer is not a JSON object or its decision is unknown.
 pub fn json(event: HookEvent, from: &str, answer: &Value) -> Result<HookOutcome, String> {
-    let Value::Object(keys) = answer else { return Err("its answer is no JSON object".to_owned()) };
+    let Value::Object(keys) = answer else { return Err("its answer is not a JSON object".to_owned()) };
     let word = |key: &str| keys.get(key).and_then(Value::as_str);
     let mut out = match word("decision") {
         None => HookOutcome::default(),

@@ -185,7 +185,7 @@ pub struct Parsed {
 pub fn parse(value: &Value, source: &Source) -> Parsed {
     let mut out = Parsed::default();
     let Value::Object(events) = value else {
-        out.warn(source, "hooks is no table of events");
+        out.warn(source, "hooks is not a table of events");
         return out;
     };
     for (name, groups) in events {
@@ -233,7 +233,7 @@ impl Parsed {
 
     fn group(&mut self, event: HookEvent, group: &Value, source: &Source) {
         let Some(table) = group.as_object() else {
-            return self.warn(source, &format!("a group of hooks.{event} is no table"));
+            return self.warn(source, &format!("a group of hooks.{event} is not a table"));
         };
         let matcher_text = table.get("matcher").and_then(Value::as_str).unwrap_or_default();
         let matcher = match Matcher::new(matcher_text) {
@@ -252,7 +252,7 @@ impl Parsed {
         for entry in &list {
             match entry
                 .as_object()
-                .map_or_else(|| Err("a hook is no table".to_owned()), |t| handler(t, closed))
+                .map_or_else(|| Err("a hook is not a table".to_owned()), |t| handler(t, closed))
             {
                 Ok(handler) => handlers.push(handler),
                 Err(why) => self.warn(source, &format!("hooks.{event}: {why}")),

@@ -60,7 +60,7 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            out.commands.push(decide(deny(&format!("the program that was asked failed: {error}"))));
+            out.commands.push(decide(deny(&format!("the program that decides about permissions failed: {error}"))));
             return out;
         }
     };
@@ -83,7 +83,7 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
             }
         }
         _ => {
-            let why = "the program that was asked answered without `behavior` (allow or deny)";
+            let why = "the program that decides about permissions answered without `behavior` (allow or deny)";
             out.commands.push(decide(deny(why)));
         }
     }
@@ -92,7 +92,7 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
 
 /// Returns the refusal for a question that nobody can answer any more.
 pub fn gone(call: &CallId) -> Command {
-    let reason = "the program that decides about calls has closed its side";
+    let reason = "the program that decides about permissions has closed the connection";
     Command::Decide { call_id: call.clone(), decision: deny(reason) }
 }
 

@@ -146,7 +146,7 @@ fn in_words(error: &jsonschema::ValidationError<'_>) -> String {
     };
     match (key, found.as_ref()) {
         ("type", Value::String(text)) => {
-            format!("{place}, {text:?} is no type (one of {}){}", TYPES.join(", "), near(text))
+            format!("{place}, {text:?} is not a type (one of {}){}", TYPES.join(", "), near(text))
         }
         ("type", found) => format!("{place}, a type is expected (one of {}), not {found}", TYPES.join(", ")),
         ("required" | "enum" | "prefixItems" | "anyOf" | "oneOf" | "allOf", found) if !found.is_array() => {
@@ -189,7 +189,7 @@ mod tests {
         for (schema, want) in [
             (
                 r#"{"type":"strin"}"#,
-                r#"at /type, "strin" is no type (one of string, number, integer, boolean, array, object, null); did you mean "string"?"#,
+                r#"at /type, "strin" is not a type (one of string, number, integer, boolean, array, object, null); did you mean "string"?"#,
             ),
             (r#"{"properties":{"a":{"type":5}}}"#, "at /properties/a/type, a type is expected"),
             (r#"{"required":"a"}"#, "at /required, an array is expected, not a string"),

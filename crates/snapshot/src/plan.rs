@@ -189,7 +189,7 @@ fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
     let meta = match sys::stands(path) {
         Ok(Some(meta)) => meta,
         Ok(None) => return Ok((None, None)),
-        Err(error) => return Err(format!("it cannot be looked at: {error}")),
+        Err(error) => return Err(format!("it cannot be examined: {error}")),
     };
     if meta.kind == Kind::Special {
         return Err("a special file stands there".to_owned());

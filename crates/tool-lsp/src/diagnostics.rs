@@ -31,7 +31,7 @@ use tokio::time::Instant;
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
 /// The part of [`WAIT`] that is used to learn the errors before the edit.
 const BASELINE: Duration = Duration::from_millis(450);
-/// The same for a server that is still loading. Its report on the new text will be late in any case.
+/// The part for a server that is still loading. Its report on the new text will be late in any case.
 const FIRST: Duration = Duration::from_millis(800);
 /// A server that publishes in several parts is finished after this much time without a message.
 const QUIET: Duration = Duration::from_millis(120);
@@ -118,7 +118,7 @@ async fn one(
             if std::mem::replace(&mut memory.told_starting, true) {
                 return Report::default();
             }
-            return line(format!("{name} is starting; errors will be told with later edits."));
+            return line(format!("{name} is starting; its errors are reported with later edits."));
         }
         Err(why) => return gone(memory, name, why),
     }
@@ -142,7 +142,7 @@ async fn one(
     memory.warm |= answered;
     memory.count = server.lock().count;
     if memory.silent == PATIENCE && !patience && !spoke {
-        report.lines.push(format!("{name} says nothing; from now on edits do not wait for it, and its errors come when it tells them."));
+        report.lines.push(format!("{name} does not answer; from now on, edits do not wait for it, and its errors are reported when they arrive."));
     }
     report
 }
@@ -166,8 +166,8 @@ async fn baseline(
     before: &BTreeMap<PathBuf, String>,
     deadline: Instant,
 ) -> Vec<PathBuf> {
-    // Files that changed while the server was starting: show their first text, or their current text if they
-    // are new.
+    // Files that changed while the server was starting: send the server their text as it was before the change. A file
+    // that was new has no such text, so send its current text.
     for (path, text) in std::mem::take(&mut memory.waiting) {
         match text {
             Some(text) => {

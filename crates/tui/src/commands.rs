@@ -150,7 +150,7 @@ impl Said {
         {
             return Self::Memory(line.trim().to_owned());
         }
-        // Words for a shell or another program, typed out of habit, are no messages for a model.
+        // Words for a shell or another program, typed out of habit, are not messages for a model.
         match text.to_ascii_lowercase().as_str() {
             "exit" | "quit" | ":q" | ":q!" | ":wq" => return Self::Command(Ok(Action::Quit)),
             "help" | "?" => return Self::Command(Ok(Action::Help)),
@@ -265,7 +265,7 @@ fn limit(arguments: &str) -> Result<Option<Limit>, String> {
     let value = match number.parse::<f64>() {
         _ if matches!(number, "off" | "none") => None,
         Ok(number) if number.is_finite() && number > 0.0 => Some(number * factor),
-        _ => return Err(format!("{amount:?} is no amount above 0. {usage}")),
+        _ => return Err(format!("{amount:?} is not an amount above 0. {usage}")),
     };
     let whole = value.map(|value| (value.round() as u64).max(1));
     Ok(Some(match name {

@@ -112,7 +112,7 @@ impl Keymap {
             if parsed.is_none() {
                 keymap
                     .conflicts
-                    .push(format!("{name}: {text:?} is no chord; write it like ctrl+x, alt+f, f5"));
+                    .push(format!("{name}: {text:?} is not a chord; write it like ctrl+x, alt+f, f5"));
             }
             if let Some(chord) = parsed.or_else(|| Chord::parse(chord)) {
                 named.push((*name, chord, *action));
@@ -311,7 +311,7 @@ mod tests {
         // A letter is typed, so `open` keeps its chord. It was also bound first.
         assert_eq!(keymap.action(key('o')), Some(Do::Open));
         let said = keymap.conflicts().join("\n");
-        for part in ["\"q\" is no chord", "ctrl+k is hidden now", "ctrl+o is open and palette"] {
+        for part in ["\"q\" is not a chord", "ctrl+k is hidden now", "ctrl+o is open and palette"] {
             assert!(said.contains(part), "{said}");
         }
         assert!(own(&[("jump", "f5")]).conflicts()[0].contains("\"jump\""));

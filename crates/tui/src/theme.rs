@@ -224,7 +224,7 @@ impl Theme {
             Self::by_name(base).ok_or_else(|| format!("there is no theme {base:?} to begin with"))?;
         for (key, value) in colours.into_iter().filter(|(key, _)| *key != "base") {
             let color: Color = value.parse().map_err(|_| {
-                format!("{key}: {value:?} is no colour; write #79b8ff or a name such as cyan")
+                format!("{key}: {value:?} is not a colour; write #79b8ff or a name such as cyan")
             })?;
             let style = match key {
                 "text" => &mut theme.text,

@@ -178,7 +178,7 @@ fn an_open_compaction_says_what_was_lost() {
     assert_eq!(asks(&mut stage), 0, "asked once");
     stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Ok(loss()) }));
     let screen = stage.screen();
-    assert!(screen.contains("your sentences that stand nowhere in what is left (1):"), "{screen}");
+    assert!(screen.contains("your sentences that the new context does not contain (1):"), "{screen}");
     assert!(screen.contains("Never touch vendor/generated.rs!"), "{screen}");
     assert!(screen.contains("you: first words\n  you: second words"), "{screen}");
     let left_out = "left out of the model's summary\n  Instructions (stands word for word in a tool's output):\n    - push to main";

@@ -202,7 +202,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     let mut stage = at_spans(100, 24);
     // The first span is not a message.
     assert_eq!(stage.key(KeyCode::Char('d')), []);
-    assert!(stage.screen().contains("this is no message of the session"), "{}", stage.screen());
+    assert!(stage.screen().contains("this is not a message of the session"), "{}", stage.screen());
     stage.key(KeyCode::Down);
     stage.key(KeyCode::Down);
     let change = |change| vec![Effect::Send(Command::ChangeContext(change))];

@@ -92,7 +92,7 @@ impl fmt::Display for ContextPlan {
         }
         write!(
             f,
-            "Cache: the first {} of {} messages stay as they are; {} tokens behind them are sent anew once",
+            "Cache: the first {} of {} messages stay as they are; {} tokens after those are sent once more",
             self.messages_unchanged,
             self.messages,
             short(self.tokens_resent.0)

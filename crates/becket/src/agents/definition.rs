@@ -43,7 +43,7 @@ pub(crate) enum DefinedIn {
 /// The lifetime and the owner of an agent's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryScope {
-    /// The same in all projects.
+    /// One memory for all projects.
     User,
     /// A folder of the project that is shared with others.
     Project,
@@ -113,7 +113,7 @@ impl Definition {
         read_only &= names.as_ref().is_none_or(Vec::is_empty) || run.mode == Some(PermissionMode::Plan);
         let hooks = head.value("hooks").cloned();
         if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
-            put_wrong("`hooks` is no table of events".to_owned());
+            put_wrong("`hooks` is not a table of events".to_owned());
         }
         for key in UNUSED.iter().filter(|key| head.value(key).is_some()) {
             put_wrong(format!("`{key}` has no effect here"));

@@ -34,7 +34,7 @@ pub(crate) struct McpCommandArgs {
     pub config: ConfigArgs,
 }
 
-/// The place where a server is configured.
+/// The scope in which a server is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpScope {
     /// For you, in this project.
@@ -56,7 +56,7 @@ pub(crate) enum McpWhat {
         name: String,
         /// Keys of the server, such as `{"command": "npx", "args": ["-y", "some-server"]}`.
         json: String,
-        /// The place where the server is configured.
+        /// The scope in which the server is configured.
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,
     },
@@ -78,7 +78,7 @@ pub(crate) enum McpWhat {
     Remove {
         /// Name of the server.
         name: String,
-        /// Remove it only from this place.
+        /// Remove it only from this scope.
         #[arg(short, long, value_enum)]
         scope: Option<McpScope>,
     },
@@ -110,7 +110,7 @@ pub(crate) enum McpWhat {
 pub(crate) struct AddArgs {
     /// Name of the server.
     pub name: String,
-    /// The place where the server is configured.
+    /// The scope in which the server is configured.
     #[arg(short, long, value_enum, default_value_t)]
     pub scope: McpScope,
     /// Transport of the server. The default for an address is `http`; use `sse` for the older protocol.

@@ -350,7 +350,7 @@ pub(crate) enum SessionsWhat {
     Compare {
         /// The session: its id, the start of its id, or its title.
         one: String,
-        /// The other session.
+        /// The session to compare it with: its id, the start of its id, or its title.
         other: String,
         /// Print JSON.
         #[arg(long)]

@@ -110,7 +110,7 @@ fn why_not(text: &str) -> String {
     let error = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).err();
     match error(head.lines().next().unwrap_or_default()).and_then(|_| error(head)) {
         Some(error) => format!(": its JSON breaks off or is damaged ({error})"),
-        None => ": its records are of none of the known shapes".to_owned(),
+        None => ": no record has a known format".to_owned(),
     }
 }
 

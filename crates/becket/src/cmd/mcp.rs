@@ -27,7 +27,7 @@ pub(crate) fn run(
         McpWhat::Add(add) => add_server(environment, cwd, &add.name, &entry(add)?, add.scope, out),
         McpWhat::AddJson { name, json, scope } => {
             let value = serde_json::from_str(json)
-                .map_err(|e| Failure::usage(format!("the server is no JSON: {e}")))?;
+                .map_err(|e| Failure::usage(format!("the server's keys are not valid JSON: {e}")))?;
             add_server(environment, cwd, name, &value, *scope, out)
         }
         McpWhat::List { json } => list(environment, cwd, args, *json, out),

@@ -207,8 +207,9 @@ fn searched<T>(
 
 /// Parses a day: `2026-11-21` in the local time zone, or `7d` for seven days ago.
 pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
-    let wrong =
-        || Failure::usage(format!("{text:?} is no day")).hint("such as 2026-11-21, or 7d for seven days ago");
+    let wrong = || {
+        Failure::usage(format!("{text:?} is not a day")).hint("such as 2026-11-21, or 7d for seven days ago")
+    };
     let millis = |t: jiff::Timestamp| u64::try_from(t.as_millisecond()).map(Millis).map_err(|_| wrong());
     if let Some(days) = text.strip_suffix('d').and_then(|n| n.parse::<i64>().ok()) {
         let span = jiff::SignedDuration::from_hours(days.saturating_mul(24));

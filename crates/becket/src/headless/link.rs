@@ -25,7 +25,7 @@ pub(crate) struct HostRequest {
     reply: oneshot::Sender<Result<Value, String>>,
 }
 
-const GONE: &str = "the program that drives becket has closed its side";
+const GONE: &str = "the program that drives becket has closed the connection";
 
 impl HostLink {
     /// Returns the link, and the side that the front end serves.
@@ -109,7 +109,7 @@ struct ProgramServer {
 impl Channel for ProgramServer {
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
         let link = self.link.clone();
-        // A notification is confirmed as well, and its confirmation is no message of the server.
+        // A notification is confirmed as well, and its confirmation is not a message of the server.
         let is_request = message.get("method").is_some() && message.get("id").is_some();
         let body = json!({ "subtype": "mcp_message", "server_name": self.name, "message": message });
         Box::pin(async move {

@@ -320,7 +320,8 @@ impl CustomCommands {
                     let _ = write!(out, "\n\n{name}:\n{fence}\n{}\n{fence}", content.trim_end());
                 }
                 None => {
-                    let _ = write!(out, "\n\n{name} is too large to stand here, or no text; read it.");
+                    let _ =
+                        write!(out, "\n\n{name} is too large to be included here, or is not text; read it.");
                 }
             }
         }

@@ -148,7 +148,7 @@ pub(super) fn loss(
     });
     let mut walked = walked.map_err(store_failure)?;
     let before =
-        before.ok_or_else(|| Failure::error(format!("entry {entry} of this session is no compaction")))?;
+        before.ok_or_else(|| Failure::error(format!("entry {entry} of this session is not a compaction")))?;
     Ok(CompactionEffect::between(before.iter(), &mut walked.view).loss)
 }
 

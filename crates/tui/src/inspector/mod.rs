@@ -265,7 +265,7 @@ impl Inspector {
     fn change_item(&mut self, key: char) -> Vec<Effect> {
         let Some(Level::Spans { page: Some((_, list)), .. }) = self.levels.last() else { return Vec::new() };
         let Some(seq) = list.row().and_then(|row| row.seq).filter(|seq| *seq > 0) else {
-            "this is no message of the session; only those can be changed here".clone_into(&mut self.said);
+            "this is not a message of the session; only those can be changed here".clone_into(&mut self.said);
             return Vec::new();
         };
         let items = vec![seq.to_string()];

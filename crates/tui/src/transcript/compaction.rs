@@ -169,7 +169,7 @@ pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
 pub fn lines(loss: &Loss) -> Vec<String> {
     let mut out = Vec::new();
     for (name, list) in loss.lists().into_iter().filter(|(_, list)| !list.is_empty()) {
-        out.push(format!("{name} that stand nowhere in what is left ({}):", list.len()));
+        out.push(format!("{name} that the new context does not contain ({}):", list.len()));
         for lost in list.iter().take(SHOWN) {
             let who = if lost.by_user { "you" } else { "model" };
             out.push(format!("  {:>5}  {who:<5}  {}", lost.seq, lost.text.trim()));

@@ -100,18 +100,18 @@ fn files(cwd: &Path, report: &mut Report) {
             continue;
         }
         if report.files == MOST_FILES {
-            report.left.push(format!("only the first {MOST_FILES} files were looked at"));
+            report.left.push(format!("only the first {MOST_FILES} files were searched"));
             return;
         }
         let shown = entry.path().strip_prefix(cwd).unwrap_or(entry.path()).display().to_string();
         if entry.metadata().is_ok_and(|meta| meta.len() > LARGEST) {
-            report.left.push(format!("{shown} was not looked at: it is larger than {} MB", LARGEST >> 20));
+            report.left.push(format!("{shown} was not searched: it is larger than {} MB", LARGEST >> 20));
             continue;
         }
         let bytes = match becket_files::read_start(entry.path(), LARGEST) {
             Ok((bytes, _)) => bytes,
             Err(error) => {
-                report.left.push(format!("{shown} was not looked at: {error}"));
+                report.left.push(format!("{shown} was not searched: {error}"));
                 continue;
             }
         };

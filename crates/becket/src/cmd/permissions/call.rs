@@ -16,7 +16,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn parse(text: &str, environment: &Environment, cwd: &Path) -> Result<Self, Failure> {
         let (name, inner) = split(text).ok_or_else(|| {
-            Failure::usage(format!("{text:?} is no call of a tool"))
+            Failure::usage(format!("{text:?} is not a tool call"))
                 .hint("write the tool and its command, path, host or name, such as 'Bash(git push)' or 'Read(src/main.rs)'")
         })?;
         let tool = name.to_ascii_lowercase();

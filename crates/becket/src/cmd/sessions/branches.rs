@@ -111,7 +111,7 @@ pub(crate) fn place_in(summary: &SessionSummary, end: Seq, query: &str) -> Resul
     if let Some(number) = query.strip_prefix('@') {
         let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
         return place.ok_or_else(|| {
-            Failure::usage(format!("{query:?} is no entry of this session"))
+            Failure::usage(format!("{query:?} is not an entry of this session"))
                 .hint(format!("its entries are @1 to @{end}"))
         });
     }

@@ -28,7 +28,7 @@ impl Pages {
     pub(in crate::app) fn show_compaction(&mut self, plan: CompactionPlan) -> Effect {
         self.overlay = Some(page(&plan));
         self.preview = Some(Preview { plan, editing: false });
-        Effect::Notify("the compaction can be looked at".to_owned())
+        Effect::Notify("the compaction is ready for your review".to_owned())
     }
 
     /// Handles the effects of a key on that page, and returns them. `None` closes the page.
