@@ -133,8 +133,8 @@ pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation,
         | EntryKind::Prune { .. }
         | EntryKind::Pin { .. }
         | EntryKind::Restore { .. } => true,
-        // A revert of something before the message is cancelled, so that thing is in force again. A revert of
-        // something after it stays.
+        // A revert of an entry before the message is cancelled, so that entry is in force again. A revert of an entry
+        // after the message stays.
         EntryKind::Revert { entry } => *entry < to.seq,
         _ => false,
     };

@@ -62,8 +62,8 @@ impl Remembered {
         }
     }
 
-    /// Reads the same without deriving the session's view, for a session that is copied or not opened yet. Unreadable
-    /// values are left out.
+    /// Reads the values of [`Self::of_view`] from the entries of the ledger, for a session that is copied or not opened
+    /// yet and so has no view. Unreadable entries are skipped.
     pub(crate) fn of_ledger(dir: &Path) -> Self {
         let mut out = Self::default();
         let Ok(entries) = store::read_entries(dir) else { return out };

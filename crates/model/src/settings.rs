@@ -74,7 +74,7 @@ pub struct TimeLimits {
     pub max_loading: Duration,
     /// A stream without bytes for this time counts as dead. Pings count as bytes.
     pub idle: Duration,
-    /// The same limit for the time before the first byte from a server on this machine, which has to process the whole prompt
+    /// Limit for the time before the first byte from a server on this machine, which has to process the whole prompt
     /// first.
     pub local_first_byte: Duration,
     /// After this time without bytes, the user is informed of the wait.

@@ -9,8 +9,8 @@ use becket_types::{
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Returns a model's name as its provider writes it. The maker's name stays, for providers that host models of many
-/// makers.
+/// Returns the id of a model as clients of the SDK expect it: `anthropic/` is removed. All other ids keep the name of
+/// their provider.
 pub(crate) fn model(id: &str) -> &str {
     id.strip_prefix("anthropic/").unwrap_or(id)
 }

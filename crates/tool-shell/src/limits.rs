@@ -104,7 +104,8 @@ impl Sentry {
         }
         self.checked = Instant::now();
         let trip = if over_output { Some(Trip::Output(self.limits.output_bytes)) } else { self.measure() };
-        // Measure first: joining takes milliseconds per process, and a fork bomb may have thousands by now.
+        // Measure before `enclose`: moving a process into the control group takes milliseconds, and a fork bomb may
+        // have thousands of processes by now.
         if trip.is_none() && !self.enclosed && self.began.elapsed() >= MOMENT {
             self.enclosed = true;
             self.tree.enclose(self.limits.tasks, self.memory());

@@ -160,13 +160,13 @@ impl Registry {
         self.offered().map(|(_, tool)| self.spec_of(tool)).collect()
     }
 
-    /// Returns the hex SHA-256 of the JSON of [`Registry::specs`]. Two registries have the same hash exactly
-    /// if they send the same specifications.
+    /// Returns the hex SHA-256 of [`Registry::specs`] as lines of JSON, one for each tool. Two registries have the
+    /// same hash exactly if they send the same specifications.
     pub fn hash(&self) -> String {
         crate::sha256(&self.lines())
     }
 
-    /// Returns the JSON array of [`Registry::specs`], and [`Registry::hash`].
+    /// Returns [`Registry::specs`] as a JSON array, and [`Registry::hash`], which is not the hash of that array.
     pub fn definitions(&self) -> (Vec<u8>, String) {
         let lines = self.lines();
         let hash = crate::sha256(&lines);

@@ -24,7 +24,8 @@ use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
 pub const ARM: u64 = 300;
-/// The same while the composer holds text: people pause for longer than [`ARM`] in the middle of a sentence.
+/// The value of [`ARM`] while the composer holds text: people pause for longer than [`ARM`] in the middle of a
+/// sentence.
 pub const ARM_TYPING: u64 = 1_500;
 
 /// State of a stretch without keys that has to pass before a key counts.

@@ -337,7 +337,8 @@ pub enum Request {
     },
     /// The user's messages of the whole session.
     Said,
-    /// Messages that this compaction removed from the context, or that all compactions did.
+    /// Messages that the compaction with this entry number removed from the context. `None`: those that all
+    /// compactions removed.
     Folded {
         entry: Option<Seq>,
     },

@@ -31,7 +31,7 @@ pub struct UndoPlan {
     /// The turns whose changes are taken back, newest first.
     #[serde(default)]
     pub turns: Vec<UndoTurn>,
-    /// Turns after the newest of them. They changed no file that is not undone already.
+    /// Number of turns after the newest one in `turns`. They changed no files, or their changes are undone already.
     #[serde(default)]
     pub newer: u64,
     /// The calls whose changes are undone, newest first: tool and subject, one line each.

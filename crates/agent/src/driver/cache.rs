@@ -93,7 +93,8 @@ impl ProviderCache {
         (self.cold, self.over, self.warmed) = (false, false, 0);
     }
 
-    /// The time at which something is to be done, if nothing else happens. `None`: nothing is.
+    /// The time shortly before an unused cache expires, at which it is warmed or the session is compacted. `None` if
+    /// neither is wanted.
     pub(super) fn act_at(&self, info: &ModelInfo) -> Option<Instant> {
         let wanted = self.policy.warm || self.policy.idle_compaction;
         if !wanted || self.over || self.cold || self.warming.is_some() {

@@ -190,7 +190,7 @@ impl FirstEntries<'_> {
         );
     }
 
-    /// Closes calls that a dead process left open, and remembers the rules that the model was given.
+    /// Closes calls that a dead process left open, and loads the texts of rules files that the model already has.
     fn close_left_open(&mut self) {
         let mut entries = Vec::new();
         self.rules.recall(&self.conversation.core);

@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use serde_json::Value;
 use std::collections::VecDeque;
 
-/// The result of something that waited.
+/// The result of an operation that was waited for.
 pub(super) enum Waited {
     /// The servers in the program's process have started.
     Started,

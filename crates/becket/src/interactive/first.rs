@@ -34,7 +34,7 @@ const SERVERS: [(&str, &str); 4] = [
 ];
 /// Longest time a server may take to list its models.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same for a server whose address was entered: the user waits for it, and it may be slow to begin.
+/// Longest time for a server whose address was entered: the user waits for it, and it may be slow to begin.
 const PATIENCE_FOR_ENTERED: Duration = Duration::from_secs(20);
 /// Most models of one server that are offered.
 const MODELS: usize = 5;
@@ -172,8 +172,8 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let own = settings.settings.config.provider("openai").base_url.clone();
-    // A server that the user named is meant. Another one that answers would stand above it, and the address in the environment would be
-    // used again at the next start, with the other one's model.
+    // A server that the user named is meant. Another one that answers would be listed above it, and the address in the
+    // environment would be used again at the next start, with the other one's model.
     let servers: Vec<(String, String)> = match &own {
         Some(base) => vec![("your server".to_owned(), base.clone())],
         None => SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect(),

@@ -137,7 +137,7 @@ impl Surroundings {
         Self { root, dirs, home, variables, given: Vec::new() }
     }
 
-    /// The same surroundings with variables that the project sets for the command.
+    /// Adds variables that the project sets for the command.
     pub(crate) fn with_variables(mut self, variables: &BTreeMap<String, String>) -> Self {
         for (name, value) in variables {
             self.variables.insert(name.clone(), vec![value.clone()]);
@@ -146,7 +146,7 @@ impl Surroundings {
         self
     }
 
-    /// The same surroundings with another folder to start in.
+    /// Changes the folder in which the command starts.
     pub(crate) fn starting_in(mut self, dir: Option<&str>) -> Self {
         if let Some(dir) = dir {
             self.dirs = self.dirs.iter().map(|start| start.join(dir)).collect();

@@ -1,7 +1,8 @@
 //! Google Gemini: `POST …/models/NAME:streamGenerateContent?alt=sse`, at Google's own address and on Vertex.
 //!
-//! Calls have no ids: results belong to calls by their order. Thoughts are signed on the part they came with, and go back on
-//! that part alone. `contents` stands last, so a request is a byte prefix of the next one.
+//! Calls have no ids: results belong to calls by their order. Gemini signs its thoughts with a `thoughtSignature` on
+//! one part of the answer, and becket sends the signature back on the same part only. `contents` comes last, so a
+//! request is a byte prefix of the next one.
 
 mod decode;
 mod encode;

@@ -35,7 +35,7 @@ pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     }
 }
 
-/// Reads the same attributes for a record. Returns none of them if they are longer than [`RECORDED`].
+/// Reads the extended attributes for a record. Returns none if they are longer than [`RECORDED`].
 pub(super) fn attributes(file: BorrowedFd<'_>) -> Attributes {
     let mut names = [0_u8; 1 << 10];
     let (mut out, mut left) = (Attributes::new(), RECORDED);

@@ -164,7 +164,7 @@ pub(super) struct Run {
     /// Twice the number of words. A letter of a script without spaces counts as half a word.
     words: usize,
     pub(super) weight: usize,
-    /// The same for the last word alone.
+    /// Value of `words` for the last word alone.
     last_words: usize,
     pub(super) last_weight: usize,
 }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 /// Minimum length of a repeated sequence, in letters doubled as in [`Run`].
 const REPEATED: usize = 2 * 80;
-/// The same for Goal and Instructions, where the user's own words belong.
+/// Minimum length under Goal and Instructions, where the user's own words belong.
 const REPEATED_INTENT: usize = 2 * 200;
 /// A repeated sequence of this length is a copy, even if the line has other words.
 const COPIED: usize = 2 * 400;
