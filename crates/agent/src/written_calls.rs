@@ -144,8 +144,8 @@ fn json_calls(text: &str, from: usize) -> Vec<FoundCall> {
     calls
 }
 
-/// Finds a call whose arguments stand beside its name: `{"name": "task", "prompt": …}`. It counts if all arguments are there that
-/// the tool requires, and it requires some. `tools`: their names and schemas.
+/// Finds a call whose arguments are beside its name: `{"name": "task", "prompt": …}`. It counts if all arguments are
+/// there that the tool requires, and it requires some. `tools`: their names and schemas.
 pub(crate) fn flat_call<'t>(
     text: &str,
     tools: impl Iterator<Item = (&'t str, &'t Value)> + Clone,
@@ -173,7 +173,7 @@ pub(crate) fn flat_call<'t>(
     })
 }
 
-/// Returns the JSON that begins at `from`, behind the language name of a code block, with its position.
+/// Returns the JSON that begins at `from`, after the language name of a code block, with its position.
 fn document(text: &str, from: usize) -> Option<(usize, &str)> {
     let rest = text.get(from..)?;
     let body = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').trim_start();
@@ -432,7 +432,7 @@ mod tests {
                 "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a.rs</｜DSML｜parameter>\n</｜DSML｜invoke>",
                 Some(path),
             ),
-            // Python is not read, and an input that is no object does not count.
+            // Python is not read, and an input that is not an object does not count.
             ("```tool_code\nread(path=\"a.rs\")\n```", None),
             ("{\"name\": \"read\", \"arguments\": \"a.rs\"}", None),
         ] {

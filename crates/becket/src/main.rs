@@ -208,7 +208,7 @@ fn mistyped(mut error: clap::Error, arguments: &[OsString]) -> Result<ExitStatus
     }
 }
 
-/// Removes the tip to write an unknown option behind `--`: it would be sent as a task, and cost money.
+/// Removes the tip to write an unknown option after `--`: it would be sent as a task, and cost money.
 fn drop_task_tip(error: &mut clap::Error) {
     let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) else { return };
     let kept: Vec<_> = tips.into_iter().filter(|tip| !tip.to_string().starts_with("to pass ")).collect();

@@ -51,7 +51,7 @@ pub(crate) fn folders(what: ContentKind, root: &Path, cwd: &Path) -> Vec<PathBuf
     all.filter(|folder| !leads_outside(root, folder)).collect()
 }
 
-/// True if a path of the project is a link, or behind a link, to a place outside. The texts there are not the
+/// True if a path of the project is a link out of the project, or is below such a link. The texts there are not the
 /// project's, and would be sent to the model.
 pub(crate) fn leads_outside(root: &Path, path: &Path) -> bool {
     path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))

@@ -249,7 +249,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("OPENAI_BASE_URL", "providers.openai.base_url"),
 ];
 
-/// Variables of becket that are no keys: places of its data, and facts for commands, hooks and tests.
+/// Variables of becket that are not keys: locations of its data, and facts for commands, hooks and tests.
 const OTHER_VARIABLES: &[&str] = &[
     "BECKET_HOME",
     "BECKET_STORE",

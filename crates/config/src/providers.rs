@@ -431,7 +431,7 @@ pub fn vendor(name: &str) -> Option<&'static Vendor> {
     VENDORS.iter().find(|vendor| vendor.name == name)
 }
 
-/// True if a provider may have this name: it stands before the slash of a model's name.
+/// True if a provider may have this name: it is the part before the slash of a model's name.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')

@@ -201,7 +201,7 @@ pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
 ///
 /// # Errors
 ///
-/// A message if the value is no configuration of MCP servers.
+/// A message if the value is not a configuration of MCP servers.
 pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
     let object = value.as_object().ok_or("an MCP configuration is a JSON object with mcpServers")?;
     let inner =

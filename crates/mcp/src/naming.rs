@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Maximum length of a name that every provider accepts.
 pub const LONGEST: usize = 64;
 
-/// Returns the part of tool names that stands for the server.
+/// Returns the part of tool names that identifies the server.
 pub fn server_part(server: &str) -> String {
     plain(server)
 }

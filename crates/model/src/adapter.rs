@@ -98,7 +98,7 @@ pub(crate) struct HttpModel<P: Protocol> {
 }
 
 impl<P: Protocol> HttpModel<P> {
-    /// The model `name` of a provider, behind `transport`.
+    /// The model `name` of a provider, reached by `transport`.
     pub(crate) fn new(
         place: &Place<'_>,
         name: &str,

@@ -1,4 +1,4 @@
-//! Owns credentials: keys, tokens that expire, and where the key stands in a request.
+//! Owns credentials: keys, tokens that expire, and the header of a request that carries the key.
 //!
 //! Invariant: no debug output shows a secret. A secret is revealed only to the header that needs it.
 

@@ -121,7 +121,7 @@ impl ErrorKind {
     }
 }
 
-/// A response that is no answer.
+/// A response that is not an answer of a model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Failure<'a> {
     /// HTTP status; absent for an error event inside a stream.

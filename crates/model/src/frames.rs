@@ -67,7 +67,7 @@ fn give(message: &Message, sink: &mut impl Sink) -> Result<(), ModelError> {
             .hint("Try again; if it stays so, check the server, or a proxy in between.")
     })?;
     match header(":message-type") {
-        // An error without a type of its own: code and text stand in headers.
+        // An error without a type of its own: code and text are in headers.
         Some("error") => {
             let text = header(":error-message").unwrap_or(payload);
             let body = serde_json::json!({"message": text, "type": header(":error-code")}).to_string();

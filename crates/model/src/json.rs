@@ -16,8 +16,8 @@ pub(crate) enum Arguments {
 }
 
 /// Parses a call's arguments. Accepts deviations that leave no doubt about the meaning: a byte order mark, an empty text or
-/// `null` for no arguments, an object that was encoded twice. Anything else that is no JSON object is invalid. The parser
-/// limits the depth to 128.
+/// `null` for no arguments, an object that was encoded twice. Anything else that is not a JSON object is invalid. The
+/// parser limits the depth to 128.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     if text.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn not_json(data: &str, server: &str) -> ModelError {
         .hint("Try again; if it stays so, check the server, or a proxy in between.")
 }
 
-/// The error for a complete JSON document that is no answer.
+/// The error for a complete JSON document that is not an answer of a model.
 pub(crate) fn other_shape(data: &str, server: &str) -> ModelError {
     let shown = becket_types::cut_end(data.trim(), 120);
     let message = format!("{server} answered with JSON that is no answer ({} bytes): `{shown}`", data.len());

@@ -111,7 +111,7 @@ pub struct ModelInfo {
     pub source: String,
 }
 
-/// Traits of the server behind a model that the agent has to know.
+/// Traits of a model's server that the agent has to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerTraits {
@@ -271,7 +271,7 @@ pub enum ErrorKind {
     Stalled,
     /// The stream ended without its end event, or broke in the middle.
     StreamBroken,
-    /// A success status with a body that is no answer: HTML, 204, wrong shape, nothing.
+    /// A success status with a body that is not an answer: HTML, 204, wrong shape, nothing.
     Malformed,
     /// Prompt too long. If the error text names the limit, it is in `limit`.
     ContextOverflow,

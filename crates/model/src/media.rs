@@ -1,8 +1,9 @@
 //! Converts images to the form that providers accept: a known format, at most 1568 pixels on the long edge, at most 5 MB in
 //! base64.
 //!
-//! Runs when a message is encoded; the original stays in the blob store. Bytes that are no image (empty, corrupt, SVG, an
-//! HTML page saved as `.png`, too large to decode) become a line of text, so that no image can make a session unsendable.
+//! Runs when a message is encoded; the original stays in the blob store. Bytes that are not an image (empty, corrupt,
+//! SVG, an HTML page saved as `.png`, too large to decode) become a line of text, so that no image can make a session
+//! unsendable.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -62,7 +62,7 @@ pub async fn figures(reference: &ModelRef, settings: &Settings) -> Result<Vec<Fi
 ///
 /// # Errors
 ///
-/// Returns a typed error if the address cannot be used or its answer is no JSON.
+/// Returns a typed error if the address cannot be used or its answer is not JSON.
 pub async fn catalog(url: &str, settings: &Settings) -> Result<Vec<(String, Figures)>, ModelError> {
     let endpoint = Endpoint {
         kind: Some(Kind::Chat),

@@ -43,7 +43,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// Returns [`ErrorKind::Script`] if the file cannot be read or is no recording.
+    /// Returns [`ErrorKind::Script`] if the file cannot be read or is not a recording.
     pub fn open(file: &Path) -> Result<Self, ModelError> {
         let cannot = |why: String| {
             ModelError::new(ErrorKind::Script, format!("Cannot read {}: {why}.", file.display()))
@@ -202,7 +202,7 @@ impl Model for Replay {
     }
 }
 
-/// The error for a request that was not recorded. `next`: the recorded request that it stands in place of.
+/// The error for a request that was not recorded. `next`: the recorded request that was expected.
 fn unlike(next: Option<&Exchange>, now: &str) -> ModelError {
     let Some(next) = next else {
         let message = "The recording has no more requests to this model, and the run makes another one.";

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(2);
 const DNS_ATTEMPTS: u32 = 3;
 /// Attempts at an overloaded model if the caller can switch to another one.
 const REPLACEABLE_ATTEMPTS: u32 = 3;
-/// Attempts if a success status comes with a body that is no answer.
+/// Attempts if a success status comes with a body that is not an answer.
 const MALFORMED_ATTEMPTS: u32 = 2;
 /// Attempts after a stalled answer. Few, because each has already cost minutes.
 const STALLED_ATTEMPTS: u32 = 2;

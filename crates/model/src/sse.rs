@@ -78,7 +78,7 @@ impl SseParser {
         Some(value.strip_prefix(b" ").unwrap_or(value))
     }
 
-    /// The stream is over: what stands there without a blank line is an event all the same.
+    /// The stream is over: an event counts even if no blank line follows it.
     pub(crate) fn end(&mut self, sink: &mut impl Sink) -> Result<(), ModelError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {

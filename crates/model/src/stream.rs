@@ -332,7 +332,8 @@ impl Exchange {
                     Ok(()) => {
                         let waiting = self.output.queue.len();
                         self.pass_on(&mut reading);
-                        // A ping shows that the server lives, but is no content: do not inform the user of the wait again.
+                        // A ping shows that the server lives, but is not content: do not inform the user of the wait
+                        // again.
                         self.silence.hinted &= self.output.queue.len() == waiting;
                         self.state = State::Reading(reading);
                     }

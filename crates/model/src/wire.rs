@@ -63,7 +63,7 @@ impl HeadKey {
 struct Lane<E> {
     generation: u64,
     layout: Option<WireLayout>,
-    /// The marks for the provider's cache stand in the bytes of a message.
+    /// The marks for the provider's cache are part of the bytes of a message, so a change makes the bytes invalid.
     cache: CacheLifetime,
     count: usize,
     first: Option<Arc<ContextMessage>>,

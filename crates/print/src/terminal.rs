@@ -12,7 +12,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON without the characters that [`clean`] shows: they become `\uXXXX`, which means the same to every program. In JSON they
-/// stand in strings only, because the format allows no others between them.
+/// occur in strings only, because the format allows no others between them.
 pub fn clean_json(text: &str) -> Cow<'_, str> {
     escaped(text, |c, out| {
         for unit in c.encode_utf16(&mut [0; 2]) {

@@ -310,7 +310,7 @@ mod tests {
                 assert!(masked.contains(" masked›") && !masked.contains(&secret), "{masked}");
             }
         }
-        // A token behind an escape, or in the middle of an address, is one.
+        // A token after an escape, or in the middle of an address, is one.
         for secret in published() {
             for before in ["\\n", "\\t", "\\\\n", "\\u0022", "\\\"", "%3D", "%22", "=", "/"] {
                 for text in

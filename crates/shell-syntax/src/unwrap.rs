@@ -8,7 +8,7 @@ use crate::word::{Known, Word};
 pub enum Unwrapped {
     /// The command is not a launcher.
     Plain,
-    /// These words run. A dynamic word at the end stands for arguments from another source.
+    /// These words run. A dynamic word at the end represents arguments from another source.
     Command(Vec<Word>),
     /// This text runs as a script.
     Script(String),

@@ -241,14 +241,14 @@ impl Word {
 }
 
 /// True for what bash expands outside quotes and the grammar takes for plain text: `{a,b}` and `{1..9}`, which make several
-/// words of one, and a tilde behind `=` or `:`, as in `name=~/file`.
+/// words of one, and a tilde after `=` or `:`, as in `name=~/file`.
 fn expands_unquoted(raw: &str) -> bool {
     // Bash joins continued lines before it looks for lists.
     let raw = raw.replace("\\\n", "");
     let mut chars = raw.chars();
     let (mut open, mut previous) = (false, ' ');
     while let Some(c) = chars.next() {
-        // A quoted letter is no part of a list, and no list or tilde begins behind it.
+        // A quoted letter is not part of a list, and no list or tilde begins after it.
         let plain = match c {
             '\\' => {
                 chars.next();

@@ -83,12 +83,12 @@ impl Rules {
     }
 }
 
-/// Reads the ignore rules in `file`, which apply below `dir`. `None` if it is no ordinary file.
+/// Reads the ignore rules in `file`, which apply below `dir`. `None` if it is not an ordinary file.
 fn ignore_rules(dir: &Path, file: &Path) -> Option<Gitignore> {
     let bytes = becket_files::read(file, becket_files::MAX_IGNORE_BYTES).ok()?;
     let mut builder = GitignoreBuilder::new(dir);
     for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
-        // An invalid line is no rule; the others count.
+        // An invalid line is skipped; the others count.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()

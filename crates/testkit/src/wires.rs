@@ -114,7 +114,7 @@ fn chunk(parts: Vec<Value>, finish: Option<&str>) -> Value {
     json!({"candidates": [candidate], "modelVersion": "mock", "responseId": "r_mock"})
 }
 
-/// A signature of reasoning stands on the first call, or on a part of its own at the end.
+/// A signature of reasoning is on the first call, or on a part of its own at the end.
 pub(crate) fn gemini(answer: &Answer) -> Vec<Value> {
     let mut out = Vec::new();
     let signature = answer.pieces().iter().find_map(|piece| match piece {

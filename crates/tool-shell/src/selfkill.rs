@@ -1,7 +1,7 @@
 //! Finds commands that would kill becket itself, before they run.
 //!
-//! Pure. This is no sandbox: it catches mistakes of models (`pkill -f` with a pattern that fits our command line, `kill` of
-//! a number they saw), not a command that hides its purpose.
+//! Pure. This is not a sandbox: it catches mistakes of models (`pkill -f` with a pattern that fits our command line,
+//! `kill` of a number they saw), not a command that hides its purpose.
 
 use becket_shell_syntax::{Paths, read_long};
 use regex::RegexBuilder;

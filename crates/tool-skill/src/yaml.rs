@@ -56,7 +56,7 @@ struct Block<'a> {
 
 impl Block<'_> {
     /// True if YAML read the bare text of this line as less than it says: a tag (`!important`), an anchor (`&now`), or a
-    /// comment (`C # and F#`). A name or a model with a comment behind it is read in YAML's way.
+    /// comment (`C # and F#`). A name or a model with a comment after it is read in YAML's way.
     fn loses_a_part(&self, read: &str) -> bool {
         let is_bare = self.lines.len() == 1 && !self.raw.starts_with(['"', '\'', '|', '>']);
         let comment = self.raw.contains(" #") && !matches!(self.key, "name" | "model");

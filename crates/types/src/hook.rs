@@ -132,7 +132,7 @@ pub enum HookResult {
     Ok,
     /// It denied, blocked or stopped something.
     Blocked,
-    /// It could not be run, ended with an error, or printed something that is no answer.
+    /// It could not be run, ended with an error, or printed text that is not an answer.
     Failed,
     TimedOut,
 }

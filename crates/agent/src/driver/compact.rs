@@ -243,7 +243,7 @@ impl Compactor<'_> {
         self.conversation.budget.governor.succeeded(report.tokens_after, &budget);
         self.conversation.budget.governor.showed(report.blind);
         if report.blind {
-            // The compaction removed results from the context, so repeating those calls is no mistake of the model.
+            // The compaction removed results from the context, so the model makes no mistake if it repeats those calls.
             self.tools.repetition.reset();
         }
         self.conversation.budget.prepare_at = Tokens(0);

@@ -70,7 +70,7 @@ pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
 }
 
-/// Returns the arguments with the command first, if options stand before it, as in `git -C DIR log`.
+/// Returns the arguments with the command first, if options come before it, as in `git -C DIR log`.
 pub(crate) fn command_first(run: &Run, arguments: &[OsString]) -> Option<Vec<OsString>> {
     let explicit = run.print || arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && SUBCOMMANDS.contains(word))?;

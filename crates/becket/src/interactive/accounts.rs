@@ -52,7 +52,7 @@ impl Accounts {
     }
 
     /// Returns the models in the order in which they are likely to be wanted: those of the user's own servers, then
-    /// those with a key, then the rest. Within each of these, the models of one provider stand together.
+    /// those with a key, then the rest. Within each of these, the models of one provider are together.
     pub(super) async fn models(&self) -> Reply {
         let reached = self.reached();
         let mut out: Vec<(String, String)> = Vec::new();

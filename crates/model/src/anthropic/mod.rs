@@ -42,7 +42,7 @@ pub(crate) struct Anthropic {
     compat: Compat,
     /// Anthropic's own servers, whose limit on bytes is known.
     official: bool,
-    /// Vertex: the model stands in the address, and the version in the body.
+    /// Vertex: the model is named in the address, and the version in the body.
     vertex: bool,
     /// The configuration asks for threads.
     threads: Option<Threads>,

@@ -103,7 +103,7 @@ fn user(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
         .collect()
 }
 
-/// An image as a block, or the words that stand for it and for other files.
+/// An image as a block, or the words that replace it and other files.
 fn attachment(part: &Part, env: &Env<'_>) -> Value {
     let media = match part {
         Part::Image { media_type, source, name, .. } if env.info.images => {

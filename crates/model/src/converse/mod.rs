@@ -1,7 +1,7 @@
 //! Converse, the format of Amazon Bedrock for models that have none of their own: `POST …/model/NAME/converse-stream`.
 //!
 //! The answer is a stream of binary messages (see `frames`). Roles alternate, and most models take no results of tools and
-//! words of a user in one turn. `messages` stands last, so a request is a byte prefix of the next one.
+//! words of a user in one turn. `messages` comes last, so a request is a byte prefix of the next one.
 
 mod decode;
 mod encode;

@@ -458,7 +458,7 @@ proptest! {
     }
 }
 
-/// Anything that may stand where a server puts its error.
+/// Any JSON value in the position of a server's error.
 fn error_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Value::from),
@@ -500,7 +500,7 @@ proptest! {
     })]
 
     /// 10,000 cases: an error, whatever it looks like, ends the answer as a typed error; nothing of it is content, also
-    /// where content stands beside it.
+    /// if there is content beside it.
     #[test]
     fn an_error_never_becomes_content(error in error_value(), beside in any::<bool>(), deltas in 0usize..4) {
         let chat = r#"{"choices":[{"index":0,"delta":{"content":"so far "}}]}"#;

@@ -145,7 +145,7 @@ fn model(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
     for part in parts {
         match part {
             Part::Text { text, ignored: false, .. } if !is_blank(text) => turn.push(json!({"text": text})),
-            // A signature that came with no call: it stands on an empty part, as it came.
+            // A signature that came without a call is sent back on an empty part, as it came.
             Part::Reasoning { signature: Some(signature), provider, model, .. }
                 if *provider == env.info.provider && *model == env.info.name =>
             {
@@ -167,7 +167,7 @@ fn model(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
             _ => {}
         }
     }
-    // Signatures alone are no turn.
+    // Signatures alone do not make a turn.
     if turn.iter().all(|part| part["text"] == "") { Vec::new() } else { turn }
 }
 

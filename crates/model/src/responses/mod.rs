@@ -1,7 +1,7 @@
 //! OpenAI Responses: `POST /v1/responses`, and servers that speak it (Azure, Bedrock, llama.cpp, vLLM).
 //!
 //! Nothing is stored at the server: each request brings the full history, and reasoning comes back encrypted (`store: false`).
-//! The items of `input` stand last in the body, so a request is a byte prefix of the next one.
+//! The items of `input` come last in the body, so a request is a byte prefix of the next one.
 
 mod decode;
 mod encode;

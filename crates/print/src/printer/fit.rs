@@ -39,7 +39,7 @@ fn shorten(value: &mut Value, most: usize) {
         Value::Object(fields) => {
             let data = fields.get("source").and_then(|source| source.get("data")).and_then(Value::as_str);
             if let Some(bytes) = data.map(str::len).filter(|bytes| *bytes > most) {
-                // A part of an image is no image.
+                // A part of an image is not a valid image.
                 let kind = fields.get("type").and_then(Value::as_str).unwrap_or("file").to_owned();
                 *value = json!({
                     "type": "text",

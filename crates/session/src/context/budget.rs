@@ -353,7 +353,7 @@ mod tests {
         let budget = Budget::new(1_280_000, 0, 8_000);
         let mut limits = Limits::default();
         for (named, sent, want) in [
-            (Some(8), 20_000, 19_000),          // a number that is no window
+            (Some(8), 20_000, 19_000),          // a number that is not a window
             (Some(90_000_000), 15_000, 14_250), // neither is this
             (None, 18_000, 14_250),             // the smallest refusal counts
             (Some(16_384), 18_000, 16_384),     // a named limit wins

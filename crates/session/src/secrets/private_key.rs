@@ -1,8 +1,8 @@
 //! Blocks of private keys in text: `-----BEGIN … PRIVATE KEY-----`, the lines of the key, and the line of its end.
 //!
-//! A key also stands in one string of JSON or of a program, with `\n` between its lines, behind line numbers, or in part.
-//! If both ends are there, everything between them belongs to it. If one is missing, the lines that look like a key beside
-//! the other do.
+//! Other forms of a block: one string of JSON or of a program, with `\n` between the lines of the key; lines after line
+//! numbers; a part of a block. If both ends are there, everything between them belongs to the key. If one end is
+//! missing, the lines beside the other end belong to it if they look like a key.
 
 use regex::Regex;
 use std::ops::Range;
@@ -19,7 +19,7 @@ static END: LazyLock<Option<Regex>> =
 /// Ends of lines as they are, and as strings and addresses write them.
 static BREAK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[\r\n]+|(?:\\+[nr])+|(?:%0[AaDd])+|(?:\\+u000[AaDd])+").ok());
-/// A line of a key, in group 1, behind and before what is not part of it: quotes, line numbers, the name of a file.
+/// A line of a key, in group 1. Quotes, line numbers or the name of a file may come before and after it.
 static BODY: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:[^A-Za-z0-9+/=]*(?:[^\s:]*:)?[0-9]{1,6}[\t:|-])?[^A-Za-z0-9+/=]*([A-Za-z0-9+/=]+)[^A-Za-z0-9+/=]*$")
         .ok()
@@ -54,7 +54,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// Returns the end of the lines of a key behind `from`.
+/// Returns the end of the lines of a key after `from`.
 fn lines_after(text: &str, from: usize, stop: usize) -> usize {
     let stop = text.floor_char_boundary(stop.min(from + LONGEST));
     let mut end = from;
@@ -98,7 +98,7 @@ fn lines_before(text: &str, from: usize, to: usize) -> Option<usize> {
         start = Some(line.start + body.start);
         is_last = false;
     }
-    // A backslash belongs to the letter behind it.
+    // A backslash belongs to the letter after it.
     start.map(|start| text[..start].trim_end_matches('\\').len())
 }
 

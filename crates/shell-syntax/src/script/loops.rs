@@ -32,7 +32,7 @@ impl Walker<'_> {
     }
 
     /// Puts the values of loop variables in place of `"$f"`, where all of them are known: one command for each round of the
-    /// loop. A value must never stand beside another one, or the second would be judged as an operand of the first.
+    /// loop. A value must never be beside another one, or the second would be judged as an operand of the first.
     pub(super) fn with_known(&self, words: Vec<Word>) -> Vec<Vec<Word>> {
         let mut rounds = vec![words];
         let mut done: Vec<String> = Vec::new();

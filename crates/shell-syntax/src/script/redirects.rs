@@ -1,5 +1,5 @@
-//! Words behind a redirection. The grammar gives all of them to the redirection (`find . <a -delete`), where the shell takes
-//! the first as its file and the others as words of the command.
+//! Words after a redirection. The grammar gives all of them to the redirection (`find . <a -delete`), where the shell
+//! takes the first as its file and the others as words of the command.
 
 use tree_sitter::Node;
 
@@ -9,12 +9,12 @@ fn command_before(redirect: Node<'_>) -> Option<Node<'_>> {
     statement.named_child(0).filter(|first| first.kind() == "command")
 }
 
-/// True if a command stands before the redirection and reads its further words.
+/// True if a command comes before the redirection and reads its further words.
 pub(super) fn is_after_command(redirect: Node<'_>) -> bool {
     command_before(redirect).is_some()
 }
 
-/// The words of a command that stand behind its redirections.
+/// The words of a command that follow its redirections.
 pub(super) fn words_after_redirects(command: Node<'_>) -> Vec<Node<'_>> {
     let Some(statement) = command.parent() else { return Vec::new() };
     let mut cursor = statement.walk();

@@ -1,7 +1,7 @@
 //! Reads a shell command and says which files it may destroy.
 //!
 //! In doubt it assumes more risk: a command that is not understood puts everything at risk, and taking a harmless command
-//! for a destructive one only costs time. This is no permission check, and it runs nothing.
+//! for a destructive one only costs time. This is not a permission check, and it runs nothing.
 
 mod git;
 mod reader;

@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         let text = word.text.as_str();
         match word.known {
             Known::Dynamic => return self.risk.all(),
-            // A pipe to another command is no file.
+            // A pipe to another command is not a file.
             Known::Pipe => return,
             Known::Literal | Known::Glob => {}
         }
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
         } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
             let texts = self.texts(file);
             if texts.is_empty() {
-                // The word is no file but a program of awk, or a module.
+                // The word is not a file but a program of awk, or a module.
                 self.text(&file.text);
             }
             for text in texts {

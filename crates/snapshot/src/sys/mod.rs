@@ -112,8 +112,8 @@ impl Listing {
     }
 }
 
-/// Reads a regular file's bytes and metadata. `None` if it is no regular file, is larger than `max` bytes, or changed while
-/// it was read.
+/// Reads a regular file's bytes and metadata. `None` if it is not a regular file, is larger than `max` bytes, or
+/// changed while it was read.
 pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta)>> {
     Ok(read_whole(path, max)?.map(|(bytes, meta, _)| (bytes, meta)))
 }
@@ -149,7 +149,7 @@ pub(crate) struct ParentFolder {
 
 impl ParentFolder {
     /// # Errors
-    /// A component is a symbolic link, is missing, or is no directory; `path` is not absolute or holds `..`.
+    /// A component is a symbolic link, is missing, or is not a directory; `path` is not absolute or holds `..`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path without dots");
         let parent = path.parent().ok_or_else(invalid)?;
@@ -191,7 +191,7 @@ impl ParentFolder {
         match rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()) {
             Ok(dir) => rustix::fs::fchmod(dir, Mode::from_raw_mode(mode as RawMode))?,
             // A directory that its owner may not read cannot be opened, so change its mode by name. The check of its kind
-            // shows that it is no link.
+            // shows that it is not a link.
             Err(rustix::io::Errno::ACCESS) if self.meta()?.kind == Kind::Dir => {
                 rustix::fs::chmodat(
                     &self.dir,

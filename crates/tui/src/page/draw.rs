@@ -1,6 +1,6 @@
 //! Lays out a [`Sheet`] in rows. All pages get their appearance here.
 //!
-//! Headings stand at the edge and everything else is indented, so a page can be read without colours.
+//! Headings begin at the edge and everything else is indented, so a page can be read without colours.
 
 use super::{Cell, Column, Field, Item, Share, Sheet, State, TableRow, Value, fit_path};
 use crate::status::meter::{self, Part};

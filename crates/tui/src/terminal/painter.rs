@@ -2,7 +2,7 @@
 //!
 //! Keeps a copy of what the terminal shows. Text that only moved up or down is moved by the terminal itself, within
 //! scroll margins, so that a new line costs one line and not a whole screen. The ends of lines are erased instead of
-//! overwritten. A frame is one synchronized update, and an unchanged frame is no bytes at all. The screen is cleared
+//! overwritten. A frame is one synchronized update, and an unchanged frame writes nothing. The screen is cleared
 //! only when its size changed. Images that the terminal does not treat as text are drawn over blanks (`pictures`). Rows
 //! with a piece of such an image are never moved.
 

@@ -20,7 +20,7 @@ use ratatui::text::{Line, Span};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Columns before the text of a block, in which marks stand.
+/// Columns before the text of a block, for its marks.
 const GUTTER: usize = 2;
 /// Width of [`Block::headline`] in columns.
 const HEADLINE: usize = 100;

@@ -145,7 +145,7 @@ pub(super) fn not_run(why: NotRun) -> &'static str {
     }
 }
 
-/// The error for the model if a call's arguments are no JSON object.
+/// The error for the model if a call's arguments are not a JSON object.
 pub(super) fn invalid_arguments(text: &str) -> String {
     let what = match serde_json::from_str::<Value>(text) {
         Ok(_) => "they are not a JSON object".to_owned(),

@@ -144,7 +144,7 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
-    // The user asked for a summary, so a level without anything new to summarise is no answer. Levels are divided one by
+    // The user asked for a summary, so a level without anything new to summarise does not do. Levels are divided one by
     // one, because the first one usually suffices.
     let levels = (0..LEVELS).map(|level| measured.layout(level));
     let mut layouts = levels.filter(|layout| automatic || measured.summarises(layout)).peekable();

@@ -6,7 +6,7 @@
 //! needs something that the checkpoint lacks makes the view stale, as if messages had left memory.
 //!
 //! [`Checkpoint::of`] names every field of [`Conversation`], so a new field does not compile until its treatment is
-//! decided here. The groups of small facts are flattened: their fields stand beside the others in the file.
+//! decided here. The groups of small facts are flattened: their fields are beside the others in the file.
 
 use super::calls::{Answer, Calls};
 use super::changes::Changes;
