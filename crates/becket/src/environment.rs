@@ -1,7 +1,7 @@
 //! The process environment, read once: variables, home folder, and the directories in which becket stores files.
 //!
 //! Owns the rule for shared folders such as `/tmp`: what another user may have prepared there is neither read as the
-//! user's configuration nor used for data. Files of such a place are replaced by a private folder of this user.
+//! user's configuration nor used for data. Files of such a folder are replaced by a private folder of this user.
 
 use becket_model::Proxies;
 use std::collections::BTreeMap;

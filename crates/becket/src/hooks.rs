@@ -82,7 +82,7 @@ pub(crate) fn for_agent(engine: &Engine) -> Arc<dyn Hooks> {
     Arc::new(Adapter(engine.clone()))
 }
 
-/// Looks for hooks in all places that the run reads.
+/// Looks for hooks in all settings that the run reads.
 pub(crate) fn search(
     environment: &Environment,
     cwd: &Path,

@@ -32,7 +32,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// Most bytes of a file with servers or permissions.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A place where servers are configured.
+/// A source of configured servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     User,
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// A server and its place.
+/// A server and the source of its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Configured {
     pub place: Place,
@@ -76,7 +76,7 @@ pub(crate) fn project_file(cwd: &Path) -> PathBuf {
     project_root(cwd).join(".mcp.json")
 }
 
-/// Reads every place. `given`: the texts and files of `--mcp-config`; `strict`: only these are used.
+/// Reads every source. `given`: the texts and files of `--mcp-config`; `strict`: only these are used.
 pub(crate) fn found(
     environment: &Environment,
     cwd: &Path,

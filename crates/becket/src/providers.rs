@@ -81,7 +81,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     }
 }
 
-/// Names the place of a credential, for the message of a server that refuses it.
+/// Names the variable or file of a credential, for the message of a server that refuses it.
 fn key_source(credential: &Credential, settings: &Settings, name: &str) -> String {
     match credential {
         Credential::Aws(_) | Credential::AwsAsked(_) => "the AWS credentials of this machine".to_owned(),

@@ -1,4 +1,4 @@
-//! The sandbox of a run: hidden places, writable places, and the helper program.
+//! The sandbox of a run: hidden paths, writable paths, and the helper program.
 //!
 //! Owns the sources of these facts: the environment, the disk and the configuration. `becket_sandbox::policy` decides
 //! what a level grants, and `becket_guard` what is secret.
@@ -167,7 +167,8 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
             SandboxNetwork::Proxy => Network::Proxy,
             SandboxNetwork::Full => Network::Full,
         },
-        // Only existing places can be hidden, at their real paths. Files that this user cannot read need no hiding.
+        // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
+        // hiding.
         secrets: hidden(&secrets),
         own: hidden(&[
             environment.data_dir.clone(),
@@ -192,7 +193,7 @@ fn readable(path: &Path) -> bool {
         || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Resolves the places that the user configured to their real paths.
+/// Resolves the paths that the user configured to their real paths.
 fn real(paths: &[String]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect()
 }

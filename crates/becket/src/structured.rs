@@ -1,6 +1,6 @@
 //! `StructuredOutput`: the tool with which a model gives an answer that must fit a schema.
 //!
-//! Its input schema is the user's. An input that does not fit is an error that lists the wrong places, so the model
+//! Its input schema is the user's. An input that does not fit is an error that lists the wrong values, so the model
 //! corrects it in the same turn. An input that fits becomes the result's `structured_output`.
 
 use becket_print::Schema;

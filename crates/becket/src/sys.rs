@@ -44,7 +44,7 @@ pub(crate) fn new_private_file(path: &Path) -> std::io::Result<std::fs::File> {
 
 /// Returns the reason if users other than this one and root may have written what is at `path`.
 ///
-/// Only places in shared folders, which everybody can write (`/tmp`), are judged: there, each existing folder on the
+/// Only paths in shared folders, which everybody can write (`/tmp`), are judged: there, each existing folder on the
 /// way must belong to this user or root, and nobody else may be able to write it. Elsewhere, the administrator of the
 /// machine has decided who can write.
 pub(crate) fn written_by_others(path: &Path) -> Option<String> {

@@ -47,7 +47,7 @@ fn in_order(tool: &str) -> Value {
 /// Parameters that accept any text, so that a call may change something.
 const FREE: &[&str] = &["edit.new", "multi_edit.new", "write.content", "bash.command", "todo.content"];
 
-/// A parameter: its place in the input, and its schema.
+/// A parameter: its path in the input, and its schema.
 struct Place {
     pointer: String,
     name: String,
@@ -67,7 +67,7 @@ fn places(schema: &Value, at: &str, out: &mut Vec<Place>) {
     }
 }
 
-/// Returns `input` with `value` at a place, or without that place.
+/// Returns `input` with `value` at a path, or without that path.
 fn with(input: &Value, place: &Place, value: Option<&Value>) -> Value {
     let mut input = input.clone();
     let (above, name) = place.pointer.rsplit_once('/').unwrap();

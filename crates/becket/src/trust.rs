@@ -57,7 +57,7 @@ pub(crate) fn leads_outside(root: &Path, path: &Path) -> bool {
     path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))
 }
 
-/// Returns a note about folders that are not used because they are links to places outside of the project.
+/// Returns a note about folders that are not used because they are links out of the project.
 pub(crate) fn note_about_links(root: &Path, cwd: &Path) -> Option<String> {
     let places = cwd.ancestors().take_while(|dir| dir.starts_with(root)).chain([root]);
     let names = [&COMMANDS[..], &AGENTS, &SKILLS].concat();
@@ -70,8 +70,8 @@ pub(crate) fn note_about_links(root: &Path, cwd: &Path) -> Option<String> {
     outside.dedup();
     (!outside.is_empty()).then(|| {
         format!(
-            "Not used, because these are links to places outside of the project: {}. Copy the files here, or put them into \
-             your own configuration folder.",
+            "Not used, because these are links to files or folders outside of the project: {}. Copy the files \
+             here, or put them into your own configuration folder.",
             outside.join(", ")
         )
     })

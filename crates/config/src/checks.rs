@@ -61,7 +61,7 @@ impl Builder<'_> {
     fn check_provider(&mut self, name: &str, provider: &ProviderConfig) {
         let key = |field: &str| format!("providers.{name}.{field}");
         if !is_name(name) {
-            // The first key that is set carries the place.
+            // The first key that is set has the position for the message.
             let set =
                 self.merged.keys().find(|k| k.starts_with(&key(""))).cloned().unwrap_or_else(|| key("kind"));
             self.complain(&set, "a provider's name may have lower-case letters, digits, - and _; it is the part of a model's name before the slash");

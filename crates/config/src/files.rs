@@ -1,4 +1,4 @@
-//! Reading configuration files from a given set of places. Only small regular files are read.
+//! Reading configuration files from a given set of paths. Only small regular files are read.
 //!
 //! The caller decides if a managed file is trusted, because file ownership depends on the platform.
 

@@ -134,7 +134,7 @@ fn kept_keys(config: &Config, file: KeyFile<'_>) -> Result<BTreeMap<String, Stri
             if keys.keys().all(|name| known(split_name(name).0)) {
                 return Ok(keys.into_iter().map(|(k, v)| (k, v.trim().to_owned())).collect());
             }
-            // The name is not shown: it may be a key at the wrong place.
+            // The name is not shown: it may be a key that was written as a name.
             "it has a key for a name that is neither a built-in provider nor one of your configuration"
                 .to_owned()
         }

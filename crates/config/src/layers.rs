@@ -114,7 +114,7 @@ pub struct Settings {
     /// Keys that exist and are not sent, because the provider's address is not theirs.
     pub withheld: BTreeMap<String, Withheld>,
     pub(crate) keys: Keys,
-    /// The `hooks` table of each layer that has one. They add up and are never merged: each keeps the place it is from.
+    /// The `hooks` table of each layer that has one. They add up and are never merged: each keeps the file it is from.
     pub hooks: Vec<(Source, Value)>,
     /// Files that were read beside managed ones.
     pub sources: SettingSources,

@@ -52,7 +52,7 @@ pub enum ProviderKind {
     Gemini,
 }
 
-/// Place of the key in a request.
+/// Header that carries the key in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProviderAuth {

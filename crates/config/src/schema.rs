@@ -262,9 +262,9 @@ pub struct SandboxConfig {
     pub mode: SandboxMode,
     /// Further folders and files that commands at the workspace level may write, such as caches. Not from a project.
     pub write: Vec<String>,
-    /// Places in the workspace that these commands may not write.
+    /// Paths in the workspace that these commands may not write.
     pub deny_write: Vec<String>,
-    /// Further places that no confined command may read.
+    /// Further paths that no confined command may read.
     pub deny_read: Vec<String>,
     /// The network of commands at the workspace level. If not set: `proxy` if `allow_hosts` names a host, otherwise
     /// `off`.

@@ -55,7 +55,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         "limits.wait_for_quota" => ignored("a project cannot decide how long becket waits"),
         _ if section == "limits" => lower(key, value, so_far, "a project can only lower a limit"),
         "skills.dirs" | "rules.files" if !stays_inside(value) => {
-            ignored("a project can only name places inside itself (relative, without `..`)")
+            ignored("a project can only name paths inside itself (relative, without `..`)")
         }
         _ => Ruling::Counts,
     }

@@ -116,7 +116,7 @@ impl Credential {
     }
 }
 
-/// The place of the key in a request.
+/// The header that carries the key in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// `Authorization: Bearer KEY`.
@@ -133,7 +133,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// Returns the place that the wire format's own vendor uses.
+    /// Returns the header that the wire format's own vendor uses.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Anthropic => Self::XApiKey,

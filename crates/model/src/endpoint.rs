@@ -34,13 +34,13 @@ pub struct Endpoint {
     pub credential: Option<Credential>,
     /// Additional headers.
     pub headers: Vec<(String, String)>,
-    /// Place of the key in a request. Absent: that of the wire format.
+    /// Header that carries the key in a request. Absent: that of the wire format.
     pub auth: Option<Auth>,
     /// Deviations of the server. Absent: those known for its host.
     pub compat: Option<Compat>,
     /// Figures of single models.
     pub models: Vec<Figures>,
-    /// The place of the credential, such as `OPENAI_API_KEY`, for messages.
+    /// The variable or file of the credential, such as `OPENAI_API_KEY`, for messages.
     pub key_source: Option<String>,
     /// The hint for a key that is needed and missing.
     pub key_hint: Option<String>,

@@ -130,7 +130,7 @@ fn no_key(server: &str, missing: NoKey) -> ModelError {
 enum KeyInUse {
     /// No key is sent. The text says how to give one.
     None(String),
-    /// The key is from this place, if that is known.
+    /// The variable or file of the key, if that is known.
     From(Option<String>),
 }
 

@@ -221,7 +221,7 @@ fn unlike(next: Option<&Exchange>, now: &str) -> ModelError {
         .hint("Undo what changed in the project or the settings since, or record the run again.")
 }
 
-/// The first place where two values differ: its path, and both texts around it.
+/// The first difference of two values: its path, and both texts around it.
 fn difference(recorded: &Value, now: &Value, path: String) -> Option<(String, String, String)> {
     if recorded == now {
         return None;
@@ -248,7 +248,7 @@ fn difference(recorded: &Value, now: &Value, path: String) -> Option<(String, St
     }
 }
 
-/// The part of `text` around the place where it begins to differ from `other`.
+/// The part of `text` around its first difference from `other`.
 fn around(text: &str, other: &str) -> String {
     let at = shared(other, text);
     let mut start = at.saturating_sub(AROUND);

@@ -133,7 +133,7 @@ fn kind(value: &Value) -> &'static str {
 /// The types of JSON Schema.
 const TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
 
-/// Describes an error of a schema: its place, the value there, and the allowed values.
+/// Describes an error of a schema: its path, the value there, and the allowed values.
 fn in_words(error: &jsonschema::ValidationError<'_>) -> String {
     let place = error.instance_path().to_string();
     let key = place.rsplit('/').next().unwrap_or_default();

@@ -213,7 +213,7 @@ impl Walker<'_> {
         self.doubt(what);
     }
 
-    /// Adds a command that runs at this place of the script.
+    /// Adds a command that runs at this point of the script.
     fn add(&mut self, words: Vec<Word>, assigns: Vec<String>) {
         let (dirs, input) = (self.dirs.clone(), self.input.clone());
         self.out.commands.push(Simple { words, assigns, dirs, input, piped: self.piped });

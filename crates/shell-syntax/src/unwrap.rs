@@ -318,7 +318,7 @@ fn shell(name: &str, words: &[Word]) -> Unwrapped {
 
 /// True if the shell interprets the script like bash, so that parsing it as bash is correct. Shells of the `dash`
 /// family have no `[[`, no `$'…'` and no `<(…)`: one word or one test of bash can be redirections and further commands
-/// for them. Shells of the ksh and zsh families evaluate text in many more places.
+/// for them. Shells of the ksh and zsh families evaluate text in many more constructs.
 fn reads_as_bash(name: &str, script: &str) -> bool {
     const DIFFERENT: &[&str] =
         &["[[", "&>", "|&", ";&", "<<", "<>", ">|", "eval", "function", "select", "time"];

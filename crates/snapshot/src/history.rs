@@ -201,7 +201,7 @@ impl History {
         self.changes.binary_search_by_key(&seq, |change| change.seq).ok().and_then(|at| self.changes.get(at))
     }
 
-    /// The changes after this place in the ledger, newest first.
+    /// The changes after this entry of the ledger, newest first.
     pub fn since(&self, seq: Seq) -> Vec<&Change> {
         self.undoable().rev().take_while(|change| change.seq > seq).collect()
     }

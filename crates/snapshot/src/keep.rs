@@ -62,7 +62,7 @@ impl Refused {
     }
 }
 
-/// Records the contents that have been kept, and their places.
+/// Records the contents that have been kept, and their positions in packs.
 #[derive(Default)]
 pub(crate) struct Keeper {
     /// Hash of a content to its pack and the offset in it; `None` if it is a blob of its own.
@@ -269,7 +269,7 @@ impl Keeper {
         worked.into_iter().flatten().collect()
     }
 
-    /// Sets the record's place in its pack, once the pack is stored.
+    /// Sets the record's position in its pack, once the pack is stored.
     pub(crate) fn place(&self, file: &mut FileContent) {
         if let Some(place) = file.sha256.as_ref().and_then(|id| self.kept.get(id)) {
             file.pack.clone_from(place);

@@ -106,7 +106,7 @@ fn quote(text: &str) -> String {
     format!("{:?}", cut(text))
 }
 
-/// Returns the places where a request does not continue the previous one: `i` for a break between
+/// Returns the positions at which a request does not continue the previous one: `i` for a break between
 /// `i` and `i + 1`.
 ///
 /// Request N continues in N+1 if N's body without its closing brackets is a byte prefix of N+1's body. This

@@ -51,7 +51,7 @@ fn root(asked: Option<&str>, env: &ToolEnv) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the place of the search as the end of a sentence; empty for the working directory.
+/// Returns the searched folder as the end of a sentence; empty for the working directory.
 fn below(root: &Path, env: &ToolEnv) -> String {
     if root == env.cwd { String::new() } else { format!(" below {}", env.display(root)) }
 }

@@ -88,7 +88,7 @@ impl Shell {
     }
 }
 
-/// Settings of a [`Shell`]: the environment, the places for outputs, the limits.
+/// Settings of a [`Shell`]: the environment, the folders for outputs, the limits.
 #[derive(Clone, Debug)]
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].

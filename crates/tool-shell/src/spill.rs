@@ -23,7 +23,7 @@ const SESSION: u64 = 1024 * 1024 * 1024;
 /// Bytes that all sessions together may keep.
 const ALL: u64 = 5 * SESSION;
 
-/// The places for a session's outputs, and the bytes used of their limits.
+/// The folders for a session's outputs, and the bytes used of their limits.
 #[derive(Debug, Default)]
 pub(crate) struct SpillStore {
     /// Candidates; the first on a disk that can be written is used.

@@ -148,7 +148,7 @@ impl ToolEnv {
     ///
     /// # Errors
     ///
-    /// Returns a message for the model if the path cannot be used, or if it leads to another place than the one
+    /// Returns a message for the model if the path cannot be used, or if it leads to another file than the one
     /// that was judged.
     pub fn path(&self, path: &str) -> Result<PathBuf, String> {
         let real = self.path_beyond(path)?;

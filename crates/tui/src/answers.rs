@@ -273,7 +273,7 @@ impl AnswerList {
         (answers.iter().enumerate().map(line).collect(), chosen)
     }
 
-    /// Returns all answers in one row. If they are wider than the screen, the row starts at a place that keeps the
+    /// Returns all answers in one row. If they are wider than the screen, the row starts at a column that keeps the
     /// chosen answer visible.
     fn row(&self, answers: &[Answer], chosen: usize, width: usize, theme: &Theme) -> Line<'static> {
         let piece = |(at, answer): (usize, &Answer)| {

@@ -419,7 +419,7 @@ fn finished(message: &Message, out: &mut Vec<String>) {
     for part in &message.parts {
         let Part::ToolResult { name, output, is_error, details, .. } = part else { continue };
         let diff = details.get("diff").and_then(Value::as_str).filter(|diff| !diff.is_empty());
-        // The places of hunks (`@@ -3,4 +3,6 @@`) are for programs.
+        // The line numbers of hunks (`@@ -3,4 +3,6 @@`) are for programs.
         let told = |line: &&str| diff.is_none() || !line.starts_with("@@ ");
         let lines: Vec<String> = diff.unwrap_or(output).lines().filter(told).map(without_escapes).collect();
         let code = details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0);

@@ -110,7 +110,7 @@ pub struct HookRun {
     pub hook: String,
     /// `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
     pub handler: String,
-    /// The place that it is configured in.
+    /// The file or setting that configures it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

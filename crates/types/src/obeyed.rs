@@ -102,7 +102,7 @@ pub const OBEYED_FILES: &[&str] = &[
     ".gdbinit",
 ];
 
-/// Returns the listed places that are directly inside `root`.
+/// Returns the listed files and folders that are directly inside `root`.
 pub fn obeyed_in(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for (folder, part) in OBEYED_FOLDERS {

@@ -1,7 +1,7 @@
 //! States and changes of files: the entries that undo is based on.
 //!
-//! A path is kept byte for byte ([`FilePath`]). A file is kept as the hash of its content, its mode and its
-//! place in the blob store. Nothing here reads or writes a file.
+//! A path is kept byte for byte ([`FilePath`]). A file is kept as the hash of its content, its mode and the
+//! position of its content in the blob store. Nothing here reads or writes a file.
 
 use crate::{BlobId, CallId, Seq, hex};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

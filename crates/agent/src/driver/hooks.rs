@@ -211,7 +211,7 @@ impl HookCaller<'_> {
         self.conversation.core.synthetic(Synthetic::Hook, marked, extra);
     }
 
-    /// Appends the waiting texts at a place where a message may be: after prompts, and after the results of a step.
+    /// Appends the waiting texts at a point where a message is allowed: after prompts, and after the results of a step.
     pub(super) fn release_held(&mut self) {
         for entry in std::mem::take(&mut self.hooking.held) {
             self.conversation.core.push(entry);

@@ -29,7 +29,7 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// Keys of other agents that would change the meaning of a definition if they had an effect.
 const UNUSED: [&str; 2] = ["isolation", "initialPrompt"];
 
-/// The place where an agent is defined.
+/// The source of an agent's definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DefinedIn {
     #[default]

@@ -1,4 +1,4 @@
-//! `becket agents`: the agents of a folder, with the place where each is defined, and its keys.
+//! `becket agents`: the agents of a folder, with the source of each definition, and its keys.
 //!
 //! Reads files only. Agents of a project that the user has not trusted are listed as not used.
 

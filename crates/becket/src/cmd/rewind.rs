@@ -1,7 +1,7 @@
 //! `becket rewind`: goes back to before a message of the user, for the conversation, the files, or both.
 //!
-//! The conversation goes back by `revert` entries, one for each message, compaction and prune after that place. Nothing
-//! is deleted, and reverting those entries restores it.
+//! The conversation goes back by `revert` entries, one for each message, compaction and prune after that message.
+//! Nothing is deleted, and reverting those entries restores it.
 
 use crate::args::RewindArgs;
 use crate::cmd::live::{Answer, Live};

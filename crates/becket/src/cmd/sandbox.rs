@@ -95,7 +95,7 @@ fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Optio
     Some(ExitStatus::Command(code))
 }
 
-/// Prints the backend of each level and the places that it may reach.
+/// Prints the backend of each level and the paths that it may reach.
 pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Write) -> Result<(), Failure> {
     let failed = |error: std::io::Error| unwritten(&error);
     writeln!(out, "sandbox: {}", crate::sandbox::summary(config, Some(sandbox))).map_err(failed)?;

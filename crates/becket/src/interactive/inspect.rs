@@ -271,7 +271,7 @@ fn said(placed: &Placed) -> String {
 fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
     let placed = made.spans.get(span).ok_or_else(gone)?;
     let Some(range) = placed.bytes.clone() else {
-        let text = format!("(its place in the bytes is unknown; its text:)\n{}", said(placed));
+        let text = format!("(its position in the bytes is unknown; its text:)\n{}", said(placed));
         return Ok(Inspected::Text { title: title(placed), text });
     };
     let all = made.body.get(range.clone()).ok_or_else(gone)?;

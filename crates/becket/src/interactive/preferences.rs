@@ -172,7 +172,7 @@ pub(super) fn disallow(
     Ok(format!("removed from {}: {rule}", path.display()))
 }
 
-/// Returns the allow rules in the user's own settings files, each with its place.
+/// Returns the allow rules in the user's own settings files, each with its file.
 pub(super) fn allowed(environment: &Environment, root: &Path) -> Vec<(String, Place)> {
     let rules = |place| {
         let path = settings_file(environment, root, place);

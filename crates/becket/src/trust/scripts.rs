@@ -534,7 +534,7 @@ impl<'a> Search<'a> {
         out
     }
 
-    /// Returns the place and the values of the first known variable, or of a usual way to ask for the root.
+    /// Returns the range in `text` and the values of the first known variable, or of a usual way to ask for the root.
     fn first_variable(&self, text: &str) -> Option<(std::ops::Range<usize>, Vec<String>)> {
         let root = || vec![self.at.root.to_string_lossy().into_owned()];
         for (asked, of_root) in [

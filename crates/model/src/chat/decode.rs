@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub(crate) struct ChatDecoder {
     assembler: Assembler,
-    /// The server's index of a call, and its place in the assembler; the newest last.
+    /// The server's index of a call, and its position in the assembler; the newest last.
     slots: Vec<(Option<u64>, usize)>,
     ended: bool,
 }
@@ -28,7 +28,7 @@ struct Chunk {
     error: Option<Box<Value>>,
     /// `error` where vLLM and FastAPI put errors at the top.
     object: Option<Box<Value>>,
-    /// Groq's place for usage.
+    /// The field in which Groq sends usage.
     x_groq: Option<Box<Value>>,
 }
 

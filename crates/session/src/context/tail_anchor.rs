@@ -16,7 +16,7 @@ const NEWER: &str =
     "<verbatim_tail note=\"the assistant's last words before the messages that follow; those are newer\">";
 const OPEN: &str = "<verbatim_tail";
 const CLOSE: &str = "</verbatim_tail";
-/// Mark at the place where the start of a long anchor was cut off.
+/// Mark in place of the start of a long anchor that was cut off.
 pub const TRUNCATED: &str = "[...truncated]";
 
 /// Returns the last assistant text in `region`, at most its last `max_chars` characters, because the end

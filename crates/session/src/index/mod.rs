@@ -72,7 +72,7 @@ impl Index {
         Ok(Self { connection: schema::open(db)?, root: root.to_path_buf() })
     }
 
-    /// Makes an index in memory of all sessions, for places where no file can be written. Reads all ledgers.
+    /// Makes an index in memory of all sessions, for folders in which no file can be written. Reads all ledgers.
     ///
     /// # Errors
     ///

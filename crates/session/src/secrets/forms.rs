@@ -107,8 +107,8 @@ pub(super) const MARKS: &[&str] = &[
     "AccountKey",
 ];
 
-/// For each byte, the marks (one bit each) that have it in their first, second and third place: most positions of a text are
-/// ruled out by three look-ups.
+/// For each byte, the marks (one bit each) that have it in their first, second and third byte: most positions of a text
+/// are ruled out by three look-ups.
 static PLACES: [[u64; 256]; 3] = places();
 
 const fn places() -> [[u64; 256]; 3] {

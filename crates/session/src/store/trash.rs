@@ -60,7 +60,7 @@ pub fn trashed(trash: &Path) -> Vec<Trashed> {
     found
 }
 
-/// Moves a session back to its place below `root`.
+/// Moves a session back to its folder below `root`.
 ///
 /// # Errors
 ///

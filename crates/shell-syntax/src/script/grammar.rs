@@ -1,4 +1,4 @@
-//! The places where the grammar (tree-sitter-bash) reads a script differently from bash, and how they are recognized.
+//! The constructs that the grammar (tree-sitter-bash) reads differently from bash, and how they are recognized.
 //!
 //! Owns the checks of the text before it is parsed, and those of each node of the tree. A fault that is found means that the
 //! effects of the script may be missing in the result. Follows no commands and no directories.

@@ -71,7 +71,7 @@ impl Risk {
     }
 }
 
-/// Facts about the place where a command runs.
+/// Facts about the directory in which a command runs.
 pub struct CommandContext<'a> {
     pub cwd: &'a Path,
     pub home: Option<&'a Path>,

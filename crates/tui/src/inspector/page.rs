@@ -52,7 +52,7 @@ pub struct SpanRow {
     pub tokens: u64,
     /// `read`, `written` or `fresh`; empty if unknown.
     pub cache: String,
-    /// True if the previous request had these bytes at this place.
+    /// True if the previous request had these bytes at this position.
     pub sent_before: Option<bool>,
     /// Start and end in the bytes of the request.
     pub bytes: Option<(usize, usize)>,

@@ -239,7 +239,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Returns the place where frames are drawn.
+    /// Returns the area in which frames are drawn.
     pub fn place(&self) -> Place {
         self.place
     }

@@ -1,4 +1,4 @@
-//! Images that are drawn over the frame by sixels or iTerm2's protocol: which image the terminal shows at which place,
+//! Images that are drawn over the frame by sixels or iTerm2's protocol: which image the terminal shows at which cells,
 //! and which must be drawn again.
 //!
 //! Model: cells of the frame say which piece of which image belongs there

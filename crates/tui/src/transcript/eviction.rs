@@ -1,6 +1,6 @@
 //! Parts of the session that leave memory and return: requests for gaps, their filling, and the eviction of old turns.
 //!
-//! Updates every place that names a block when blocks are inserted or removed.
+//! Updates every position that names a block when blocks are inserted or removed.
 
 use super::Transcript;
 use super::block::{Block, Body};
@@ -190,8 +190,8 @@ impl Transcript {
         self.splice(start, end - start, gap);
     }
 
-    /// Replaces blocks and updates every place that names a later block. A place in a replaced block becomes a place in
-    /// the last new block.
+    /// Replaces blocks and updates every position that names a later block. A position in a replaced block becomes a
+    /// position in the last new block.
     fn splice(&mut self, at: usize, count: usize, blocks: Blocks) {
         let (behind, more) = (at + count, blocks.len());
         let moved = |block: usize| match block {

@@ -51,7 +51,7 @@ impl Find {
         gap.is_readable() && !self.without.iter().any(within)
     }
 
-    /// Updates the places of blocks after blocks were inserted or removed.
+    /// Updates the positions of blocks after blocks were inserted or removed.
     pub(super) fn moved(&mut self, moved: &impl Fn(usize) -> usize) {
         self.hits.iter_mut().for_each(|hit| hit.block = moved(hit.block));
         self.place = self.place.map(|place| RowPosition { block: moved(place.block), ..place });

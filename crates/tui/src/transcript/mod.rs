@@ -69,7 +69,7 @@ pub struct Transcript {
     printed: Printed,
     /// Only what was not printed is drawn.
     inline: bool,
-    /// Area of the last frame, and the place shown in each of its rows.
+    /// Area of the last frame, and the position shown in each of its rows.
     area: Rect,
     seen: Vec<RowPosition>,
     wants: Wants,

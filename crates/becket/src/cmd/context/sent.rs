@@ -102,7 +102,7 @@ pub(crate) struct Rebuilt {
     pub spans: Vec<Placed>,
 }
 
-/// A span, its place in the bytes, and its text.
+/// A span, its position in the bytes, and its text.
 pub(crate) struct Placed {
     pub span: Span,
     /// The bytes of the whole message or block that contains the span.

@@ -142,7 +142,7 @@ pub(crate) fn shared(made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> usize
     before.map_or(0, |(_, b)| made.body.iter().zip(&b.body).take_while(|(a, b)| a == b).count())
 }
 
-/// True if the previous request had the span's bytes at the same place; `None` if the place is unknown.
+/// True if the previous request had the span's bytes at the same position; `None` if the position is unknown.
 pub(crate) fn is_same(placed: &Placed, shared: usize) -> Option<bool> {
     placed.bytes.as_ref().map(|range| range.end <= shared)
 }

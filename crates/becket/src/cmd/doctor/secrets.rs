@@ -1,6 +1,6 @@
 //! `becket doctor --secrets`: finds secrets in the files of a folder and in its sessions.
 //!
-//! Searches text files that git does not ignore, and the stored sessions of this folder. Prints only the place, the
+//! Searches text files that git does not ignore, and the stored sessions of this folder. Prints only the location, the
 //! kind and the first letters, because the output may end up in a log. Changes nothing.
 
 use crate::cmd::count;
