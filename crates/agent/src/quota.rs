@@ -57,7 +57,7 @@ impl QuotaWait {
     }
 }
 
-/// A pause. It ends by the clock of the machine, or by that of the wall if the machine slept meanwhile.
+/// A pause. It ends by the monotonic clock, or by the wall clock if the machine slept meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pause {
     at: Instant,

@@ -120,7 +120,7 @@ pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> 
     Ok(report)
 }
 
-/// Newer figures, with those of the older ones that they lack.
+/// Returns the newer figures. A figure that they lack comes from the older ones.
 fn over(new: Figures, old: Figures) -> Figures {
     Figures {
         window: new.window.or(old.window),

@@ -338,8 +338,8 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     })
 }
 
-/// Returns what is known of a model without asking anybody: the figures that [`open`] gives it, also where its key is missing.
-/// A model that cannot be opened has those of the catalog.
+/// Returns the known figures of a model without a request: the figures that [`open`] gives it, also if its key is
+/// missing. A model that cannot be opened has the figures of the catalog.
 pub fn describe(reference: &ModelRef, settings: &Settings) -> ModelInfo {
     let mut settings = settings.clone();
     if let Some(endpoint) = settings.endpoint_mut(reference.provider()) {

@@ -51,7 +51,7 @@ pub(crate) enum Line {
         exchange: u64,
         model: String,
         sha256: String,
-        /// Bytes at the start that are those of the model's previous request.
+        /// Number of bytes at the start that equal the start of the model's previous request.
         keep: usize,
         /// The bytes after them, as text.
         add: String,

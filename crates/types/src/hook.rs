@@ -1,4 +1,4 @@
-//! Hooks as everybody but their engine knows them: the events, what a hook is given, and what it decided.
+//! Hooks as all crates but their engine know them: the events, the input of a hook, and its decision.
 //!
 //! Data only. Names of events and keys are those of Claude Code, so that hooks written for it work unchanged. Tools and
 //! their inputs have the names of [`crate::sdk_names`] here.

@@ -85,7 +85,7 @@ impl KnownRules {
         fresh
     }
 
-    /// Reads the rules again. Writes a new `system` entry only when those of the system prompt changed. Returns the rules
+    /// Reads the rules again. Writes a new `system` entry only if the rules of the system prompt changed. Returns the rules
     /// below the working directory as they are now, and true if the system prompt changed.
     fn reread(&mut self, scope: &RulesScope<'_>, core: &mut Core) -> (Rules, bool) {
         let fresh = self.load(scope);

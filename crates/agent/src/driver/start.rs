@@ -226,7 +226,7 @@ fn call_name<'a>(message: &'a Message, id: &CallId) -> Option<&'a str> {
     })
 }
 
-/// Mentions the session that a subagent of this call left, where people find what it did.
+/// Mentions the session that a subagent of this call left, so that the user can read its work there.
 fn name_subagent(message: &mut Message, id: &CallId, view: &View) {
     let mut lines = view.journal().iter().rev();
     let Some(line) = lines.find(|line| line.call_id == id.as_str()) else { return };

@@ -569,7 +569,7 @@ mod tests {
         assert!(note.contains(&format!("{base} answers, but wants a key")), "{note}");
     }
 
-    /// The next settings that are set, as those of a continued session, keep the choice.
+    /// The choice also holds for settings that are set later, such as the settings of a continued session.
     #[test]
     fn a_choice_outlasts_the_settings_of_a_session() {
         use clap::Parser as _;

@@ -130,7 +130,7 @@ impl ResponsesEncoder {
 
 fn assistant(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
     let mut items = Vec::new();
-    // Reasoning waits for what it led to.
+    // Reasoning waits for the text or call that it led to.
     let mut thoughts = Vec::new();
     for part in parts {
         match part {

@@ -243,7 +243,7 @@ pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
 }
 
 /// Masks the secrets of a tool's text and details that have a known form, with a note for the model if its text had one.
-/// Returns the kinds of those of the text in words; `None` without any.
+/// Returns the kinds of the secrets in the text, in words. `None` if the text has none.
 ///
 /// Details are not sent to the model, but the ledger and driving programs get them: a diff, for example, quotes the
 /// lines that an edit replaced. An answer in the form of a schema is the model's own and stays.

@@ -294,8 +294,8 @@ impl View {
         matches!(calls.answer(call), Answer::At((at, _)) if log[at].seq == message.seq)
     }
 
-    /// True if a revert needs messages that have left memory. Compute a new view from the whole ledger. Until
-    /// then the view shows what it can.
+    /// True if a revert needs messages that have left memory. The caller then computes a new view from the whole
+    /// ledger. Until then, the view lacks those messages.
     pub fn stale(&self) -> bool {
         self.conversation.log.stale
     }
