@@ -1,7 +1,7 @@
 //! Repeats the check of protected files as long as a confined command lives.
 //!
-//! A [`Lease`] belongs to one command at the workspace level, from before its start until its last process has ended. When
-//! the lease ends, the files are checked a last time. A command that continues in the background keeps its lease: its
+//! A [`Lease`] belongs to one command at the workspace level: it is taken before the command starts, and lasts until its last process
+//! has ended. Then the files are checked a last time. A command that continues in the background keeps its lease: its
 //! files are then also checked twice a second by a thread of their own, and whenever the caller asks for it with
 //! [`Leases::check`], as before each further command. So nothing that such a command writes stays once it has ended.
 //!
@@ -24,7 +24,7 @@ pub(crate) struct Leases(Arc<Mutex<Table>>);
 struct Table {
     next: u64,
     live: BTreeMap<u64, Live>,
-    /// What was undone since the caller asked last, one line for each path.
+    /// Lines about what was undone since the caller asked last, one for each path.
     lines: Vec<String>,
     is_watched: bool,
 }

@@ -270,7 +270,7 @@ fn what_a_command_in_the_background_writes_later_is_undone() {
         let lines = ground.sandbox.undone();
         assert!(lines.iter().any(|line| line.contains(".mcp.json was created")), "{kind:?}: {lines:?}");
         assert_eq!(ground.sandbox.undone(), Vec::<String>::new());
-        // What the user does when no command runs is the user's own.
+        // When no command runs, the user's own changes stay.
         std::fs::write(ws.join(".envrc"), "mine").unwrap();
         ground.sandbox.check_protected();
         assert!(ws.join(".envrc").exists());
