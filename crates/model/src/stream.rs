@@ -332,8 +332,7 @@ impl Exchange {
                     Ok(()) => {
                         let waiting = self.output.queue.len();
                         self.pass_on(&mut reading);
-                        // A ping shows that the server lives, but is not content: do not inform the user of the wait
-                        // again.
+                        // A ping shows that the server lives, but is not content: the user is not informed of the wait again.
                         self.silence.hinted &= self.output.queue.len() == waiting;
                         self.state = State::Reading(reading);
                     }
