@@ -75,7 +75,10 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "-"], "there is no prompt"),
         (&["-p", "--model", "openai/x", "--allowedTools", "Edit"], "put -- before the prompt"),
         (&["-p", "--model", "openai/x", "--resume=", "go"], "--resume needs a session"),
-        (&["-p", "--model", "openai/x", "--mcp-config", "{bad", "--", "go"], "--mcp-config is not valid JSON"),
+        (
+            &["-p", "--model", "openai/x", "--mcp-config", "{bad", "--", "go"],
+            "--mcp-config is not valid JSON",
+        ),
         (&["-p", "--model", "openai/x", "--mcp-config", "absent.json", "--", "go"], "absent.json"),
         (&["-p", "--model", "openai/x", "/asks go"], "/asks is a command of this project that would run: ls"),
         (&["exec", "-m", "x"], "becket exec \"task\", or pipe it in"),

@@ -60,7 +60,8 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            out.commands.push(decide(deny(&format!("the program that decides about permissions failed: {error}"))));
+            out.commands
+                .push(decide(deny(&format!("the program that decides about permissions failed: {error}"))));
             return out;
         }
     };
@@ -83,7 +84,8 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
             }
         }
         _ => {
-            let why = "the program that decides about permissions answered without `behavior` (allow or deny)";
+            let why =
+                "the program that decides about permissions answered without `behavior` (allow or deny)";
             out.commands.push(decide(deny(why)));
         }
     }
