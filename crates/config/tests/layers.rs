@@ -357,6 +357,9 @@ fn unknown_keys_are_warned_about_with_the_nearest_name() {
 /// Inline TOML with the key `zzqq` in each table that the schema describes, below names that the user gives and in lists, too.
 fn with_an_unknown_key(schema: &Value) -> Vec<String> {
     let mut texts = Vec::new();
+    if !schema.is_object() {
+        return texts;
+    }
     if let Some(properties) = schema["properties"].as_object() {
         texts.push("{ zzqq = 1 }".to_owned());
         for (key, inner) in properties {

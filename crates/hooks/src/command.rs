@@ -53,9 +53,11 @@ pub enum Ran {
 pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     let mut words: Vec<OsString> = Vec::new();
     let mut variables = program.variables;
+    let mut lease = None;
     if program.confined {
         match programs.prepare(ProgramKind::Hook) {
             Ok(prepared) => {
+                lease = programs.protect(&prepared);
                 words = prepared.words;
                 variables.extend(prepared.variables);
             }
@@ -128,7 +130,10 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
         Ok(Err(ran)) => return ran,
         Ok(Ok(ended)) => ended,
     };
-    group.0 = None;
+    // What a confined hook leaves running ends with it, before its protected files are checked.
+    if lease.is_none() {
+        group.0 = None;
+    }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match ended {
         Err(error) => Ran::NotStarted(error.to_string()),

@@ -4,7 +4,6 @@
 //! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
 use crate::backend::{Backend, BackendKind};
-use crate::existing;
 use crate::lease::{Lease, Leases};
 use crate::obeyed::Obeyed;
 use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
@@ -152,12 +151,7 @@ impl Sandbox {
     ) -> Result<Confined, SandboxError> {
         let backend = self.backend(SandboxLevel::Workspace).clone();
         let inputs = self.inputs();
-        let existing = if kind.writes_workspace() {
-            existing::writable(&inputs.roots, &inputs.home)
-        } else {
-            Vec::new()
-        };
-        let policy = Policy::for_program(kind, &inputs, self.temp()?, existing.into_iter().chain(caches));
+        let policy = Policy::for_program(kind, &inputs, self.temp()?, caches);
         self.words(backend, policy, None)
     }
 

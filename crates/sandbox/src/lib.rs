@@ -13,7 +13,6 @@
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
-//! | `existing` | what hooks and MCP servers may write in the workspace |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
 //!
@@ -29,7 +28,6 @@
 mod backend;
 mod bwrap;
 mod content;
-mod existing;
 mod gitlinks;
 mod grants;
 mod handle;

@@ -77,13 +77,6 @@ pub enum ProgramKind {
     McpServer,
 }
 
-impl ProgramKind {
-    /// True if such a program may write what is in the workspace.
-    pub(crate) fn writes_workspace(self) -> bool {
-        matches!(self, Self::Hook | Self::McpServer)
-    }
-}
-
 /// The inputs of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyInputs {
@@ -217,6 +210,11 @@ impl Policy {
             ProgramKind::Formatter | ProgramKind::StatusLine => Network::Off,
         };
         let mut write = inputs.write.clone();
+        match kind {
+            ProgramKind::Hook => write.extend(inputs.roots.iter().chain(&inputs.git_dirs).cloned()),
+            ProgramKind::McpServer => write.extend(inputs.roots.iter().cloned()),
+            ProgramKind::Formatter | ProgramKind::LanguageServer | ProgramKind::StatusLine => {}
+        }
         write.push(temp.to_path_buf());
         write.extend(more);
         let own = match kind {
@@ -227,8 +225,10 @@ impl Policy {
         };
         let inputs = PolicyInputs { own, ..inputs.clone() };
         let mut policy = Self { write, network, ..Self::workspace(&inputs, temp) };
-        // Nothing checks such a program when it ends, so Landlock must know of these places too.
-        policy.deny_write.extend(policy.protected.iter().cloned());
+        // A server runs as long as the session, so a check at its end comes too late. Landlock must know of these files, too.
+        if kind == ProgramKind::McpServer {
+            policy.deny_write.extend(policy.protected.iter().cloned());
+        }
         policy
     }
 

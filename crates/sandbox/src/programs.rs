@@ -9,8 +9,8 @@
 //! | formatter | the private temporary folder | no |
 //! | language server | the private temporary folder, a folder for its caches | as configured |
 //! | status line | the private temporary folder | no |
-//! | hook | what is in the workspace already, the private temporary folder | as configured, without the proxy |
-//! | MCP server | what is in the workspace already, the private temporary folder, a folder for its caches | yes |
+//! | hook | the workspace, the private temporary folder | as configured, without the proxy |
+//! | MCP server | the workspace, the private temporary folder, a folder for its caches | yes |
 //!
 //! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
 //! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
@@ -18,6 +18,7 @@
 
 use crate::backend::Backend;
 use crate::handle::{Sandbox, SandboxError};
+use crate::lease::Lease;
 use crate::policy::ProgramKind;
 use crate::sweep;
 use becket_types::SandboxLevel;
@@ -98,6 +99,13 @@ impl Programs {
             self.notice_due.store(true, Ordering::Relaxed);
         }
         Ok(Prepared::default())
+    }
+
+    /// Protects files that other programs obey later from a confined program of short life, from before it starts until the
+    /// lease is dropped.
+    pub fn protect(&self, prepared: &Prepared) -> Option<Lease> {
+        let sandbox = self.sandbox.as_ref().filter(|_| prepared.is_confined())?;
+        sandbox.protect(SandboxLevel::Workspace)
     }
 
     /// The sandbox of the session.

@@ -3,7 +3,9 @@
 use crate::support::*;
 use becket_model::Model as _;
 use becket_session::context::cache::{CachePolicy, CacheTtl};
-use becket_types::{CacheLifetime, Command, EntryKind, Event, FinishReason, Part, Prices, Usage};
+use becket_types::{
+    CacheLifetime, Command, EntryKind, Event, FinishReason, Part, Prices, SystemItem, SystemKind, Usage,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,7 +153,9 @@ async fn an_hour_follows_a_pause_that_it_would_have_covered() {
 async fn a_resumed_session_keeps_the_lifetime_that_was_chosen() {
     for (second, want) in [(8, CacheLifetime::Hour), (3, CacheLifetime::FiveMinutes)] {
         let policy = CachePolicy { ttl: CacheTtl::Auto, ..CachePolicy::default() };
-        let mut first = setup(vec![say("done"), say("done")], policy);
+        let item = SystemItem { kind: SystemKind::Prompt, path: None, text: "Recorded prompt.".into() };
+        let system = EntryKind::System { items: vec![item] };
+        let mut first = setup(vec![say("done"), say("done")], policy).left(vec![system]);
         Arc::get_mut(&mut first.model).unwrap().info.server.hour_cache = true;
         let mut rig = first.start();
         rig.turn("go").await;

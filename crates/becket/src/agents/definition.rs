@@ -404,7 +404,7 @@ mod tests {
             ),
             (json!({"memory": "cloud"}), DefinedIn::Given, "there is no memory \"cloud\""),
             (json!({"mcpServers": [3]}), DefinedIn::Given, "neither a name nor a table"),
-            (json!({"hooks": "x"}), DefinedIn::Given, "no table of events"),
+            (json!({"hooks": "x"}), DefinedIn::Given, "not a table of events"),
             (json!({"isolation": "worktree"}), DefinedIn::Given, "`isolation` has no effect"),
         ] {
             let mut keys = keys;

@@ -55,14 +55,16 @@ fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
     }
 }
 
-/// Hooks and MCP servers may live as long as the session, so nothing is undone after them: the kernel keeps them from protected
-/// files, also from those that do not exist.
+/// What a hook writes to such files is undone when it ends. A server lives as long as the session: it cannot change those that
+/// exist.
 #[test]
-fn hooks_and_servers_write_no_file_that_other_programs_obey() {
+fn hooks_and_servers_change_no_file_that_other_programs_obey() {
     for (backend, ground) in grounds() {
         std::fs::create_dir(ground.base.join("ws/.vscode")).unwrap();
+        std::fs::write(ground.base.join("ws/.vscode/tasks.json"), "{}").unwrap();
         let sandbox = Some(Arc::clone(&ground.sandbox));
         let programs = Programs::new(Confine::Always, sandbox, Some(ground.base.join("caches")));
+        let obeyed = ["ws/.git/config", "ws/.git/hooks", "ws/.vscode/tasks.json"];
         for kind in [Hook, McpServer] {
             let prepared = programs.prepare(kind).unwrap();
             let run = |script: &str| {
@@ -70,33 +72,29 @@ fn hooks_and_servers_write_no_file_that_other_programs_obey() {
                 let output = ground.run_after(&prepared.words, &prepared.variables, &script);
                 String::from_utf8_lossy(&output.stdout).ends_with(&format!("{DONE}\n"))
             };
-            let before = ground.fingerprint(&["ws", "outside", "home"]);
+            let before = ground.fingerprint(&obeyed);
             for script in [
+                "echo evil > .vscode/tasks.json",
+                "echo evil >> .git/config",
+                "echo evil > .git/hooks/post-checkout",
                 "echo evil > .envrc",
                 "echo evil > .mcp.json",
                 "mkdir .claude",
-                "mkdir -p .becket && echo evil > .becket/config.toml",
-                "echo evil > .vscode/tasks.json",
-                "echo evil > .git/commondir",
-                "echo evil >> .git/config",
-                "echo evil > .git/hooks/post-checkout",
-                "echo evil > .git/modules/lib/config",
-                "mv .git git",
-                "ln -s sub .vscode/link",
-                "mv sub .zed",
-                "ln a.txt .ripgreprc",
-                "mkdir objects refs && echo ref: refs/heads/main > HEAD",
-                "setsid sh -c 'echo evil > .envrc' && sleep 0.1 && [ -e .envrc ]",
             ] {
-                assert!(!run(script), "{backend:?} {kind:?}: {script}");
-                assert_eq!(
-                    ground.fingerprint(&["ws", "outside", "home"]),
-                    before,
-                    "{backend:?} {kind:?}: {script}"
-                );
+                let lease = (kind == Hook).then(|| programs.protect(&prepared).unwrap());
+                let ran = run(script);
+                drop(lease);
+                assert_eq!(ground.fingerprint(&obeyed), before, "{backend:?} {kind:?}: {script}");
+                let made = [".envrc", ".mcp.json", ".claude"]
+                    .iter()
+                    .filter(|name| ground.base.join("ws").join(name).symlink_metadata().is_ok());
+                assert!(kind == McpServer && ran || made.count() == 0, "{backend:?} {kind:?}: {script}");
             }
             for script in ["echo more >> a.txt", "echo x > sub/new", "mkdir -p sub/d && mv sub/new sub/d/"] {
                 assert!(run(script), "{backend:?} {kind:?}: {script}");
+            }
+            if kind == Hook {
+                assert!(run("echo x > new.txt && rm new.txt"), "{backend:?}");
             }
         }
     }
