@@ -101,7 +101,7 @@ const COMMANDS: &[(&[&str], &str, i32)] = &[
     (&["undo", "absent"], "absent", 2),
     (&["undo", "--yse"], "--yse", 2),
     (&["redo", "absent"], "absent", 2),
-    (&["rewind"], "SESSION", 2),
+    (&["rewind"], "there is no session", 2),
     (&["rewind", "absent"], "absent", 2),
     (&["context", "absent"], "absent", 2),
     (&["compact", "absent"], "absent", 2),

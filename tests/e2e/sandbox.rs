@@ -61,11 +61,9 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     let names = [".envrc", ".mcp.json", ".claude/settings.json", ".vscode/tasks.json", ".git/commondir"];
     let write = "trap '' TERM HUP; n=0; while [ $n -lt 200 ]; do n=$((n+1)); mkdir -p .claude .vscode; for f in .envrc .mcp.json \
                  .claude/settings.json .vscode/tasks.json .git/commondir; do echo evil > $f; done; sleep 0.05; done";
+    let write = format!("sh -c '{}'", write.replace('\'', "'\\''"));
     for (call, flags) in [
-        (
-            json!({"command": format!("setsid sh -c '{}' >/dev/null 2>&1 & echo started", write.replace('\'', "'\\''"))}),
-            [].as_slice(),
-        ),
+        (json!({"command": format!("setsid {write} >/dev/null 2>&1 & echo started")}), [].as_slice()),
         (json!({"command": write, "background": "now"}), &[]),
         (json!({"command": write, "background": "now"}), &["--sandbox", "required"]),
     ] {

@@ -262,7 +262,7 @@ fn branches_are_forked_at_a_message_listed_and_compared() {
     for (bad, why) in [
         (vec!["trunk", "@99999"], "its entries are @1 to @"),
         (vec!["trunk", "@0"], "its entries are @1 to @"),
-        (vec!["trunk", "@x"], "is no entry"),
+        (vec!["trunk", "@x"], "is not an entry"),
         (vec!["trunk", "99"], "no message"),
         (vec!["nosuch"], "no session"),
         (vec!["trunk", "--name", " "], "needs a letter"),
