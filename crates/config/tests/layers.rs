@@ -361,7 +361,8 @@ fn with_an_unknown_key(schema: &Value) -> Vec<String> {
         return texts;
     }
     if let Some(properties) = schema["properties"].as_object() {
-        texts.push("{ zzqq = 1 }".to_owned());
+        let name = if properties.contains_key("name") { "name = 'x', " } else { "" };
+        texts.push(format!("{{ {name}zzqq = 1 }}"));
         for (key, inner) in properties {
             texts.extend(with_an_unknown_key(inner).into_iter().map(|text| format!("{{ {key} = {text} }}")));
         }
