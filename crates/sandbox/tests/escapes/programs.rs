@@ -64,7 +64,10 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
         std::fs::write(ground.base.join("ws/.vscode/tasks.json"), "{}").unwrap();
         let sandbox = Some(Arc::clone(&ground.sandbox));
         let programs = Programs::new(Confine::Always, sandbox, Some(ground.base.join("caches")));
-        let obeyed = ["ws/.git/config", "ws/.git/hooks", "ws/.vscode/tasks.json"];
+        let contents = || {
+            let obeyed = ["ws/.git/config", "ws/.git/hooks/pre-commit", "ws/.vscode/tasks.json"];
+            obeyed.map(|name| std::fs::read_to_string(ground.base.join(name)).unwrap())
+        };
         for kind in [Hook, McpServer] {
             let prepared = programs.prepare(kind).unwrap();
             let run = |script: &str| {
@@ -72,7 +75,7 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
                 let output = ground.run_after(&prepared.words, &prepared.variables, &script);
                 String::from_utf8_lossy(&output.stdout).ends_with(&format!("{DONE}\n"))
             };
-            let before = ground.fingerprint(&obeyed);
+            let before = contents();
             for script in [
                 "echo evil > .vscode/tasks.json",
                 "echo evil >> .git/config",
@@ -84,8 +87,8 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
                 let lease = (kind == Hook).then(|| programs.protect(&prepared).unwrap());
                 let ran = run(script);
                 drop(lease);
-                assert_eq!(ground.fingerprint(&obeyed), before, "{backend:?} {kind:?}: {script}");
-                let made = [".envrc", ".mcp.json", ".claude"]
+                assert_eq!(contents(), before, "{backend:?} {kind:?}: {script}");
+                let made = [".envrc", ".mcp.json", ".claude", ".git/hooks/post-checkout"]
                     .iter()
                     .filter(|name| ground.base.join("ws").join(name).symlink_metadata().is_ok());
                 assert!(kind == McpServer && ran || made.count() == 0, "{backend:?} {kind:?}: {script}");
