@@ -223,14 +223,15 @@ pub(crate) fn describe(schema: &Value, path: &[String]) -> Option<String> {
     Some(text.lines().next()?.trim_end_matches('.').to_owned())
 }
 
-/// Returns the known name that differs by only a few edits, and by no more than half of what was given.
+/// Returns the known name that begins with what was given, or differs by only a few edits, and by no more than half of it.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_'], "");
     let wanted = plain(name);
     known
         .map(|candidate| (edit_distance(&plain(candidate), &wanted), candidate))
         .filter(|(distance, candidate)| {
-            *distance <= 2.max(candidate.len() / 4) && distance * 2 <= wanted.len()
+            let begins = wanted.len() >= 4 && plain(candidate).starts_with(&wanted);
+            begins || *distance <= 2.max(candidate.len() / 4) && distance * 2 <= wanted.len()
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

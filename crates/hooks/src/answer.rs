@@ -110,7 +110,13 @@ fn own_keys(
     let reason = word("permissionDecisionReason").unwrap_or_default();
     match word("permissionDecision") {
         None => {}
-        Some("deny") => out.permission = refusal(event, from, reason).permission.or(out.permission.take()),
+        Some("deny") => {
+            let refused = refusal(event, from, reason);
+            out.permission = refused.permission.or(out.permission.take());
+            if event == HookEvent::PreModelSwitch {
+                out.block = refused.block;
+            }
+        }
         Some("ask" | "defer") => {
             let reason = if reason.is_empty() {
                 format!("the hook {from} wants you to decide")
