@@ -158,7 +158,7 @@ mod tests {
         };
         let text = plan.to_string();
         for words in
-            ["21k -> 9.4k", "first 4 of 10", "3.0k tokens behind", "$0.0105 more", "after 3 requests."]
+            ["21k -> 9.4k", "first 4 of 10", "3.0k tokens after", "$0.0105 more", "after 3 requests."]
         {
             assert!(text.contains(words), "{words}: {text}");
         }
