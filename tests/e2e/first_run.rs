@@ -55,6 +55,8 @@ fn the_address_of_a_server_is_taken() {
     terminal.press_until("\r", "Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
+    // The hint of a composer that begins a turn: while the turn runs, nothing can be forked.
+    terminal.shows("Describe a task");
     // The next session of the same process uses the choice too.
     terminal.send("/fork\r");
     terminal.shows("Forked. This copy is session");
