@@ -64,7 +64,7 @@ fn the_header_names_the_folder_as_the_user_does() {
 fn a_question_about_a_change_is_read_at_a_glance() {
     let mut stage = Stage::themed(80, 24, Theme::dark());
     stage.event(started());
-    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let Event::SessionStarted { cwd, .. } = started() else { unreachable!() };
     let path = cwd.join("src/span.py");
     let hunk = "@@ -1,2 +1,3 @@\n def span():\n-    return 1\n+    # why\n+    return 2\n";
     stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
@@ -230,7 +230,7 @@ fn a_question_covers_the_row_of_its_call_and_keeps_the_words_before_it() {
 fn a_long_rule_is_said_in_words() {
     let mut stage = Stage::new(100, 24);
     stage.event(started());
-    let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+    let Event::SessionStarted { cwd, .. } = started() else { unreachable!() };
     let path = cwd.join("src/span.py");
     stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
         call_id: CallId("c9".into()),
@@ -602,7 +602,7 @@ fn live_and_replayed_are_the_same() {
 }
 
 fn end_after(millis: u64) -> Event {
-    let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { panic!("another event") };
+    let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { unreachable!() };
     result.duration = Millis(millis);
     Event::TurnFinished(result)
 }
@@ -616,7 +616,7 @@ fn an_allowed_change_says_so_and_the_turn_counts_its_lines() {
     {
         let mut stage = Stage::new(100, 30);
         stage.event(started());
-        let Event::SessionStarted { cwd, .. } = started() else { panic!("another event") };
+        let Event::SessionStarted { cwd, .. } = started() else { unreachable!() };
         let (path, id) = (cwd.join("src/a.rs"), CallId("c9".into()));
         stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
             call_id: id.clone(),
