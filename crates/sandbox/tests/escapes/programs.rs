@@ -55,7 +55,7 @@ fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
     }
 }
 
-/// What a hook writes to such files is undone when it ends. A server lives as long as the session: it cannot change those that
+/// Changes that a hook makes to such files are undone when it ends. A server lives as long as the session: it cannot change those that
 /// exist.
 #[test]
 fn hooks_and_servers_change_no_file_that_other_programs_obey() {
