@@ -101,8 +101,8 @@ impl Programs {
         Ok(Prepared::default())
     }
 
-    /// Protects files that other programs obey later from a confined program of short life, from before it starts until the
-    /// lease is dropped.
+    /// Protects files that other programs obey later from a confined program of short life. Called before the program starts; the
+    /// lease is dropped after it has ended.
     pub fn protect(&self, prepared: &Prepared) -> Option<Lease> {
         let sandbox = self.sandbox.as_ref().filter(|_| prepared.is_confined())?;
         sandbox.protect(SandboxLevel::Workspace)
