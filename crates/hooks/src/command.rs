@@ -130,7 +130,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
         Ok(Err(ran)) => return ran,
         Ok(Ok(ended)) => ended,
     };
-    // What a confined hook leaves running ends with it, before its protected files are checked.
+    // Processes that a confined hook leaves behind end with it, before its protected files are checked.
     if lease.is_none() {
         group.0 = None;
     }
