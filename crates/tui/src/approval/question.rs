@@ -10,6 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 /// Marks the hunk at the cursor.
 const LOOKED_AT: &str = "❯ ";
@@ -66,6 +67,18 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
     };
     let mut number = number;
     body.lines().map(|line| (number(line), line)).collect()
+}
+
+/// Unchanged lines that are shown around a change where there is little room.
+const NEAR: usize = 2;
+
+/// Returns the lines from the first change to the last one, with few unchanged lines around them.
+fn near_changes(lines: &[(Option<usize>, &str)]) -> Range<usize> {
+    let is_change = |(_, line): &(Option<usize>, &str)| line.starts_with(['+', '-']);
+    match (lines.iter().position(is_change), lines.iter().rposition(is_change)) {
+        (Some(first), Some(last)) => first.saturating_sub(NEAR)..(last + 1 + NEAR).min(lines.len()),
+        _ => 0..lines.len(),
+    }
 }
 
 impl<'a> Question<'a> {
@@ -176,6 +189,7 @@ impl<'a> Question<'a> {
         {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
         }
+        let mut left_out = false;
         if request.secrets.is_some() {
             self.say(
                 "  ",
@@ -183,12 +197,17 @@ impl<'a> Question<'a> {
                 theme.dim,
             );
         } else if !request.preview.is_empty() {
-            self.preview(&request.preview, code, rejected, at);
+            left_out = self.preview(&request.preview, code, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
         }
-        self.space();
+        // The answers below have numbers like the lines of the change. A line that was left out makes room between them.
+        if left_out {
+            self.lines.push(Line::default());
+        } else {
+            self.space();
+        }
         self.lines
     }
 
@@ -200,13 +219,15 @@ impl<'a> Question<'a> {
         self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
 
+    /// Adds the changes. Returns true if unchanged lines around them were left out for want of room.
     fn preview(
         &mut self,
         files: &[FilePreview],
         code: &[ChangedCode],
         rejected: &BTreeSet<usize>,
         at: Option<usize>,
-    ) {
+    ) -> bool {
+        let mut left_out = false;
         let theme = self.theme;
         let hunks: usize = files.iter().map(|f| f.hunks.len()).sum();
         let mut number = 0;
@@ -230,7 +251,10 @@ impl<'a> Question<'a> {
                 }
                 let lines = numbered(head, body);
                 let blank: Vec<bool> = lines.iter().map(|(_, line)| line.trim().is_empty()).collect();
-                let shown = between_blank_edges(&blank);
+                let near = if self.airy { 0..lines.len() } else { near_changes(&lines) };
+                left_out |= near.len() < lines.len();
+                let edges = between_blank_edges(&blank[near.clone()]);
+                let shown = near.start + edges.start..near.start + edges.end;
                 let numbers = lines[shown.clone()].iter().filter_map(|(n, _)| *n);
                 let digits = numbers.max().map_or(0, |n| n.to_string().len());
                 for (index, (n, line)) in lines.into_iter().enumerate() {
@@ -261,6 +285,7 @@ impl<'a> Question<'a> {
                 number += 1;
             }
         }
+        left_out
     }
 
     /// Describes the rule that would allow such calls from now on, and the files it could be written into.
