@@ -60,7 +60,7 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     assert!(status.is_ok_and(|status| status.success()));
     let names = [".envrc", ".mcp.json", ".claude/settings.json", ".vscode/tasks.json", ".git/commondir"];
     let write = "trap '' TERM HUP; n=0; while [ $n -lt 200 ]; do n=$((n+1)); mkdir -p .claude .vscode; for f in .envrc .mcp.json \
-                 .claude/settings.json .vscode/tasks.json .git/commondir; do echo evil > $f; done; sleep 0.05; done";
+                 .claude/settings.json .vscode/tasks.json .git/commondir; do echo evil > $f; done; touch written; sleep 0.05; done";
     let write = format!("sh -c '{}'", write.replace('\'', "'\\''"));
     for (call, flags) in [
         (json!({"command": format!("setsid {write} >/dev/null 2>&1 & echo started")}), [].as_slice()),
@@ -69,9 +69,15 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     ] {
         let server = MockServer::start([
             Answer::tool("c1", "bash", call.clone()),
-            Answer::tool("c2", "bash", json!({"command": "ls -A; cat a.txt"})),
+            // The process has written everything once when this call ends.
+            Answer::tool(
+                "c2",
+                "bash",
+                json!({"command": "sh -c 'until [ -e written ]; do sleep 0.05; done'; ls -A; cat a.txt"}),
+            ),
             Answer::text("done"),
         ]);
+        let _ = std::fs::remove_file(bench.project.path("written"));
         let mut command = bench.print(Api::Anthropic, &server);
         let ran = run(command.args(["--permission-mode", "auto"]).args(flags).args(["--", "go"]));
         let left: Vec<_> = names.iter().filter(|name| bench.project.exists(name)).collect();
