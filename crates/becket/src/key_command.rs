@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::process::Command;
 use tokio::sync::Mutex;
 
 /// Longest time for the program. A slower one probably waits for input that nobody gives.
@@ -46,20 +47,21 @@ pub(crate) fn source(provider: &str, command: &[String]) -> TokenSource {
 
 async fn run(command: &[String]) -> Result<(String, Duration), String> {
     let (program, arguments) = command.split_first().ok_or("names no program")?;
-    let child = tokio::process::Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(PATIENCE, child)
+    let printed = printed(Command::new(program).args(arguments), PATIENCE).await?;
+    parse(&String::from_utf8(printed).map_err(|_| "printed something that is not text")?)
+}
+
+/// Runs a program that prints a credential, and returns what it printed. `Err` says what the program did instead.
+pub(crate) async fn printed(command: &mut Command, patience: Duration) -> Result<Vec<u8>, String> {
+    let child = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(patience, child)
         .await
-        .map_err(|_| format!("took more than {} s", PATIENCE.as_secs()))?
+        .map_err(|_| format!("took more than {} s", patience.as_secs()))?
         .map_err(|e| format!("did not start: {e}"))?;
     if !output.status.success() {
         return Err(format!("failed ({})", output.status));
     }
-    parse(&String::from_utf8(output.stdout).map_err(|_| "printed something that is not text")?)
+    Ok(output.stdout)
 }
 
 /// Parses a key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.

@@ -6,14 +6,15 @@
 
 use super::{Grant, Keeper, PATIENCE, address, ask, ask_json, form, is_machine_of, now, request, token_in};
 use crate::environment::Environment;
+use crate::key_command::printed;
 use becket_model::{AwsKeys, Credential, KeySource, NoKey, Proxies, Secret, TokenBody, TokenRequest};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
+use tokio::process::Command;
 use url::{Host, Url};
 
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
@@ -370,20 +371,10 @@ fn grant(json: &Value) -> Result<Grant, String> {
 
 /// Runs the program of `credential_process`, as AWS's tools do.
 async fn run(command: &str) -> Result<Grant, String> {
-    let child = tokio::process::Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(PATIENCE, child)
-        .await
-        .map_err(|_| format!("credential_process took more than {} s", PATIENCE.as_secs()))?
-        .map_err(|e| format!("credential_process did not start: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("credential_process failed ({})", output.status));
-    }
-    let json = serde_json::from_slice(&output.stdout).map_err(|_| "credential_process printed no JSON")?;
+    let mut shell = Command::new("/bin/sh");
+    let printed = printed(shell.args(["-c", command]), PATIENCE).await;
+    let printed = printed.map_err(|why| format!("credential_process {why}"))?;
+    let json = serde_json::from_slice(&printed).map_err(|_| "credential_process printed no JSON")?;
     grant(&json)
 }
 
