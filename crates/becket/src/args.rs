@@ -241,8 +241,8 @@ pub(crate) struct SessionArgs {
     /// Continue the newest session of this directory.
     #[arg(short = 'c', long = "continue")]
     pub continue_: bool,
-    /// Continue this session: its id, the start of its id, or its title.
-    #[arg(short = 'r', long, value_name = "SESSION", conflicts_with = "continue_")]
+    /// Continue this session: its id, the start of its id, or its title. In a terminal, without a name: choose from a list.
+    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", conflicts_with = "continue_")]
     pub resume: Option<String>,
     /// Use this id for the new session, or for the copy that --fork-session makes.
     #[arg(long, value_name = "UUID")]

@@ -315,6 +315,7 @@ fn equip(
 ) -> Result<Equipment, Failure> {
     let (config, project) = (&run.settings.config, &run.project);
     let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &project.roots).map(Arc::new);
+    notes.extend(crate::sandbox::wrong_host(&config.sandbox));
     let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
     if matches!(guard.mode(), PermissionMode::Auto | PermissionMode::AcceptEdits) {
         notes.extend(guard.wide_workspace());

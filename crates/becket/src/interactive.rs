@@ -217,6 +217,7 @@ async fn session(
         end,
         used,
         on_disk,
+        choose_session: std::mem::take(&mut settings.session.choose),
         commands: handle.commands,
         events,
         outside: inputs,

@@ -308,8 +308,7 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
             .and_then(|cwd| cmd::config::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),
         Subcommands::Models(args) => settings::enter(args.cd.as_deref())
-            .and_then(|cwd| cmd::models::run(&environment, &cwd, &args, &mut out))
-            .map(|()| ExitStatus::Ok),
+            .and_then(|cwd| cmd::models::run(&environment, &cwd, &args, &mut out)),
         Subcommands::Agents(args) => settings::enter(args.cd.as_deref())
             .and_then(|cwd| cmd::agents::run(&environment, &cwd, &args, &mut out))
             .map(|()| ExitStatus::Ok),

@@ -41,6 +41,14 @@ pub(crate) fn sandbox(
     }))
 }
 
+/// Returns a note if an entry of the lists of hosts cannot be parsed. Commands then reach no host at all.
+pub(crate) fn wrong_host(config: &SandboxConfig) -> Option<String> {
+    let entry = HostRules::new(&config.allow_hosts, &config.deny_hosts).err()?;
+    Some(format!(
+        "commands reach no host: in sandbox.allow_hosts or sandbox.deny_hosts, {entry}; correct it or remove it"
+    ))
+}
+
 /// Lets folders join the workspace of the commands that this sandbox confines.
 #[derive(Debug)]
 struct Joining(Arc<Sandbox>, Environment);

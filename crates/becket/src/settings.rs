@@ -212,7 +212,14 @@ impl RunSettings {
                 "--append-system-prompt-file",
             )?,
         };
+        let choose = args.session.resume.as_deref().is_some_and(|query| query.trim().is_empty());
+        if choose && args.print {
+            return Err(Failure::usage("--resume needs a session here").hint(
+                "becket sessions lists them; becket -c continues the newest; in a terminal, becket -r opens a list",
+            ));
+        }
         let session = SessionPlan {
+            choose,
             choice: session_choice(&args.session)?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
@@ -490,10 +497,9 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
     // the middle of a session, because a ledger is never cut.
     let copies = args.fork_session || args.no_session_persistence || at.is_some();
     let fork = copies.then_some(Fork { id, at });
-    match (&args.resume, args.continue_) {
-        (Some(query), _) if query.trim().is_empty() => {
-            Err(Failure::usage("--resume needs a session").hint("becket sessions lists them"))
-        }
+    // Without a name, a list is shown in a new session, which is removed again if the user chooses another.
+    let named = args.resume.as_ref().filter(|query| !query.trim().is_empty());
+    match (named, args.continue_) {
         (Some(_), _) | (_, true) if fork.is_none() && id.is_some() => Err(Failure::usage(
             "--session-id names a new session; it does not go with --continue or --resume",
         )

@@ -93,7 +93,31 @@ pub(crate) fn from_value(value: Value) -> Node {
 ///
 /// Returns the path and the expected type.
 pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
-    serde_path_to_error::deserialize::<_, Config>(root.to_value()).map(|_| ()).map_err(|error| {
+    let value = root.to_value();
+    decode(value.clone()).map_err(|(mut path, message)| {
+        // The deserializer loses the path inside flattened fields. The key at fault is the one without which this message
+        // does not come.
+        while let Some(key) = key_at_fault(&value, &path, &message) {
+            path.push(key);
+        }
+        (path, message)
+    })
+}
+
+fn key_at_fault(root: &Value, path: &[String], message: &str) -> Option<String> {
+    let table = |root: &Value| -> Option<Map<String, Value>> {
+        path.iter().try_fold(root, |value, key| value.get(key)).and_then(Value::as_object).cloned()
+    };
+    table(root)?.keys().find_map(|key| {
+        let mut without = root.clone();
+        let inner = path.iter().try_fold(&mut without, |value, key| value.get_mut(key))?;
+        inner.as_object_mut()?.remove(key);
+        (!decode(without).is_err_and(|(_, other)| other == message)).then(|| key.clone())
+    })
+}
+
+fn decode(value: Value) -> Result<(), (Vec<String>, String)> {
+    serde_path_to_error::deserialize::<_, Config>(value).map(|_| ()).map_err(|error| {
         use serde_path_to_error::Segment;
         let path = error
             .path()

@@ -305,6 +305,15 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         ("[permissions]\nallow = [3]", "config.toml:2:10: permissions.allow.0: expected text, not 3"),
         ("permissions = 3", "config.toml:1:15: permissions: expected a table, not 3"),
         ("model = ", "config.toml:1:"),
+        // Fields that the deserializer reads through another struct are found as well.
+        (
+            "model = 'm'\n[providers.x.compat]\nnull_content = true\nempty_tools = 'no'",
+            "config.toml:4:15: providers.x.compat.empty_tools: expected true or false, not \"no\"",
+        ),
+        (
+            "[providers.x.compat]\ntext_calls = 'run'",
+            "config.toml:2:14: providers.x.compat.text_calls: \"run\" is not one of report, ask",
+        ),
         (
             "context.window = 10",
             "/home/u/.config/becket/config.toml: context.window: a window has at least 4,000",

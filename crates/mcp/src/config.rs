@@ -59,6 +59,8 @@ pub struct ServerConfig {
     pub endpoint: Endpoint,
     /// Maximum time of a call without progress.
     pub timeout: Option<Duration>,
+    /// Maximum time of a start, up to the list of tools.
+    pub start_timeout: Option<Duration>,
     pub enabled: bool,
     /// The first prompt waits for this server, and a run without it fails.
     pub required: bool,
@@ -74,6 +76,7 @@ impl ServerConfig {
             name: name.to_owned(),
             endpoint: Endpoint::Host,
             timeout: None,
+            start_timeout: None,
             enabled: true,
             required: false,
             exposure: None,
@@ -119,6 +122,9 @@ struct Written {
     kind: Option<String>,
     /// Milliseconds as a number, or `30s`.
     timeout: Option<Value>,
+    /// Like `timeout`.
+    #[serde(rename = "startTimeout", alias = "start_timeout")]
+    start_timeout: Option<Value>,
     enabled: Option<bool>,
     disabled: Option<bool>,
     #[serde(default)]
@@ -163,6 +169,8 @@ const KEYS: &[&str] = &[
     "headers_helper",
     "oauth",
     "timeout",
+    "startTimeout",
+    "start_timeout",
     "enabled",
     "disabled",
     "required",
@@ -244,12 +252,22 @@ pub fn server(
     }
     let written: Written = serde_json::from_value(filled).map_err(|e| e.to_string())?;
     let endpoint = endpoint(&written)?;
-    let timeout = written.timeout.as_ref().map(duration).transpose()?;
+    let limit = |key, given: &Option<Value>, variable| match given {
+        Some(value) => duration(key, value).map(Some),
+        // Variables that users of other agents set: milliseconds.
+        None => match vars(variable).and_then(|text| text.trim().parse::<u64>().ok()) {
+            Some(milliseconds) => duration(key, &Value::from(milliseconds)).map(Some),
+            None => Ok(None),
+        },
+    };
+    let timeout = limit("timeout", &written.timeout, "MCP_TOOL_TIMEOUT")?;
+    let start_timeout = limit("startTimeout", &written.start_timeout, "MCP_TIMEOUT")?;
     Ok((
         ServerConfig {
             name: name.to_owned(),
             endpoint,
             timeout,
+            start_timeout,
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
             required: written.required,
             exposure: written.exposure,
@@ -305,8 +323,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Milliseconds as a number; a text with a unit.
-fn duration(value: &Value) -> Result<Duration, String> {
-    let wrong = || format!("timeout {value} is neither a number of milliseconds nor a time such as \"30s\"");
+fn duration(key: &str, value: &Value) -> Result<Duration, String> {
+    let wrong = || format!("{key} {value} is neither a number of milliseconds nor a time such as \"30s\"");
     let from = |number: f64, unit: f64| {
         let seconds = number * unit;
         (seconds.is_finite() && seconds > 0.0 && seconds < 1e9).then(|| Duration::from_secs_f64(seconds))
@@ -372,6 +390,7 @@ mod tests {
 
     fn vars(name: &str) -> Option<String> {
         match name {
+            "MCP_TIMEOUT" => Some("45000".to_owned()),
             "TOKEN" => Some("t0".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
@@ -385,7 +404,7 @@ mod tests {
                   "required": true, "exposure": "deferred", "description": "mine"},
             "b": {"type": "http", "url": "https://h/${EMPTY:-mcp}", "headers": {"Authorization": "Bearer ${TOKEN}"},
                   "headersHelper": "/bin/h", "oauth": {"clientId": "c", "scopes": ["s"], "callbackPort": 7777}, "enabled": false},
-            "c": {"type": "sse", "url": "http://localhost:1/sse", "timeout": 1500},
+            "c": {"type": "sse", "url": "http://localhost:1/sse", "timeout": 1500, "startTimeout": "2m"},
         }});
         let parsed = parse(&value, &vars);
         assert_eq!(parsed.problems, Vec::<String>::new());
@@ -400,6 +419,9 @@ mod tests {
         let Endpoint::Http { headers, oauth, .. } = &b.endpoint else { panic!() };
         assert_eq!((headers["Authorization"].as_str(), oauth.callback_port), ("Bearer t0", Some(7777)));
         assert_eq!(c.timeout, Some(Duration::from_millis(1500)));
+        // The variable is the default of every server that does not say otherwise.
+        assert_eq!(a.start_timeout, Some(Duration::from_secs(45)));
+        assert_eq!(c.start_timeout, Some(Duration::from_secs(120)));
         assert!(matches!(c.endpoint, Endpoint::Http { legacy: true, .. }));
     }
 
@@ -412,6 +434,7 @@ mod tests {
             (json!({"command": "x", "args": "y"}), "invalid type"),
             (json!({"command": "x", "env": {"A": "${NOT_SET}"}}), "the variable NOT_SET is not set"),
             (json!({"command": "x", "timeout": "soon"}), "timeout \"soon\""),
+            (json!({"command": "x", "startTimeout": {}}), "startTimeout {}"),
         ] {
             let parsed = parse(&json!({"bad": entry, "good": {"command": "true"}}), &vars);
             assert_eq!(parsed.servers.len(), 1, "{entry}");

@@ -182,6 +182,10 @@ impl Server {
         Arc::clone(&self.inner().listing)
     }
 
+    fn start_timeout(&self) -> Duration {
+        self.config.start_timeout.unwrap_or(START)
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.config.timeout.unwrap_or(CALL)
     }
@@ -298,7 +302,7 @@ impl Server {
             self.set(|inner| inner.state = State::Pending);
             let marks = Arc::new(Marks::default());
             let opened = tokio::select! {
-                opened = tokio::time::timeout(START, self.open(&marks)) => opened,
+                opened = tokio::time::timeout(self.start_timeout(), self.open(&marks)) => opened,
                 end = halted(&mut orders) => match end {
                     End::SwitchedOff => {
                         wait = true;
@@ -336,7 +340,10 @@ impl Server {
                     continue;
                 }
                 Ok(Err(connect::Failure::For(why))) => self.with_words(&why),
-                Err(_) => self.with_words(&format!("it was not ready after {} s", START.as_secs())),
+                Err(_) => self.with_words(&format!(
+                    "it was not ready after {} s (a longer limit is set with \"startTimeout\" of the server)",
+                    self.start_timeout().as_secs_f64()
+                )),
             };
             attempts += 1;
             let again = attempts < MOST_ATTEMPTS && self.worth_another_try();

@@ -452,9 +452,12 @@ pub async fn run<W: Write>(
     interrupts: &mut mpsc::UnboundedReceiver<()>,
     options: Options,
 ) -> io::Result<Ended> {
-    let Options { commands, mut events, mut outside, mut host, .. } = options;
+    let Options { commands, mut events, mut outside, mut host, choose_session, .. } = options;
     let mut speaker = Speaker::default();
     let mut replies = FuturesUnordered::new();
+    if choose_session {
+        replies.push(host.ask(Request::Sessions));
+    }
     let mut asked = Instant::now();
     writeln!(out, "becket. Describe a task, /help for commands, /quit to leave.")?;
     out.flush()?;

@@ -37,6 +37,8 @@ pub struct Options {
     pub end: Option<Stretch>,
     /// Usage of the session so far.
     pub used: Used,
+    /// Begin with the list of sessions, from which the user chooses one to continue.
+    pub choose_session: bool,
     /// The whole session is on disk, so the host can read any part of it again.
     pub on_disk: bool,
     pub commands: mpsc::Sender<Command>,
@@ -117,6 +119,10 @@ pub async fn run<W: Write>(out: W, mut options: Options) -> io::Result<Ended> {
     }
     runner.perform(Effect::Ask(Request::History)).await?;
     runner.perform(Effect::Ask(Request::LastDraft)).await?;
+    if options.choose_session {
+        let list = runner.app.choose_session("");
+        runner.perform(list).await?;
+    }
     let ended = runner.serve(options.outside).await;
     runner.input.close();
     let left = runner.screen.leave();

@@ -349,7 +349,8 @@ fn print(reading: &Reading, filled: &Filled, out: &mut dyn Write) -> Result<(), 
         *tokens += span.tokens.0;
     }
     for (kind, (count, tokens)) in &categories {
-        let bar = "█".repeat((share(*tokens) / 2.5).round() as usize);
+        // A context that is larger than the window fills the whole bar.
+        let bar = "█".repeat((share(*tokens).min(100.0) / 2.5).round() as usize);
         write(out, &format!("{:<13} {:>7}  {:>4}×  {bar}\n", name(*kind), short(*tokens), count))?;
     }
     write(out, "\n   seq  tokens  what\n")?;

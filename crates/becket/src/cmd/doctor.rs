@@ -119,6 +119,7 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
     faults.extend(hooks.warnings);
     faults.extend(hooks.found.iter().flat_map(|found| found.parsed().warnings));
     let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
+    faults.extend(crate::sandbox::wrong_host(&settings.config.sandbox));
     faults.extend(toolbox::not_disabled(&settings.config, &tools));
     faults
 }
@@ -169,7 +170,11 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 "no model can be used: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
             ));
         } else {
-            out.push(of_a_run(environment, &settings, models).await);
+            // The same reason is not said twice.
+            let run = of_a_run(environment, &settings, models).await;
+            if !out.iter().any(|check| check.text.contains(&run.text)) {
+                out.push(run);
+            }
         }
         Ok(out)
     })

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::models::model_settings;
 use crate::settings::configuration;
 use becket_model::{ModelInfo, ModelRef, catalog, probe};
+use becket_print::ExitStatus;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -17,12 +18,12 @@ pub(crate) fn run(
     cwd: &Path,
     args: &ModelsArgs,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<ExitStatus, Failure> {
     let config = ConfigArgs { settings: None, setting_sources: None, cd: None };
     let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
     let endpoints = model_settings(environment, &settings);
     if args.refresh {
-        return refresh(environment, &settings, &endpoints, args.json, out);
+        return refresh(environment, &settings, &endpoints, args.json, out).map(|()| ExitStatus::Ok);
     }
     let known = known(&endpoints);
     let remote = if args.remote { remote(environment, &settings, &endpoints)? } else { Vec::new() };
@@ -37,10 +38,11 @@ pub(crate) fn run(
             Ok(models) => json!({ "provider": provider, "models": models.iter().map(|(n, w)| json!({ "name": n, "window": w })).collect::<Vec<_>>() }),
             Err(e) => json!({ "provider": provider, "error": e }),
         }).collect::<Vec<_>>() });
-        return write(out, &format!("{body}\n"));
+        write(out, &format!("{body}\n"))?;
+        return Ok(answered(&remote));
     }
     // The models of the user's own servers come first, because the table below is long.
-    for (provider, result) in remote {
+    for (provider, result) in &remote {
         match result {
             Err(e) => write(out, &format!("{provider}: {e}\n\n"))?,
             Ok(models) => {
@@ -77,7 +79,14 @@ pub(crate) fn run(
              says otherwise. --json has the source of each figure.\n",
             unused.join(", ")
         ),
-    )
+    )?;
+    Ok(answered(&remote))
+}
+
+/// Returns exit code 7 if servers were asked and none gave its list. The reasons are in the output.
+fn answered(remote: &[(String, Served)]) -> ExitStatus {
+    let none = !remote.is_empty() && remote.iter().all(|(_, served)| served.is_err());
+    if none { ExitStatus::ModelUnreachable } else { ExitStatus::Ok }
 }
 
 /// Returns the catalogue, and the configured models that it lacks.

@@ -62,6 +62,8 @@ pub(crate) struct SystemPrompts {
 /// The session of the run, and how the run keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionPlan {
+    /// `--resume` without a name: an interactive session begins with the list of sessions.
+    pub choose: bool,
     pub choice: SessionChoice,
     /// Take the session over even if another process has it open.
     pub take_over: bool,

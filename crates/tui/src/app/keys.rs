@@ -472,10 +472,7 @@ impl App {
             }
             Action::CopyAnswer => return self.copy_answer(),
             Action::Switch(to) => return self.switch(to),
-            Action::Sessions(query) => {
-                self.pages.pick(Kind::Session, &query);
-                return vec![Effect::Ask(Request::Sessions)];
-            }
+            Action::Sessions(query) => return vec![self.choose_session(&query)],
             Action::Rewind => return self.choose_message(),
             Action::Folded => return self.choose_folded(),
             Action::Inspect(request) => {

@@ -122,6 +122,12 @@ impl App {
         self.messages.on_disk = on_disk;
     }
 
+    /// Opens the list of sessions, filtered by `query`.
+    pub(crate) fn choose_session(&mut self, query: &str) -> Effect {
+        self.pages.pick(Kind::Session, query);
+        Effect::Ask(Request::Sessions)
+    }
+
     /// Returns the approximate size of the transcript's content in bytes.
     pub fn held(&self) -> usize {
         self.transcript.weight()

@@ -48,7 +48,7 @@ pub(super) fn run(
                 let below = store::subagents(&environment.sessions_dir(), &summary);
                 let (io, place) = (Outside::default().io, trash_dir(environment));
                 for session in std::iter::once(&summary).chain(&below) {
-                    trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(store_failure)?;
+                    trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(not_away)?;
                 }
                 if *json {
                     rows.push(json!({ "session": summary.id, "trashed": true, "subagents": below.len() }));
@@ -201,7 +201,7 @@ fn restore(
         if trashed.summary.id == summary.id || is_below {
             below += usize::from(is_below);
             trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &trashed)
-                .map_err(store_failure)?;
+                .map_err(not_back)?;
         }
     }
     if as_json {
@@ -209,6 +209,27 @@ fn restore(
         return write(out, &format!("{body}\n"));
     }
     write(out, &format!("{}{} is back.\n", summary.id, with_subagents(below)))
+}
+
+fn not_back(error: StoreError) -> Failure {
+    match error {
+        StoreError::Exists { id } => {
+            Failure::usage(format!("session {id} exists: the copy in the trash stays there")).hint(format!(
+                "becket -r {id} continues the one that exists; becket sessions gc --now empties the trash"
+            ))
+        }
+        error => store_failure(error),
+    }
+}
+
+fn not_away(error: StoreError) -> Failure {
+    match error {
+        StoreError::Exists { id } => {
+            Failure::usage(format!("an older copy of session {id} is in the trash, so nothing was removed"))
+                .hint("becket sessions gc --now empties the trash; then remove the session again")
+        }
+        error => store_failure(error),
+    }
 }
 
 /// Returns a note that the sessions of its subagents move with it.
