@@ -369,7 +369,7 @@ impl Host for InteractiveHost {
                     Some(Reply::History(read.unwrap_or_default()))
                 })
             }
-            Request::Remember { prompt } => {
+            Request::Remember(prompt) => {
                 let path = self.local.history.clone();
                 Box::pin(async move {
                     // Failing to write the history must not stop the user.
@@ -580,7 +580,7 @@ impl InteractiveHost {
             | Request::Memorize { .. }
             | Request::Models
             | Request::Page(_)
-            | Request::Remember { .. }
+            | Request::Remember(_)
             | Request::Resume { .. }
             | Request::Sessions
             | Request::Shell { .. }

@@ -12,6 +12,7 @@ use becket_types::{BlobId, Command, Event, Loss, MessageId, Seq, Tokens, TurnTer
 use crossterm::event::{KeyEvent, MouseEvent};
 use serde_json::Value;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,6 +45,20 @@ pub enum Input {
     Suspend,
     /// SIGCONT: another program may have used the terminal meanwhile.
     Continued,
+}
+
+/// A prompt of the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastPrompt {
+    pub text: String,
+    /// Byte ranges of the text that were long pastes.
+    pub pasted: Vec<Range<usize>>,
+}
+
+impl From<&str> for PastPrompt {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), pasted: Vec::new() }
+    }
 }
 
 /// Reason for which a pane wants to be woken.
@@ -239,9 +254,7 @@ pub enum Request {
         text: String,
     },
     /// Add a prompt to the history, which all sessions share.
-    Remember {
-        prompt: String,
-    },
+    Remember(PastPrompt),
     /// The prompts of earlier sessions, newest last.
     History,
     /// Save the draft of this session, so that a crash does not lose it. `None`: it was sent.
@@ -381,7 +394,7 @@ pub enum Reply {
         cut: Option<usize>,
     },
     Edited(Result<String, String>),
-    History(Vec<String>),
+    History(Vec<PastPrompt>),
     Draft(String),
     /// A page to show, or the reason why there is none.
     Page(Result<Page, String>),

@@ -17,9 +17,12 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Clear, Widget as _};
+use std::ops::Range;
 
 /// Rows kept for the text of a page. With fewer, all answers share one row.
 const PAGE_ROWS: usize = 8;
+/// Most choices that are offered at once, so that each has a digit. A further answer shows the next ones.
+const OFFERED: usize = 7;
 
 /// A page and the state of its question.
 pub struct Overlay {
@@ -28,6 +31,8 @@ pub struct Overlay {
     page: Transcript,
     /// Possible answers besides no; empty for a page that asks nothing.
     choices: Vec<Choice>,
+    /// The first choice that is offered, of those that do not all fit.
+    from: usize,
     question: String,
     /// The page was drawn once and scrolled to its top.
     placed: bool,
@@ -85,6 +90,7 @@ impl Overlay {
             title: page.title,
             page: transcript,
             choices,
+            from: 0,
             question: String::new(),
             placed: false,
             list: AnswerList::default(),
@@ -163,11 +169,17 @@ impl Overlay {
             KeyCode::End if free => self.page.to_end(),
             _ => {
                 let read = self.list.is_read();
-                return match self.list.key(key, self.choices.len() + 1, writing.drafting) {
-                    Pressed::Chosen(at) if at < self.choices.len() => {
-                        let effect = self.choices.swap_remove(at).effect;
+                let offered = self.offered();
+                let answers = offered.len() + usize::from(self.has_more()) + 1;
+                return match self.list.key(key, answers, writing.drafting) {
+                    Pressed::Chosen(at) if at < offered.len() => {
+                        let effect = self.choices.swap_remove(offered.start + at).effect;
                         self.choices.clear();
                         Outcome::Stays(vec![effect])
+                    }
+                    Pressed::Chosen(at) if at == offered.len() && self.has_more() => {
+                        self.from = if offered.end < self.choices.len() { offered.end } else { 0 };
+                        Outcome::Stays(Vec::new())
                     }
                     Pressed::Chosen(_) | Pressed::Refused => Outcome::Closed,
                     // Until the page has been read nothing is sent, so the text stays in the composer.
@@ -177,6 +189,16 @@ impl Overlay {
             }
         }
         Outcome::Stays(Vec::new())
+    }
+
+    /// Returns the choices that are offered now.
+    fn offered(&self) -> Range<usize> {
+        self.from..self.choices.len().min(self.from + OFFERED)
+    }
+
+    /// True if not all choices are offered at once.
+    fn has_more(&self) -> bool {
+        self.choices.len() > OFFERED
     }
 
     /// Scrolls by lines: up if negative, else down.
@@ -199,8 +221,15 @@ impl Overlay {
         if !self.asks() {
             return (vec![hint::line("PageUp, PageDown and the wheel scroll · Esc closes", width, theme)], 0);
         }
+        let offered = self.offered();
+        let shown = &self.choices[offered.clone()];
         let mut answers: Vec<Answer> =
-            self.choices.iter().map(|choice| Answer::new(&*choice.label, &*choice.short)).collect();
+            shown.iter().map(|choice| Answer::new(&*choice.label, &*choice.short)).collect();
+        if self.has_more() {
+            let all = self.choices.len();
+            let label = format!("Show others ({} to {} of {all} are shown)", offered.start + 1, offered.end);
+            answers.push(Answer::new(label, "others"));
+        }
         answers.push(Answer::new("No, leave everything as it is", "no"));
         let mut lines = Vec::new();
         if !self.question.is_empty() {

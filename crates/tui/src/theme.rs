@@ -389,10 +389,10 @@ impl Theme {
             code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles { ok: none, warning: bold, error: bold },
-            // Added lines are stronger than the lines around them, removed lines weaker.
+            // A removed line is as easy to read as the lines around it, because it is what a question asks about.
             diff: DiffStyles {
                 added: bold,
-                removed: none.add_modifier(Modifier::DIM),
+                removed: none,
                 added_word: none.add_modifier(Modifier::REVERSED),
                 removed_word: none.add_modifier(Modifier::REVERSED),
             },
@@ -431,9 +431,9 @@ mod tests {
             ];
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
-                    // Without colours, bold text and an added line differ by their place alone.
+                    // Without colours, changed lines differ from text by their signs alone.
                     let excused = theme.name == "plain"
-                        && matches!((*name, *other), ("bold", "added") | ("quote", "removed"));
+                        && matches!((*name, *other), ("bold", "added") | ("text", "removed"));
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }
             }

@@ -4,7 +4,9 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Confirm, Effect, Input, Page, PageRequest, Place, Reply, Request, Timer, To};
+use becket_tui::input::{
+    Confirm, Effect, Input, Page, PageRequest, PastPrompt, Place, Reply, Request, Timer, To,
+};
 use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest, Tokens};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
@@ -287,6 +289,43 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     assert_eq!(stage.answer('1'), [Effect::Ask(disallow), revoke("Bash(make *)")]);
 }
 
+/// A session with more grants than digits offers the others behind one answer, and begins again after the last.
+#[test]
+fn every_rule_can_be_withdrawn_however_many_there_are() {
+    let mut stage = Stage::new(80, 40);
+    stage.event(started());
+    let rules: Vec<String> = (1..=17).map(|at| format!("Bash(tool{at:02} *)")).collect();
+    stage.event(Event::Grants { rules: rules.clone() });
+    for (wanted, others) in [(0, 0), (8, 1), (16, 2), (6, 3)] {
+        stage.type_text("/permissions");
+        stage.key(KeyCode::Esc);
+        stage.key(KeyCode::Enter);
+        let kept = Some(Vec::new());
+        let page =
+            Page { title: "permissions".into(), markdown: "mode: default".into(), kept, ..Page::default() };
+        stage.update(Input::Reply(Reply::Page(Ok(page))));
+        stage.read_question();
+        stage.key(KeyCode::Tab);
+        for _ in 0..others {
+            let label = stage
+                .screen()
+                .lines()
+                .find_map(|line| line.trim().split_once(" Show others").map(|(at, _)| at.to_owned()));
+            let digit = label.and_then(|label| label.chars().last()).expect("others are offered");
+            assert_eq!(stage.key(KeyCode::Char(digit)), []);
+        }
+        let screen = stage.screen();
+        let row = screen.lines().find(|line| line.contains(&format!("Withdraw {}", rules[wanted])));
+        let digit = row.and_then(|row| row.split(" Withdraw").next()?.trim().chars().last());
+        let digit = digit.unwrap_or_else(|| panic!("{wanted} is not offered:\n{screen}"));
+        assert_eq!(
+            stage.key(KeyCode::Char(digit)),
+            [Effect::Send(Command::Revoke { rule: rules[wanted].clone() })],
+            "{screen}"
+        );
+    }
+}
+
 #[test]
 fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     let mut stage = Stage::new(80, 24);
@@ -301,10 +340,10 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     assert!(stage.screen().contains("1 Yes, ask about nothing"), "{}", stage.screen());
     stage.read_question();
     stage.key(KeyCode::Esc);
-    assert!(stage.screen().contains("default mode: asks before changes · project"), "{}", stage.screen());
+    assert!(stage.screen().contains("default mode · project"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "bypassPermissions"), []);
     assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
-    assert!(stage.screen().contains("bypassPermissions mode: asks nothing · project"), "{}", stage.screen());
+    assert!(stage.screen().contains("bypassPermissions mode · project"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "default"), sent("default"));
     assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }
@@ -379,7 +418,7 @@ fn a_draft_comes_back_before_what_was_typed_ahead() {
 #[test]
 fn ctrl_r_finds_earlier_prompts() {
     let mut stage = stage();
-    let history = ["fix the parser", "write docs", "fix the lexer"].map(str::to_owned).to_vec();
+    let history = ["fix the parser", "write docs", "fix the lexer"].map(PastPrompt::from).to_vec();
     stage.update(Input::Reply(Reply::History(history)));
     stage.type_text("draft");
     stage.ctrl('r');
@@ -442,7 +481,8 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
     let mut stage = stage();
     let pasted = "one line of many\n".repeat(40);
     stage.type_text("what is ");
-    stage.update(Input::Paste(pasted.clone()));
+    // Most terminals send a line end as a carriage return.
+    stage.update(Input::Paste(pasted.replace('\n', "\r")));
     stage.type_text(" about?");
     let chip = "› what is [pasted 40 lines] about?";
     assert!(stage.screen().contains(chip), "{}", stage.screen());
@@ -458,7 +498,17 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
     stage.event(Event::StepStarted { step: 1 });
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains(chip), "{}", stage.screen());
-    assert_eq!(sent(stage.key(KeyCode::Enter)), Some(whole));
+    let effects = stage.key(KeyCode::Enter);
+    let kept = effects.iter().find_map(|effect| match effect {
+        Effect::Ask(Request::Remember(prompt)) => Some(prompt.clone()),
+        _ => None,
+    });
+    assert_eq!(sent(effects), Some(whole));
+    // Another process reads it from the history.
+    let mut stage = self::stage();
+    stage.update(Input::Reply(Reply::History(vec!["older".into(), kept.unwrap()])));
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains(chip), "{}", stage.screen());
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn the_header_names_the_folder_as_the_user_does() {
             .screen()
             .lines()
             .skip_while(|line| line.is_empty())
-            .take(2)
+            .take(3)
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
@@ -55,7 +55,10 @@ fn the_header_names_the_folder_as_the_user_does() {
         ),
     ] {
         let header = header(home);
-        assert!(header[0].starts_with("  becket ") && header[1].trim() == shown, "{home:?}: {header:?}");
+        assert!(
+            header[0].starts_with("▌ becket ") && header[2].trim_start_matches('▌').trim() == shown,
+            "{home:?}: {header:?}"
+        );
     }
 }
 

@@ -48,8 +48,12 @@ pub(super) fn apply(
     run: &mut RunSettings,
     notes: &mut Vec<String>,
 ) -> Initialize {
-    let (hooks, wrong) = callbacks(body, notes);
+    let (mut hooks, wrong) = callbacks(body, notes);
     let refused = wrong.or_else(|| set(body, run, notes).err());
+    if refused.is_some() {
+        // A request that is refused has no effect at all.
+        hooks.clear();
+    }
     let mcp_servers = refused.is_none() && body.get("mcpServers").is_some_and(|servers| !is_empty(servers));
     let unused = unused(body);
     if !unused.is_empty() {
@@ -116,21 +120,25 @@ fn group(matcher: &Value) -> Value {
     group
 }
 
+/// Applies the fields, or none of them: everything that can be refused is read first.
 fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(), String> {
     let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-    if let Some(prompt) = body.get("systemPrompt").filter(|prompt| !prompt.is_null()) {
-        run.prompts.replace = Some(prompt_text(prompt)?);
+    let field = |name: &str| body.get(name).filter(|value| !value.is_null());
+    let prompt = field("systemPrompt").map(prompt_text).transpose()?;
+    let compiled = |schema: &Value| Schema::compile(&schema.to_string());
+    let schema = field("jsonSchema").map(compiled).transpose().map_err(|e| format!("initialize: {e}"))?;
+    let given = field("agents").map(agents::of_json).transpose();
+    let given = given.map_err(|why| format!("initialize: agents: {why}"))?;
+    if let Some(prompt) = prompt {
+        run.prompts.replace = Some(prompt);
     }
     if let Some(more) = text("appendSystemPrompt").filter(|more| !more.trim().is_empty()) {
         run.prompts.append = Some(more);
     }
-    if let Some(schema) = body.get("jsonSchema").filter(|schema| !schema.is_null()) {
-        let schema = Schema::compile(&schema.to_string()).map_err(|e| format!("initialize: {e}"))?;
+    if let Some(schema) = schema {
         run.output.schema = Some(std::sync::Arc::new(schema));
     }
-    if let Some(agents) = body.get("agents").filter(|agents| !agents.is_null()) {
-        let (kinds, warnings) =
-            agents::of_json(agents).map_err(|why| format!("initialize: agents: {why}"))?;
+    if let Some((kinds, warnings)) = given {
         run.additions
             .agents
             .definitions

@@ -110,16 +110,14 @@ impl App {
         if self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
-    /// Returns the title for the edge above the composer: what the agent works on, or what the user has scrolled through,
-    /// unless `transcript` shows it itself. Above an empty composer it would look like a text that is still to be sent.
+    /// Returns the title for the edge above the composer, unless `transcript` shows it itself.
     fn edge_title(&self, frame: &mut Frame<'_>, transcript: Rect, columns: usize) -> Option<String> {
         let title = self.status.session_title(columns)?;
-        let scrolled = !self.transcript.follows();
-        (scrolled || self.status.is_working()).then_some(())?;
         (!shows(frame, transcript, &title)).then_some(title)
     }
 
-    /// Draws an edge above and below, the upper one with the title and, if the end of the transcript is not in view, a note
+    /// Draws an edge above and below, the upper one with the title at its right end, where it does not look like a text that
+    /// is still to be sent, and, if the end of the transcript is not in view, a note
     /// that says so. Returns the area between them. `transcript`: the area of the transcript, which was drawn before.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect, transcript: Rect) -> Rect {
         let columns = usize::from(area.width);
@@ -133,7 +131,7 @@ impl App {
             Some(title) => {
                 let title = format!(" {title} ");
                 let rest = columns.saturating_sub(2 + taken + text::width(&title));
-                vec![edge(2), Span::styled(title, self.look.theme.dim), edge(rest)]
+                vec![edge(rest), Span::styled(title, self.look.theme.dim), edge(2)]
             }
             None => vec![edge(columns.saturating_sub(taken))],
         };

@@ -191,7 +191,7 @@ impl App {
             return Vec::new();
         }
         let mut effects = self.editor.draft.gone();
-        effects.push(Effect::Ask(Request::Remember { prompt: prompt.text.clone() }));
+        effects.push(Effect::Ask(Request::Remember(prompt.past())));
         effects.extend(self.approvals.refuse(Some(reason).filter(|reason| !reason.is_empty())));
         // A reason cannot carry images.
         if !prompt.images.is_empty() {
@@ -407,14 +407,11 @@ impl App {
             Said::Shell(command) => {
                 self.status.set_command(Some(command.clone()));
                 self.transcript.to_end();
-                vec![
-                    Effect::Ask(Request::Shell { command }),
-                    Effect::Ask(Request::Remember { prompt: prompt.text }),
-                ]
+                vec![Effect::Ask(Request::Shell { command }), Effect::Ask(Request::Remember(prompt.past()))]
             }
             Said::Memory(text) => vec![Effect::Ask(Request::Memorize { text })],
             Said::Task => {
-                let remember = Effect::Ask(Request::Remember { prompt: prompt.text.clone() });
+                let remember = Effect::Ask(Request::Remember(prompt.past()));
                 let mut effects = self.send(prompt, mode);
                 effects.push(remember);
                 effects

@@ -11,9 +11,6 @@ use crate::transcript::Transcript;
 use becket_types::{Command, Decision, PermissionMode};
 use std::fmt::Write as _;
 
-/// Most rules that can be withdrawn from one page, because the list has a digit for each.
-const OFFERED: usize = 8;
-
 const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
     outside of the project. Your deny rules still hold.";
 
@@ -72,10 +69,6 @@ impl Permissions {
             let _ = writeln!(text, "- `{name}` in {scope}");
             let effect = Effect::Ask(Request::Disallow { rule: name.clone(), place: *place });
             choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
-        }
-        if choices.len() > OFFERED {
-            let _ = writeln!(text, "\nThe first {OFFERED} of {} can be withdrawn here.", choices.len());
-            choices.truncate(OFFERED);
         }
         page.markdown.push_str(&text);
         if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) }

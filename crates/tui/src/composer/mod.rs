@@ -7,6 +7,7 @@ pub mod buffer;
 mod search;
 pub mod vim;
 
+use crate::input::PastPrompt;
 use crate::text;
 use crate::theme::Theme;
 use buffer::{Buffer, Chip, Piece};
@@ -70,6 +71,13 @@ pub struct Prompt {
     pub images: Vec<(String, Vec<u8>)>,
     /// Byte ranges of the text that were long pastes.
     pub pasted: Vec<Range<usize>>,
+}
+
+impl Prompt {
+    /// Returns the prompt as the history keeps it.
+    pub fn past(&self) -> PastPrompt {
+        PastPrompt { text: self.text.clone(), pasted: self.pasted.clone() }
+    }
 }
 
 impl Composer {
@@ -156,23 +164,32 @@ impl Composer {
         }
     }
 
-    /// Sets the history: previous prompts, oldest first.
-    pub fn set_history(&mut self, history: Vec<String>) {
-        self.history = history;
+    /// Sets the history: previous prompts, oldest first. Long pastes in the newest ones become chips again.
+    pub fn set_history(&mut self, history: Vec<PastPrompt>) {
+        let pasted = |past: &PastPrompt| -> Vec<String> {
+            past.pasted.iter().filter_map(|range| past.text.get(range.clone()).map(str::to_owned)).collect()
+        };
+        let mut pastes: Vec<String> = history.iter().rev().flat_map(pasted).take(PASTES).collect();
+        pastes.reverse();
+        // Pastes of this session are newer.
+        pastes.append(&mut self.pastes);
+        self.pastes = pastes.split_off(pastes.len().saturating_sub(PASTES));
+        self.history = history.into_iter().map(|past| past.text).collect();
     }
 
     /// Inserts pasted text at the cursor. Long text becomes a chip.
     pub fn paste(&mut self, pasted: &str) {
-        let long = pasted.lines().count() > FOLD_LINES || pasted.len() > FOLD_CHARS;
+        // Most terminals send a line end as a carriage return.
+        let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
+        let long = text.lines().count() > FOLD_LINES || text.len() > FOLD_CHARS;
         if long {
-            let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
             if self.pastes.len() == PASTES {
                 self.pastes.remove(0);
             }
             self.pastes.push(text.clone());
             self.buffer.insert_chip(Chip::Text(text));
         } else {
-            self.buffer.insert(pasted);
+            self.buffer.insert(&text);
         }
     }
 

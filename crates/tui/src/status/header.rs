@@ -1,7 +1,8 @@
-//! The header of a session without messages: version, folder, and tips to begin. The status line has the model and the mode.
+//! The header of a session without messages: version, model, mode, folder, and tips to begin.
 //!
 //! Owns these words. A tip that does not fit is left out whole.
 
+use super::session::SessionFacts;
 use crate::hint;
 use crate::text;
 use crate::theme::Theme;
@@ -13,9 +14,11 @@ use ratatui::text::{Line, Span};
 const HEADER: u16 = 10;
 /// Columns before the text, as in the transcript.
 const GUTTER: &str = "  ";
+/// The gutter before the facts: one bar that holds them together.
+const BAR: &str = "▌ ";
 
 /// Returns what a permission mode means, in a few words.
-pub(super) fn meaning(mode: &str) -> &'static str {
+fn meaning(mode: &str) -> &'static str {
     match mode {
         "default" => ": asks before changes",
         "acceptEdits" => ": edits without asking",
@@ -28,7 +31,7 @@ pub(super) fn meaning(mode: &str) -> &'static str {
 }
 
 /// Returns the lines; none if the screen is too small for them.
-pub(super) fn lines(folder: &str, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
+pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
     const TIPS: [&str; 3] = [
         "Ask for example: explain this project · find out why a test fails and fix it",
         "/help lists commands and keys · @ names a file · ! runs a shell command",
@@ -41,12 +44,20 @@ pub(super) fn lines(folder: &str, area: Rect, theme: &Theme) -> Vec<Line<'static
     let name = format!("becket {}", env!("CARGO_PKG_VERSION"));
     let what = " · reads, changes and runs code";
     let what = if text::width(&name) + text::width(what) <= columns { what } else { "" };
-    let folder = text::fit(&text::visible(folder), columns).into_owned();
-    let mut lines = vec![
+    let fitted = |text: &str| text::fit(&text::visible(text), columns).into_owned();
+    let folder = fitted(&session.folder());
+    let model = fitted(&session.model);
+    let mode = format!(" · {} mode{}", session.mode, meaning(&session.mode));
+    let mode = if text::width(&model) + text::width(&mode) <= columns { mode } else { String::new() };
+    let facts = [
         vec![Span::styled(name, theme.accent.add_modifier(Modifier::BOLD)), Span::styled(what, theme.dim)],
+        vec![Span::styled(model, theme.text), Span::styled(mode, theme.dim)],
         vec![Span::styled(folder, theme.dim)],
-        Vec::new(),
     ];
+    let barred = |mut spans: Vec<Span<'static>>| {
+        spans.insert(0, Span::styled(BAR, theme.accent));
+        Line::from(spans)
+    };
     // Tips are shown whole or not at all, because half of a tip is of no use.
     let fitting = |tips: &str| {
         let join = |shown: String, tip: &str| match shown.as_str() {
@@ -58,12 +69,10 @@ pub(super) fn lines(folder: &str, area: Rect, theme: &Theme) -> Vec<Line<'static
             if text::width(&longer) <= columns { longer } else { shown }
         })
     };
-    lines.extend(TIPS.map(|tips| hint::spans(&fitting(tips), theme)));
     let indented = |mut spans: Vec<Span<'static>>| {
-        if !spans.is_empty() {
-            spans.insert(0, Span::raw(GUTTER));
-        }
+        spans.insert(0, Span::raw(GUTTER));
         Line::from(spans)
     };
-    lines.into_iter().map(indented).collect()
+    let tips = TIPS.map(|tips| indented(hint::spans(&fitting(tips), theme)));
+    facts.map(barred).into_iter().chain([Line::default()]).chain(tips).collect()
 }

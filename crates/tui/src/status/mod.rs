@@ -457,7 +457,7 @@ impl Status {
         if self.session.model.is_empty() {
             return Vec::new();
         }
-        header::lines(&self.session.folder(), area, theme)
+        header::lines(&self.session, area, theme)
     }
 
     /// Returns the height in rows that it needs. All facts may need several rows.
@@ -508,8 +508,10 @@ impl Status {
             if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
         put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         let filled = self.meter.usable > 0;
-        // Beside the fill of the context, the folder is shown only where there is room for it.
-        put(if self.whole || !filled { 4 } else { 1 }, self.session.place(), theme.dim);
+        // Model, mode and the fill of the context are enough at a glance.
+        if self.whole || !filled {
+            put(4, self.session.place(), theme.dim);
+        }
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if filled {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
@@ -536,16 +538,6 @@ impl Status {
             put(0, format!("{key} details"), theme.dim);
         }
         let most = if self.whole { script::ROWS } else { 1 };
-        // Before the first request there is room to say what the mode means.
-        if !filled && !self.whole && width >= NAMED {
-            let meaning = Span::styled(header::meaning(&self.session.mode), theme.dim);
-            if let Some(at) = parts.iter().position(|(_, part)| part[0].content.ends_with(" mode")) {
-                parts[at].1.push(meaning);
-                if rows_of(&parts, width).len() > most {
-                    parts[at].1.pop();
-                }
-            }
-        }
         while parts.len() > 1 && rows_of(&parts, width).len() > most {
             let least = parts.iter().enumerate().min_by_key(|(_, (weight, _))| *weight).map(|(i, _)| i);
             parts.remove(least.unwrap_or_default());

@@ -83,9 +83,9 @@ pub(super) fn lines(
     sides: &Sides,
     width: usize,
     theme: &Theme,
-    limit: usize,
-    side_by_side: bool,
+    extent: &Extent,
 ) -> Vec<Row> {
+    let limit = extent.limit();
     let mut rows = changes(diff);
     // Line numbers locate a hunk, so its header is left out. Between two hunks a mark replaces it.
     if rows.first().is_some_and(|row| hunk(row.text).is_some()) {
@@ -94,15 +94,45 @@ pub(super) fn lines(
     without_blank_edges(&mut rows);
     let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
     let painter = Painter { marks: read_marks(marks), sides, digits: widest.to_string().len(), width, theme };
-    let mut out = if side_by_side && width >= SIDE_BY_SIDE {
+    // Beside a new file or a deleted one, half of the rows would be blank.
+    let two_sided = rows.iter().any(|row| row.kind == Kind::Same)
+        || [Kind::Added, Kind::Removed].iter().all(|kind| rows.iter().any(|row| row.kind == *kind));
+    let mut out = if matches!(extent, Extent::Open) && two_sided && width >= SIDE_BY_SIDE {
         painter.beside(&rows, limit)
     } else {
         rows.iter().take(limit).map(|row| painter.unified(row)).collect()
     };
     if rows.len() > limit {
-        out.push(Line::styled(format!("  … {} more lines", rows.len() - limit), theme.dim).into());
+        let hint = match extent {
+            Extent::Closed(hint) => format!(" · {hint}"),
+            Extent::Open => String::new(),
+        };
+        out.push(Line::styled(format!("  … {} more lines{hint}", rows.len() - limit), theme.dim).into());
     }
     out
+}
+
+/// Most lines of a change that an open call shows.
+const OPEN_LINES: usize = 400;
+/// Most lines of a change that a closed call shows.
+const CLOSED_LINES: usize = 12;
+
+/// The part of a change that is shown.
+pub(super) enum Extent {
+    /// Its first lines, and this hint how to see the others.
+    Closed(String),
+    /// All of it, both sides beside each other where there is room.
+    Open,
+}
+
+impl Extent {
+    /// Returns the largest number of lines.
+    fn limit(&self) -> usize {
+        match self {
+            Self::Closed(_) => CLOSED_LINES,
+            Self::Open => OPEN_LINES,
+        }
+    }
 }
 
 /// Removes blank context lines at the edges of each hunk, which would show only their numbers.
@@ -363,10 +393,17 @@ mod tests {
 
     fn shown(width: usize, beside: bool) -> Vec<String> {
         let marks = json!([[2, 9, 10], [3, 9, 10], [3, 900, 901], "x"]);
-        lines(DIFF, &marks, &Sides::new(DIFF, "rs"), width, &Theme::dark(), 50, beside)
-            .iter()
-            .map(|l| l.line.to_string().trim_end().to_owned())
-            .collect()
+        lines(
+            DIFF,
+            &marks,
+            &Sides::new(DIFF, "rs"),
+            width,
+            &Theme::dark(),
+            &if beside { Extent::Open } else { Extent::Closed(String::new()) },
+        )
+        .iter()
+        .map(|l| l.line.to_string().trim_end().to_owned())
+        .collect()
     }
 
     #[test]
@@ -388,7 +425,14 @@ mod tests {
     #[test]
     fn words_that_differ_are_marked() {
         let theme = Theme::dark();
-        let lines = lines(DIFF, &json!([[2, 9, 10]]), &Sides::new(DIFF, ""), 60, &theme, 50, false);
+        let lines = lines(
+            DIFF,
+            &json!([[2, 9, 10]]),
+            &Sides::new(DIFF, ""),
+            60,
+            &theme,
+            &Extent::Closed(String::new()),
+        );
         let marked: Vec<_> =
             lines[1].line.spans.iter().filter(|s| s.style == theme.diff.removed_word).collect();
         assert_eq!(marked.len(), 1);
@@ -400,7 +444,7 @@ mod tests {
         let diff = "@@ -1 +1,2 @@\n-    list(a)\n+    # A comment.\n+    list(a, b)\n";
         let theme = Theme::dark();
         let marks = json!([[2, 5, 17], [3, 1, 5], [3, 11, 14]]);
-        let lines = lines(diff, &marks, &Sides::new(diff, ""), 60, &theme, 50, false);
+        let lines = lines(diff, &marks, &Sides::new(diff, ""), 60, &theme, &Extent::Closed(String::new()));
         let marked = |at: usize| -> Vec<String> {
             let spans = lines[at].line.spans.iter().filter(|span| span.style == theme.diff.added_word);
             spans.map(|span| span.content.to_string()).collect()
@@ -415,7 +459,7 @@ mod tests {
             job.run();
         }
         let theme = Theme::dark();
-        let lines = lines(DIFF, &json!([[3, 9, 10]]), &sides, 60, &theme, 50, false);
+        let lines = lines(DIFF, &json!([[3, 9, 10]]), &sides, 60, &theme, &Extent::Closed(String::new()));
         for (line, text) in [(1, "   10 -let a = 1;"), (2, "  10 +let a = 2;"), (3, "  11 +let b = 3;")] {
             let line = lines[line].styled(&theme);
             assert_eq!(line.to_string().trim(), text.trim());
@@ -441,7 +485,14 @@ mod tests {
     #[test]
     fn blank_context_at_the_edges_of_a_hunk_is_left_out() {
         let diff = "@@ -1,5 +1,5 @@\n \n a\n-b\n+c\n \n \n d\n\n@@ -20,2 +20,3 @@\n \n+\n e\n";
-        let lines = lines(diff, &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 20, false);
+        let lines = lines(
+            diff,
+            &Value::Null,
+            &Sides::new("", ""),
+            40,
+            &Theme::plain(),
+            &Extent::Closed(String::new()),
+        );
         let lines: Vec<String> = lines.iter().map(|row| row.line.to_string().trim_end().to_owned()).collect();
         assert_eq!(
             lines,
@@ -453,7 +504,14 @@ mod tests {
     #[test]
     fn a_mark_stands_between_two_hunks() {
         let diff = "@@ -1 +1 @@\n-a\n+b\n@@ -9 +9 @@\n-c\n+d\n";
-        let lines = lines(diff, &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 12, false);
+        let lines = lines(
+            diff,
+            &Value::Null,
+            &Sides::new("", ""),
+            40,
+            &Theme::plain(),
+            &Extent::Closed("x opens".into()),
+        );
         let lines: Vec<String> = lines.iter().map(|row| row.line.to_string()).collect();
         assert_eq!(lines, ["  1 -a", "  1 +b", "  ⋮", "  9 -c", "  9 +d"]);
     }
@@ -461,7 +519,14 @@ mod tests {
     #[test]
     fn what_is_too_long_is_counted() {
         let many: Vec<String> = (0..30).map(|i| format!("+line {i}\n")).collect();
-        let lines = lines(&many.concat(), &Value::Null, &Sides::new("", ""), 40, &Theme::plain(), 12, false);
-        assert_eq!((lines.len(), lines[12].line.to_string()), (13, "  … 18 more lines".to_owned()));
+        let lines = lines(
+            &many.concat(),
+            &Value::Null,
+            &Sides::new("", ""),
+            40,
+            &Theme::plain(),
+            &Extent::Closed("x opens".into()),
+        );
+        assert_eq!((lines.len(), lines[12].line.to_string()), (13, "  … 18 more lines · x opens".to_owned()));
     }
 }

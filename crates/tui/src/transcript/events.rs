@@ -124,13 +124,13 @@ impl Blocks {
         let only = changed.files.iter().next().filter(|_| changed.files.len() == 1);
         let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
         let summary = turn_summary(result, &changed, only.as_deref());
-        match summary.filter(|_| result.end == TurnEnd::Completed) {
-            Some(text) => {
+        match summary {
+            Some(text) if result.end == TurnEnd::Completed => {
                 // The ledger reproduces this line, so the turn can be evicted from memory.
                 self.push(Body::Note { weight: Weight::Done, text });
                 true
             }
-            None => self.turn_end(&result.end),
+            summary => self.turn_end(&result.end, summary),
         }
     }
 
@@ -385,7 +385,7 @@ impl Blocks {
         true
     }
 
-    fn turn_end(&mut self, end: &TurnEnd) -> bool {
+    fn turn_end(&mut self, end: &TurnEnd, summary: Option<String>) -> bool {
         let (weight, text) = match end {
             TurnEnd::Completed => return false,
             // The interrupted call's line has already reported the interruption.
@@ -411,6 +411,7 @@ impl Blocks {
                 (Weight::Error, message.clone())
             }
         };
+        let text = summary.map_or_else(|| text.clone(), |summary| format!("{text} · {summary}"));
         self.note(weight, text);
         true
     }
@@ -438,8 +439,8 @@ pub(crate) fn full(begin: &str, breakdown: &str) -> String {
     }
 }
 
-/// Turns shorter than this get no line at their end, in milliseconds.
-const SHORT_TURN: u64 = 5_000;
+/// Turns shorter than this get no line at their end unless they changed a file, in milliseconds: the answer is all there is.
+const SHORT_TURN: u64 = 1_000;
 
 /// Returns the line at the end of a turn: time, cost, files, lines. `only`: the name of the file, if one was changed. `None` for
 /// a short turn that changed nothing.
@@ -452,7 +453,8 @@ fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> O
     };
     let mut parts = Vec::new();
     if result.duration.0 >= SHORT_TURN || files > 0 {
-        parts.push(format!("done in {}", super::tool_rows::duration(result.duration.0)));
+        let word = if result.end == TurnEnd::Completed { "done in" } else { "after" };
+        parts.push(format!("{word} {}", super::tool_rows::duration(result.duration.0)));
     }
     if result.cost.0 >= 0.005 && !parts.is_empty() {
         parts.push(format!("${:.2}", result.cost.0));

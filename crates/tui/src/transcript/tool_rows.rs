@@ -2,7 +2,7 @@
 //!
 //! Depends on the call alone. Changes nothing.
 
-use super::diff;
+use super::diff::{self, Extent};
 use super::excerpt::{self, Tests};
 use super::row::{Row, paragraph};
 use super::tool::{self, State, ToolCall, changes};
@@ -15,8 +15,6 @@ use serde_json::Value;
 
 /// Most lines of output that an open call shows.
 const OPEN_LINES: usize = 400;
-/// Most lines of a diff that a closed call shows.
-const CLOSED_LINES: usize = 12;
 /// A running call shows its time from this many seconds on.
 const SHOWN_SECONDS: u64 = 1;
 const NOT_PERMITTED: &str = "not permitted";
@@ -81,7 +79,14 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         rows.push(last);
     } else if let Some(diff) = changes(call) {
         let marks = &call.details["marks"];
-        rows.extend(diff::lines(diff, marks, call.sides(diff), width, theme, CLOSED_LINES, false));
+        rows.extend(diff::lines(
+            diff,
+            marks,
+            call.sides(diff),
+            width,
+            theme,
+            &Extent::Closed(call.open_hint()),
+        ));
     } else {
         rows.extend(excerpt::rows(call, width, theme));
     }
@@ -113,7 +118,7 @@ fn grouped(call: &ToolCall) -> (String, String) {
 fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     if let Some(diff) = changes(call) {
         let marks = &call.details["marks"];
-        return diff::lines(diff, marks, call.sides(diff), width, theme, OPEN_LINES, true);
+        return diff::lines(diff, marks, call.sides(diff), width, theme, &Extent::Open);
     }
     if let Some(items) = todo(call) {
         return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
