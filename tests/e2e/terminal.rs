@@ -264,7 +264,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
     terminal.shows("Describe a task");
     terminal.send("make it\r");
-    terminal.shows("3 Yes, always");
+    terminal.shows("3 Yes, and allow");
     // Typed text does not answer the question; it goes to the composer.
     terminal.send("1 yes, sure");
     terminal.shows("› 1 yes, sure");
@@ -273,7 +273,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.press_until("\x15\t", "❯ 1 Yes, once");
     terminal.press_until("3", "Always allow this?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
-    terminal.press_until("\x1b[B\x1b[A\x1b[B", "❯ 2 In this project alone");
+    terminal.press_until("\x1b[B\x1b[A", "❯ 1 In this project alone");
     terminal.press_until("\r", "All made.");
     assert!(bench.project.exists("made.txt") && !bench.project.exists(".becket"));
     let files = std::fs::read_dir(bench.home.path(".config/becket/projects")).unwrap();
@@ -554,7 +554,7 @@ fn a_resumed_session_tells_the_same_story() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
     terminal.send("go\r");
-    terminal.shows("3 Yes, always");
+    terminal.shows("3 Yes, and allow");
     // Once the answers have the keyboard, the question counts as read: what is typed then is the reason.
     terminal.press_until("\t", "❯ 1 Yes, once");
     terminal.send("not here");

@@ -230,7 +230,8 @@ impl AnswerList {
     fn mark(&self, chosen: bool) -> char {
         match (chosen, self.focused) {
             (true, true) => '❯',
-            (true, false) => '›',
+            // Another sign than that of the composer, which has the keyboard.
+            (true, false) => '▸',
             (false, _) => ' ',
         }
     }
@@ -242,6 +243,17 @@ impl AnswerList {
         }
     }
 
+    /// Returns the answers without a cursor, because something else has it.
+    pub fn resting(
+        &self,
+        answers: &[Answer],
+        width: usize,
+        tight: bool,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
+        self.lines_at(answers, usize::MAX, width, tight, theme)
+    }
+
     /// Returns the answers, one per row, or all in one row if `tight`. The second value is the row of the cursor.
     pub fn lines(
         &self,
@@ -251,8 +263,19 @@ impl AnswerList {
         theme: &Theme,
     ) -> (Vec<Line<'static>>, usize) {
         let chosen = self.cursor.min(answers.len().saturating_sub(1));
+        (self.lines_at(answers, chosen, width, tight, theme), if tight { 0 } else { chosen })
+    }
+
+    fn lines_at(
+        &self,
+        answers: &[Answer],
+        chosen: usize,
+        width: usize,
+        tight: bool,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
         if tight {
-            return (vec![self.row(answers, chosen, width, theme)], 0);
+            return vec![self.row(answers, chosen, width, theme)];
         }
         let line = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
@@ -270,7 +293,7 @@ impl AnswerList {
             let style = if at == chosen && !here { style.add_modifier(Modifier::BOLD) } else { style };
             Line::from(vec![Span::styled(lead, number), Span::styled(words + &fill, style)])
         };
-        (answers.iter().enumerate().map(line).collect(), chosen)
+        answers.iter().enumerate().map(line).collect()
     }
 
     /// Returns all answers in one row. If they are wider than the screen, the row starts at a column that keeps the
@@ -283,9 +306,14 @@ impl AnswerList {
         };
         let pieces: Vec<Span<'static>> = answers.iter().enumerate().map(piece).collect();
         let upto = |first: usize| -> usize {
-            pieces[first..(chosen + 1).min(pieces.len())].iter().map(|p| text::width(&p.content)).sum()
+            pieces[first..chosen.saturating_add(1).min(pieces.len())]
+                .iter()
+                .map(|p| text::width(&p.content))
+                .sum()
         };
-        let first = (0..chosen).find(|first| upto(*first) <= width).unwrap_or(chosen);
+        let first = (0..chosen.min(pieces.len()))
+            .find(|first| upto(*first) <= width)
+            .unwrap_or(chosen.min(pieces.len()));
         let mut left = width;
         let mut spans = Vec::new();
         for piece in pieces.into_iter().skip(first) {

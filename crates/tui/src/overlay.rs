@@ -2,7 +2,7 @@
 //!
 //! A page that asks shows its answers as a numbered list, by the rules of [`crate::answers`]: no letter, Enter or paste
 //! answers it, and typed text goes to the composer below. Down scrolls until the end is in view, and then moves to the
-//! list.
+//! list. Answers other than no count only after the end of the page has been in view.
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
@@ -36,6 +36,8 @@ pub struct Overlay {
     question: String,
     /// The page was drawn once and scrolled to its top.
     placed: bool,
+    /// The end of the page has been in view, or need not be.
+    seen_end: bool,
     list: AnswerList,
 }
 
@@ -93,8 +95,14 @@ impl Overlay {
             from: 0,
             question: String::new(),
             placed: false,
+            seen_end: false,
             list: AnswerList::default(),
         }
+    }
+
+    /// Lets answers count before the end of the page has been in view, because they only take rights away.
+    pub fn answered_at_once(self) -> Self {
+        Self { seen_end: true, ..self }
     }
 
     /// True if the page asks a question.
@@ -172,6 +180,8 @@ impl Overlay {
                 let offered = self.offered();
                 let answers = offered.len() + usize::from(self.has_more()) + 1;
                 return match self.list.key(key, answers, writing.drafting) {
+                    // What was not shown is not agreed to.
+                    Pressed::Chosen(at) if at < offered.len() && !self.seen_end => Outcome::Stays(Vec::new()),
                     Pressed::Chosen(at) if at < offered.len() => {
                         let effect = self.choices.swap_remove(offered.start + at).effect;
                         self.choices.clear();
@@ -219,12 +229,18 @@ impl Overlay {
         theme: &Theme,
     ) -> (Vec<Line<'static>>, usize) {
         if !self.asks() {
-            return (vec![hint::line("PageUp, PageDown and the wheel scroll · Esc closes", width, theme)], 0);
+            let forms =
+                ["PageUp, PageDown and the wheel scroll · Esc closes", "PageDown scrolls · Esc closes"];
+            let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&"Esc closes");
+            return (vec![hint::line(keys, width, theme)], 0);
         }
         let offered = self.offered();
         let shown = &self.choices[offered.clone()];
-        let mut answers: Vec<Answer> =
-            shown.iter().map(|choice| Answer::new(&*choice.label, &*choice.short)).collect();
+        let answer = |choice: &Choice| Answer {
+            enabled: self.seen_end,
+            ..Answer::new(&*choice.label, &*choice.short)
+        };
+        let mut answers: Vec<Answer> = shown.iter().map(answer).collect();
         if self.has_more() {
             let all = self.choices.len();
             let label = format!("Show others ({} to {} of {all} are shown)", offered.start + 1, offered.end);
@@ -240,7 +256,9 @@ impl Overlay {
         let (list, cursor) = self.list.lines(&answers, width, tight, theme);
         let cursor = lines.len() + cursor;
         lines.extend(list);
-        let forms: [&str; 2] = if self.list.is_focused() {
+        let forms: [&str; 2] = if !self.seen_end && !writing.drafting {
+            ["PageDown shows the rest, then it can be answered · Esc closes", "PageDown: more · Esc closes"]
+        } else if self.list.is_focused() {
             ["↑ ↓ select · Enter answers · Esc closes", "Enter answers · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
             [
@@ -279,6 +297,7 @@ impl Overlay {
             Clear.render(inner, frame.buffer_mut());
             self.page.draw(frame, inner, theme);
         }
+        self.seen_end |= self.page.follows() && inner.height > 0;
         if !edges {
             return;
         }

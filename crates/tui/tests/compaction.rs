@@ -92,7 +92,7 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",
-        "› 1 Apply it\n  2 Edit the summary first\n  3 No, leave everything as it is",
+        "▸ 1 Apply it\n  2 Edit the summary first\n  3 No, leave everything as it is",
     ] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }
@@ -112,7 +112,14 @@ fn keys_typed_ahead_answer_nothing() {
     stage.key(KeyCode::Tab);
     assert_eq!(stage.key(KeyCode::Enter), [], "a key came, so the time starts again");
     assert!(stage.screen().contains("148k → 21k tokens"));
-    assert_eq!(stage.answer('1'), [Effect::Send(Command::CarryOut { plan: 1, force: false })]);
+    // What was not shown is not agreed to.
+    assert_eq!(stage.answer('1'), []);
+    assert!(stage.screen().contains("PageDown shows the rest, then it can be answered"), "{}", stage.screen());
+    stage.key(KeyCode::PageDown);
+    stage.read_question();
+    assert!(stage.screen().contains("Enter answers"), "{}", stage.screen());
+    let apply = Effect::Send(Command::CarryOut { plan: 1, force: false });
+    assert_eq!(stage.update(Input::Key(support::key('1'))), [apply]);
     let mut stage = looked_at((80, 24));
     let effects = stage.key(KeyCode::Esc);
     assert!(effects.iter().all(|e| !matches!(e, Effect::Send(_))), "{effects:?}");
@@ -279,12 +286,12 @@ fn the_page_can_be_answered_at_any_size() {
         arm(&mut stage);
         let screen = stage.screen();
         let answers = if size.1 < 14 {
-            "›1 apply 2 edit 3 no"
+            "▸1 apply 2 edit 3 no"
         } else {
-            "› 1 Apply it\n  2 Edit the summary first\n"
+            "▸ 1 Apply it\n  2 Edit the summary first\n"
         };
         assert!(screen.contains("148k → 21k") && screen.contains(answers), "{screen}");
-        assert!(screen.contains("Enter answers · "), "{screen}");
+        assert!(screen.contains("Enter answers · ") || screen.contains("PageDown"), "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= usize::from(size.0)), "{screen}");
     }
 }

@@ -204,11 +204,9 @@ fn always_shows_the_rule_and_asks_for_whom() {
     let screen = stage.screen();
     assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
     assert!(screen.contains("it allows every change of it"), "{screen}");
-    assert!(screen.contains("❯ 1 In every project"), "{screen}");
+    assert!(screen.contains("❯ 1 In this project alone"), "{screen}");
     // The second question must be read for its own time, so a key that is held answers nothing.
     assert_eq!(stage.key(KeyCode::Enter), []);
-    stage.read_question();
-    stage.key(KeyCode::Down);
     stage.read_question();
     let allow = Request::Allow { rule: "Edit(//home/u/project/a.rs)".into(), place: Place::Local };
     let mut wanted = vec![Effect::Ask(allow)];
@@ -308,7 +306,7 @@ fn escape_twice_goes_back_to_a_message() {
     let screen = stage.screen();
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     stage.key(KeyCode::Enter);
-    let list = "› 1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
+    let list = "▸ 1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);

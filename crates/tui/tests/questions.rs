@@ -637,7 +637,7 @@ fn a_question_is_answered_deliberately_at_every_size() {
             let shown = desk.frame();
             assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
             assert!(shown.contains('›'), "the composer stays: {shown}");
-            assert!(!shown.contains("› 1 Yes") && !shown.contains("›1 once"), "{shown}");
+            assert!(!shown.contains("▸ 1 Yes") && !shown.contains("▸1 once"), "{shown}");
             // On a small screen the question does not fit, so it must be scrolled to its end first.
             for _ in 0..4 {
                 desk.press(KeyCode::PageDown);
@@ -649,7 +649,7 @@ fn a_question_is_answered_deliberately_at_every_size() {
             // before it answers.
             let mut desk = ask();
             let shown = desk.frame();
-            assert!(shown.contains("› 1 Yes, once") || shown.contains("›1 once"), "{shown}");
+            assert!(shown.contains("▸ 1 Yes, once") || shown.contains("▸1 once"), "{shown}");
             desk.press(KeyCode::Up);
             let shown = desk.frame();
             assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");

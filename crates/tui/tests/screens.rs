@@ -87,7 +87,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     })));
     let screen = stage.screen();
     let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n  \
-                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n› 1 Yes, once\n";
+                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n▸ 1 Yes, once\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
     assert_eq!(stage.colour(row, 5), vt100::Color::Default);
@@ -99,7 +99,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(
-        small.screen().contains("asked because no rule allows `rm`\n\n› 1 Yes, once"),
+        small.screen().contains("asked because no rule allows `rm`\n\n▸ 1 Yes, once"),
         "{}",
         small.screen()
     );
@@ -107,7 +107,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(
-        smaller.screen().contains("asked because no rule allows `rm`\n› 1 Yes, once"),
+        smaller.screen().contains("asked because no rule allows `rm`\n▸ 1 Yes, once"),
         "{}",
         smaller.screen()
     );

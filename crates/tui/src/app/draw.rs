@@ -253,10 +253,11 @@ impl App {
         }
         let bottom = if edges > 0 { self.edged(frame, bottom, transcript) } else { bottom };
         if self.transcript.is_empty() && self.window.screen.is_none() {
-            // The tips are near the input, with a blank row between them.
-            let header = self.status.header(transcript, &self.look.theme);
-            let y = transcript.bottom().saturating_sub(header.len() as u16 + 1).max(transcript.y);
-            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &header);
+            // The facts stand where a transcript begins, the tips near the input, with a blank row between them.
+            let (facts, tips) = self.status.header(transcript, &self.look.theme);
+            put(frame, transcript, &facts);
+            let y = transcript.bottom().saturating_sub(tips.len() as u16 + 1).max(transcript.y);
+            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &tips);
         }
         // An edge has the note in it.
         if let Some(note) = self.more_below().filter(|_| transcript.height > 2 && edges == 0) {

@@ -71,7 +71,11 @@ impl Permissions {
             choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
         }
         page.markdown.push_str(&text);
-        if choices.is_empty() { Overlay::new(page) } else { Overlay::choosing(page, choices) }
+        if choices.is_empty() {
+            Overlay::new(page)
+        } else {
+            Overlay::choosing(page, choices).answered_at_once()
+        }
     }
 
     /// Returns the page that asks before the mode that skips questions is used for the first time. `current`: the mode of

@@ -30,7 +30,11 @@ impl Approvals {
         let width = usize::from(width);
         let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
         let tight = height < answers.len() + 1 + body.min(QUESTION_ROWS);
-        let (mut lines, cursor) = self.list.lines(&answers, width, tight, theme);
+        let (mut lines, cursor) = match self.step {
+            // The hunks have the cursor, and Enter answers nothing.
+            Step::Hunks(_) if self.list.is_focused() => (self.list.resting(&answers, width, tight, theme), 0),
+            _ => self.list.lines(&answers, width, tight, theme),
+        };
         lines.push(hint::line(self.keys(width, writing), width, theme));
         Foot { lines, cursor }
     }

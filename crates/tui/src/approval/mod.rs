@@ -277,8 +277,9 @@ impl Approvals {
             answers.push((does, answer));
         };
         if matches!(self.step, Step::Always) {
-            offer(Does::Keep(Place::User), "In every project", "everywhere");
+            // The narrower permission comes first, because it has the cursor.
             offer(Does::Keep(Place::Local), "In this project alone", "here");
+            offer(Does::Keep(Place::User), "In every project", "everywhere");
             offer(Does::Back, "Back", "back");
             return answers;
         }
@@ -306,11 +307,7 @@ impl Approvals {
                 };
                 let session = format!("Yes, and allow {what} in this session");
                 offer(Does::Session, &session, "session");
-                offer(
-                    Does::Always,
-                    "Yes, always: in this project or in all, kept in your settings",
-                    "always",
-                );
+                offer(Does::Always, &format!("Yes, and allow {what} always"), "always");
             }
         } else if left_out < count {
             offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");

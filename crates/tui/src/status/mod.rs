@@ -452,10 +452,10 @@ impl Status {
         Some(Line::from(spans))
     }
 
-    /// Returns the header that is shown before the first message: version, folder, and tips to begin.
-    pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
+    /// Returns what is shown before the first message: the facts of the session, and tips to begin.
+    pub fn header(&self, area: Rect, theme: &Theme) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
         if self.session.model.is_empty() {
-            return Vec::new();
+            return Default::default();
         }
         header::lines(&self.session, area, theme)
     }
