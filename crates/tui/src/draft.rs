@@ -17,8 +17,12 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Schedules saving after a change of the text.
-    pub fn changed(&mut self) -> Vec<Effect> {
+    /// Schedules saving after a change of the text. A text that was deleted is forgotten at once, because the user may leave
+    /// before the delay is over.
+    pub fn changed(&mut self, is_empty: bool) -> Vec<Effect> {
+        if is_empty {
+            return self.gone();
+        }
         if std::mem::replace(&mut self.waiting, true) {
             return Vec::new();
         }

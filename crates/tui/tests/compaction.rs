@@ -114,7 +114,11 @@ fn keys_typed_ahead_answer_nothing() {
     assert!(stage.screen().contains("148k → 21k tokens"));
     // What was not shown is not agreed to.
     assert_eq!(stage.answer('1'), []);
-    assert!(stage.screen().contains("PageDown shows the rest, then it can be answered"), "{}", stage.screen());
+    assert!(
+        stage.screen().contains("PageDown shows the rest, then it can be answered"),
+        "{}",
+        stage.screen()
+    );
     stage.key(KeyCode::PageDown);
     stage.read_question();
     assert!(stage.screen().contains("Enter answers"), "{}", stage.screen());

@@ -77,7 +77,9 @@ impl App {
     /// Returns the lines above the composer: the todo list, messages that wait, and the current activity.
     fn above(&self, columns: u16, rows: u16, asking: bool) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
-        if self.status.is_working() && !asking {
+        if !asking {
+            // Between turns, one row says that something is left.
+            let rows = if self.status.is_working() { rows } else { 0 };
             lines = self.todo.lines(columns, rows, &self.look.theme);
         }
         lines.extend(self.editor.waiting.lines(columns, &self.look.theme));

@@ -48,7 +48,7 @@ impl Editor {
     pub(super) fn paste(&mut self, text: &str) -> Vec<Effect> {
         self.composer.paste(text);
         self.completion.close();
-        self.draft.changed()
+        self.draft.changed(self.composer.is_empty())
     }
 
     /// Pastes a text, or the image whose path it is.
@@ -58,7 +58,7 @@ impl Editor {
             None => self.composer.paste(text),
         }
         self.completion.close();
-        self.draft.changed()
+        self.draft.changed(self.composer.is_empty())
     }
 
     /// Puts the draft of an earlier run in front of text that was typed before it arrived.
@@ -72,7 +72,7 @@ impl Editor {
         if self.composer.is_empty() {
             self.composer.set(text);
         }
-        self.draft.changed()
+        self.draft.changed(self.composer.is_empty())
     }
 
     /// Puts a queued message that the agent returned in front of the text. Returns `None` if the message is unknown.
@@ -80,7 +80,7 @@ impl Editor {
         let text = self.waiting.withdrawn(id)?;
         let gap = if self.composer.is_empty() { "" } else { "\n" };
         self.composer.replace(0..0, &format!("{text}{gap}"));
-        Some(self.draft.changed())
+        Some(self.draft.changed(self.composer.is_empty()))
     }
 
     /// Puts a command whose argument is missing back, with a list of choices where there is one.
@@ -108,7 +108,7 @@ impl Editor {
                     prompt.text.truncate(prompt.text.trim_end().len());
                     return Some(Completed::Run(prompt));
                 }
-                let mut effects = self.draft.changed();
+                let mut effects = self.draft.changed(self.composer.is_empty());
                 effects.extend(self.complete_here());
                 Some(Completed::Changed(effects))
             }
@@ -117,7 +117,7 @@ impl Editor {
 
     /// Handles a change of the text by a key.
     pub(super) fn typed(&mut self) -> Vec<Effect> {
-        let mut effects = self.draft.changed();
+        let mut effects = self.draft.changed(self.composer.is_empty());
         if self.composer.is_browsing() || self.composer.is_searching() {
             self.completion.close();
         } else {

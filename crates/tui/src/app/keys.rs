@@ -322,7 +322,7 @@ impl App {
                 effects.extend(self.submit(prompt, DeliveryMode::Steer));
                 effects
             }
-            _ => self.editor.draft.changed(),
+            _ => self.editor.draft.changed(self.editor.composer.is_empty()),
         }
     }
 
@@ -483,7 +483,12 @@ impl App {
                 return self.send(prompt, DeliveryMode::Steer);
             }
             // The host does not follow the state of the interface, so the request carries it.
-            Action::Page(page) => return vec![Effect::Ask(Request::Page(self.status.fill_in(page)))],
+            Action::Page(page) => {
+                // A page that asks other programs or servers takes a while.
+                let mut effects = self.status.toast("One moment: the page is being made.".to_owned());
+                effects.push(Effect::Ask(Request::Page(self.status.fill_in(page))));
+                return effects;
+            }
             Action::Resume(session) => return vec![Effect::Ask(Request::Resume { session })],
             Action::Export { format, file } => return vec![Effect::Ask(Request::Export { format, file })],
             Action::StopJob(job) => return vec![Effect::Ask(Request::StopJob { job })],

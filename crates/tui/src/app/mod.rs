@@ -400,9 +400,13 @@ impl App {
             Reply::Image(Err(why)) => return self.status.toast(why),
             Reply::Attached { text, image } => return self.editor.attach(&text, image),
             Reply::Page(Ok(page)) if page.kept.is_some() => {
+                self.status.end_toast();
                 self.pages.overlay = Some(self.permissions.page(page));
             }
-            Reply::Page(Ok(page)) => self.pages.overlay = Some(Overlay::new(page)),
+            Reply::Page(Ok(page)) => {
+                self.status.end_toast();
+                self.pages.overlay = Some(Overlay::new(page));
+            }
             Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 self.instead(Weight::Error, why);
             }
@@ -545,7 +549,7 @@ impl App {
             Ok(effects) => effects,
             Err(Ok(text)) => {
                 self.editor.composer.set(text.trim_end_matches('\n'));
-                self.editor.draft.changed()
+                self.editor.draft.changed(self.editor.composer.is_empty())
             }
             Err(Err(why)) => self.status.toast(why),
         }

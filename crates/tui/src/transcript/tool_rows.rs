@@ -93,7 +93,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     rows
 }
 
-/// Summarizes several read-only calls: `read 3 files, grep 2`, and their subjects.
+/// Summarizes several read-only calls: `read 3 files, grep twice:`, and their subjects.
 fn grouped(call: &ToolCall) -> (String, String) {
     let own = (call.name.clone(), call.subject());
     let all = || std::iter::once(&own).chain(&call.group);
@@ -107,12 +107,13 @@ fn grouped(call: &ToolCall) -> (String, String) {
     let told = counts.iter().map(|(name, count)| match (*name, *count) {
         ("read", 1) => "read 1 file".to_owned(),
         ("read", n) => format!("read {n} files"),
-        (name, 1) => name.to_owned(),
+        (name, 1) => format!("{name} once"),
+        (name, 2) => format!("{name} twice"),
         (name, n) => format!("{name} {n} times"),
     });
     let told: Vec<String> = told.collect();
     let what: Vec<&str> = all().map(|(_, what)| what.lines().next().unwrap_or_default()).collect();
-    (told.join(", "), what.join(", "))
+    (format!("{}:", told.join(", ")), what.join(", "))
 }
 
 fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {

@@ -9,6 +9,7 @@ use crate::transcript::row::{CodeSpans, Row};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Appends the layout of `source` to `out`, after an empty line unless it is `joined` to the text before.
@@ -253,8 +254,16 @@ impl Renderer<'_> {
             self.codes.get(&language, shown.join("\n") + end)
         });
         let columns = self.width.saturating_sub(self.indent.columns() + 2);
+        let headers = if diff { diff_headers(&shown) } else { Vec::new() };
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
+            // Where a change is goes before it in words; the headers of a patch say it once more in its own form.
+            let shown: &str = match headers.get(line) {
+                Some(Header::File) => continue,
+                Some(Header::Hunk { first: true }) => continue,
+                Some(Header::Hunk { first: false }) => "⋮",
+                Some(Header::None) | None => shown,
+            };
             // Tables and lists in `text` blocks consist of words, so they are not cut like code.
             let cut = if language == "text" { text::chunks_of_words } else { text::chunks };
             let (style, tint) = if diff { self.diff_line(shown) } else { (style, Style::new()) };
@@ -376,5 +385,74 @@ impl Renderer<'_> {
         let index = self.out.len();
         self.out.push(Row { line: Line::from(line), gutter: 2 * bars, ..Row::default() });
         &mut self.out[index]
+    }
+}
+/// A line of a `diff` block that is no line of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Header {
+    None,
+    /// `--- a/FILE` and `+++ b/FILE`, if both are there and a hunk follows.
+    File,
+    /// `@@ -1,2 +1,2 @@`; `first`: nothing of this file stands above it.
+    Hunk {
+        first: bool,
+    },
+}
+
+/// Returns what each line of a `diff` block is. A file's name stays visible if the block is about several files.
+fn diff_headers(lines: &[Cow<'_, str>]) -> Vec<Header> {
+    let is_hunk = |line: Option<&Cow<'_, str>>| {
+        line.is_some_and(|line| line.starts_with("@@ ") && line[3..].contains(" @@"))
+    };
+    let is_file = |at: usize| {
+        lines[at].starts_with("--- ")
+            && lines.get(at + 1).is_some_and(|line| line.starts_with("+++ "))
+            && is_hunk(lines.get(at + 2))
+    };
+    let files = (0..lines.len()).filter(|at| is_file(*at)).count();
+    let mut fresh = true;
+    let header = |at: usize| {
+        if is_file(at) {
+            fresh = true;
+            return if files > 1 { Header::None } else { Header::File };
+        }
+        if at > 0 && is_file(at - 1) {
+            return Header::File;
+        }
+        if is_hunk(lines.get(at)) {
+            return Header::Hunk { first: std::mem::replace(&mut fresh, false) };
+        }
+        fresh = false;
+        Header::None
+    };
+    (0..lines.len()).map(header).collect()
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_block_shows_code_and_no_headers_unless_they_tell_files_apart() {
+        let headers = |text: &str| {
+            let lines: Vec<Cow<'_, str>> = text.lines().map(Cow::Borrowed).collect();
+            let shown = diff_headers(&lines);
+            let shown = lines.iter().zip(shown).filter_map(|(line, header)| match header {
+                Header::None => Some(line.to_string()),
+                Header::Hunk { first: false } => Some("⋮".to_owned()),
+                Header::File | Header::Hunk { first: true } => None,
+            });
+            shown.collect::<Vec<_>>().join("\n")
+        };
+        let hunk = "@@ -1,2 +1,2 @@ fn a()\n-x\n+y\n";
+        for (text, want) in [
+            (format!("--- a/x\n+++ b/x\n{hunk}{hunk}"), "-x\n+y\n⋮\n-x\n+y"),
+            (hunk.to_owned(), "-x\n+y"),
+            ("-x\n+y".to_owned(), "-x\n+y"),
+            // Removed and added lines that look like the names of files.
+            ("--- x\n+++ y\n".to_owned(), "--- x\n+++ y"),
+            (format!("--- a/x\n+++ b/x\n{hunk}--- a/z\n+++ b/z\n{hunk}"), "--- a/x\n-x\n+y\n--- a/z\n-x\n+y"),
+        ] {
+            assert_eq!(headers(&text), want, "{text}");
+        }
     }
 }
