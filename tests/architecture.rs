@@ -17,7 +17,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-session", &["becket-types"]),
     ("becket-store-postgres", &["becket-types", "becket-session"]),
     ("becket-model", &["becket-types"]),
-    ("becket-tool", &["becket-types"]),
+    ("becket-tool", &["becket-types", "becket-files"]),
     ("becket-shell-syntax", &["becket-types"]),
     ("becket-guard", &["becket-types", "becket-shell-syntax"]),
     ("becket-config", &["becket-types", "becket-files"]),

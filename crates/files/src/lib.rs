@@ -10,8 +10,13 @@
 //!   events returns an error.
 //! - Every read has a limit in bytes, which the caller names.
 //!
+//! [`dir`] also writes: files that becket makes or puts back where somebody else can put links.
+//!
 //! Does not decide if a file may be read. Tools that read paths of the model use `becket_tool::paths`, which also
 //! refuses links.
+
+pub mod dir;
+mod sys;
 
 use rustix::fs::OFlags;
 use std::fs::{File, FileType, Metadata, OpenOptions};

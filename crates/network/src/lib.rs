@@ -27,7 +27,7 @@ mod request;
 pub use address::refusal;
 pub use door::enter;
 pub use hosts::{AddressRange, BadHost, HostRules, names_host, split_port};
-pub use proxy::{Lookup, Pass, Proxy, system_lookup};
+pub use proxy::{Lookup, Pass, Proxy, RefusalLog, system_lookup};
 
 /// Parses the first bytes of a client, for fuzzing.
 #[doc(hidden)]

@@ -77,7 +77,23 @@ impl Pass {
 
     /// Returns the refusals so far: a line for each host, of the form `HOST:PORT: REASON`.
     pub fn refusals(&self) -> Vec<String> {
-        locked(&self.refusals).iter().cloned().collect()
+        self.log().lines()
+    }
+
+    /// Returns the list of refusals, which outlives the pass.
+    pub fn log(&self) -> RefusalLog {
+        RefusalLog(Arc::clone(&self.refusals))
+    }
+}
+
+/// The refusals of one command. Holds no permission.
+#[derive(Clone, Debug)]
+pub struct RefusalLog(Arc<Mutex<BTreeSet<String>>>);
+
+impl RefusalLog {
+    /// Returns the refusals so far, as [`Pass::refusals`] does.
+    pub fn lines(&self) -> Vec<String> {
+        locked(&self.0).iter().cloned().collect()
     }
 }
 

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// Namespaces and mounts made by bubblewrap, and seccomp.
-    Bubblewrap { program: PathBuf },
+    /// `takes_files`: it mounts open files and folders (`--bind-fd`), not only paths.
+    Bubblewrap { program: PathBuf, takes_files: bool },
     /// Landlock of this version, and seccomp.
     Landlock { abi: u32 },
     /// No backend works on this system. `why` is the reason, for people.

@@ -2,12 +2,19 @@
 //!
 //! A name in the workspace that does not exist yet cannot be made read-only here without creating it. Such names are
 //! checked after the command.
+//!
+//! bubblewrap follows links in the paths that it is given. Another confined command can swap a folder of the workspace for a link
+//! between the look at it and the mount. So folders and files inside a writable folder are opened here without following a link,
+//! and mounted as what was opened. The mounts are returned with the numbers of their files: the second step of the helper
+//! compares them with what it finds, before the command starts. An older bubblewrap, which takes only paths, has that check alone.
 
 use crate::policy::{Network, Policy};
 use becket_types::SandboxLevel;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::FileType;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The mount for one path. Of several for the same path, the later variant wins.
@@ -23,13 +30,54 @@ enum Mount {
     Hide,
 }
 
-/// A function that returns the type of a path without following a link; `None` if the path does not exist.
-pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<FileType>;
+/// A function that describes a path without following a link; `None` if the path does not exist.
+pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<Metadata>;
 
-/// Returns the arguments before the command. `filter`: the number of an open file with the seccomp filter. Without it,
-/// the command is a helper that applies the filter itself.
-pub(crate) fn arguments(policy: &Policy, filter: Option<i32>, look: Look<'_>) -> Vec<OsString> {
+/// A function that opens a path without following a link, for bubblewrap. Returns the number of the open file, or `None` if this
+/// bubblewrap takes only paths.
+pub(crate) type Open<'a> = &'a dyn Fn(&Path) -> std::io::Result<Option<i32>>;
+
+/// A path at which bubblewrap mounts something, and the file that was there before.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Mounted {
+    #[serde(with = "crate::policy::lossless::one")]
+    path: PathBuf,
+    device: u64,
+    file: u64,
+    is_hidden: bool,
+}
+
+impl Mounted {
+    /// True if the path is now what bubblewrap was asked for: the same file, or another one in the place of a hidden one.
+    fn holds(&self) -> bool {
+        self.path
+            .symlink_metadata()
+            .is_ok_and(|meta| (meta.dev() == self.device && meta.ino() == self.file) != self.is_hidden)
+    }
+}
+
+/// Checks inside the mounts that they are those that were asked for.
+///
+/// # Errors
+///
+/// Returns the reason if a path is another file than before.
+pub(crate) fn check(mounted: &[Mounted]) -> Result<(), String> {
+    match mounted.iter().find(|one| !one.holds()) {
+        None => Ok(()),
+        Some(one) => Err(replaced(&one.path)),
+    }
+}
+
+/// Returns the arguments before the command, and the mounts that they ask for. The command is a helper that checks the mounts
+/// and applies the filter of system calls. `program`: its path, if nothing else makes it visible.
+pub(crate) fn arguments(
+    policy: &Policy,
+    program: Option<&Path>,
+    look: Look<'_>,
+    open: Open<'_>,
+) -> Result<(Vec<OsString>, Vec<Mounted>), String> {
     let mut out: Vec<OsString> = Vec::new();
+    let mut mounted = Vec::new();
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
         out.extend(words.iter().map(|word| word.as_ref().to_owned()));
     };
@@ -48,26 +96,52 @@ pub(crate) fn arguments(policy: &Policy, filter: Option<i32>, look: Look<'_>) ->
     // For root, settings of the kernel below `/proc/sys` would be writable without any capability.
     add(&[&"--proc", &"/proc", &"--remount-ro", &"/proc", &"--dev", &"/dev"]);
     for (path, mount) in mounts(policy, look) {
-        let Some(kind) = look(&path) else { continue };
+        let Some(meta) = look(&path) else { continue };
+        let kind = meta.file_type();
         match mount {
             Mount::Read if kind.is_symlink() => {
                 let Ok(target) = std::fs::read_link(&path) else { continue };
                 add(&[&"--symlink", &target, &path]);
+                continue;
+            }
+            // The target would be mounted. Paths that may be written are given without links.
+            Mount::Write | Mount::Protect if kind.is_symlink() => continue,
+            Mount::Write | Mount::Protect if is_inside(policy, &path) => {
+                let opened = open(&path).map_err(|_| replaced(&path))?;
+                let (by_number, by_path) = match mount {
+                    Mount::Write => ("--bind-fd", "--bind-try"),
+                    _ => ("--ro-bind-fd", "--ro-bind-try"),
+                };
+                match opened {
+                    Some(number) => add(&[&by_number, &number.to_string(), &path]),
+                    None => add(&[&by_path, &path, &path]),
+                }
             }
             Mount::Read | Mount::Protect => add(&[&"--ro-bind-try", &path, &path]),
             Mount::Write => add(&[&"--bind-try", &path, &path]),
             Mount::Hide if kind.is_dir() => add(&[&"--tmpfs", &path, &"--remount-ro", &path]),
             Mount::Hide => add(&[&"--ro-bind", &"/dev/null", &path]),
         }
+        let (device, file) = (meta.dev(), meta.ino());
+        mounted.push(Mounted { path, device, file, is_hidden: mount == Mount::Hide });
+    }
+    if let Some(program) = program {
+        add(&[&"--ro-bind", &program, &program]);
     }
     if !whole {
         add(&[&"--remount-ro", &"/"]);
     }
-    if let Some(filter) = filter {
-        add(&[&"--seccomp", &filter.to_string()]);
-    }
     add(&[&"--"]);
-    out
+    Ok((out, mounted))
+}
+
+/// True if commands can put another folder or a link in the place of a path.
+fn is_inside(policy: &Policy, path: &Path) -> bool {
+    policy.write.iter().any(|root| path != root && path.starts_with(root))
+}
+
+fn replaced(path: &Path) -> String {
+    format!("{} was replaced in this moment; run the command again", path.display())
 }
 
 fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
@@ -87,18 +161,20 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
     }
     if policy.level == SandboxLevel::Workspace {
         for path in policy.protected.iter().chain(&policy.deny_write) {
-            pin(policy, path, look, &mut put);
+            pin(policy, path, Mount::Protect, look, &mut put);
         }
     }
     for path in &policy.deny_read {
+        // Under another name of its folder, the next command would find it.
+        pin(policy, path, Mount::Hide, look, &mut put);
         put(path, Mount::Hide);
     }
     out
 }
 
-/// Makes a path read-only, and keeps the folders above it from being renamed. Otherwise another folder could be put in
-/// their place. Stops at a link, because the target of a link is another path.
-fn pin(policy: &Policy, path: &Path, look: Look<'_>, put: &mut dyn FnMut(&Path, Mount)) {
+/// Puts `mount` at a path that may be written, and keeps the folders above it from being renamed. Otherwise another folder could
+/// be put in their place. Stops at a link, because the target of a link is another path.
+fn pin(policy: &Policy, path: &Path, mount: Mount, look: Look<'_>, put: &mut dyn FnMut(&Path, Mount)) {
     let Some(root) =
         policy.write.iter().filter(|root| path.starts_with(root)).max_by_key(|r| r.as_os_str().len())
     else {
@@ -108,11 +184,11 @@ fn pin(policy: &Policy, path: &Path, look: Look<'_>, put: &mut dyn FnMut(&Path, 
     way.reverse();
     for dir in way {
         match look(dir) {
-            Some(kind) if kind.is_dir() => put(dir, Mount::Write),
+            Some(meta) if meta.is_dir() => put(dir, Mount::Write),
             _ => return,
         }
     }
-    if look(path).is_some_and(|kind| !kind.is_symlink()) {
-        put(path, Mount::Protect);
+    if look(path).is_some_and(|meta| !meta.is_symlink()) {
+        put(path, mount);
     }
 }

@@ -1,9 +1,14 @@
 //! The contents of files and folders at one moment, for a comparison, and names for those that must not stay.
 //!
+//! A confined command can make a link of each folder that it may write, also while becket looks. Nothing here follows a link: a path
+//! is opened folder by folder from one that was resolved before, so nothing outside is read, renamed or written.
+//!
 //! Limits: of folders with more than [`MOST_FILES`] files, and of files over [`MOST_BYTES`], only names are kept.
 
+use becket_files::dir::Dir;
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,60 +24,120 @@ pub(crate) enum Kind {
     Other,
 }
 
-pub(crate) fn state(place: &Path) -> BTreeMap<PathBuf, Kind> {
+/// Resolves the folders of a path, but not its last component. Components that do not exist stay as they are.
+pub(crate) fn real_path(path: &Path) -> PathBuf {
+    let folders = path.ancestors().skip(1);
+    let found = folders.filter_map(|folder| Some((folder, folder.canonicalize().ok()?))).next();
+    found.map_or_else(
+        || path.to_path_buf(),
+        |(folder, real)| {
+            path.strip_prefix(folder).map_or_else(|_| path.to_path_buf(), |rest| real.join(rest))
+        },
+    )
+}
+
+/// The folder of a resolved path, and the name in it.
+fn folder(real: &Path) -> io::Result<(Dir, &OsStr)> {
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok((Dir::open(parent)?, name))
+}
+
+/// Returns what is at a resolved path and below it. `shown`: the same path as people know it, for the keys.
+pub(crate) fn state(shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
     let mut out = BTreeMap::new();
-    look(place, &mut out);
+    if let Ok((dir, name)) = folder(real) {
+        look(&dir, name, shown, &mut out);
+    }
     out
 }
 
-fn look(path: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
-    let Ok(meta) = path.symlink_metadata() else { return };
-    let kind = if meta.is_dir() {
-        Kind::Folder
-    } else if meta.is_symlink() {
-        Kind::Link(fs::read_link(path).unwrap_or_default())
-    } else if meta.is_file() {
-        let content = (out.len() < MOST_FILES).then(|| becket_files::read(path, MOST_BYTES).ok()).flatten();
-        Kind::File { mode: meta.permissions().mode(), content }
-    } else {
-        Kind::Other
-    };
-    let folder = kind == Kind::Folder;
-    out.insert(path.to_path_buf(), kind);
-    if folder && out.len() < MOST_FILES * 4 {
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            look(&entry.path(), out);
+fn look(dir: &Dir, name: &OsStr, shown: &Path, out: &mut BTreeMap<PathBuf, Kind>) {
+    use rustix::fs::FileType;
+    let Ok(stat) = dir.stat(name) else { return };
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Link(dir.read_link(name).unwrap_or_default()),
+        FileType::RegularFile => {
+            let content = (out.len() < MOST_FILES).then(|| read(dir, name, MOST_BYTES)).flatten();
+            Kind::File { mode: stat.st_mode & 0o7777, content }
         }
+        _ => Kind::Other,
+    };
+    let is_folder = kind == Kind::Folder;
+    out.insert(shown.to_path_buf(), kind);
+    if is_folder && out.len() < MOST_FILES * 4 {
+        let Ok(inner) = dir.open_dir(name) else { return };
+        let mut names: Vec<OsString> = Vec::new();
+        let _ = inner.list(|name, _, _| {
+            names.push(name.to_owned());
+            true
+        });
+        for name in names {
+            look(&inner, &name, &shown.join(&name), out);
+        }
+    }
+}
+
+/// Returns the content of a regular file of at most `max` bytes.
+fn read(dir: &Dir, name: &OsStr, max: u64) -> Option<Vec<u8>> {
+    let file = dir.read(name).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(max + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= max).then_some(bytes)
+}
+
+/// Returns the content of a regular file at a resolved path.
+pub(crate) fn read_real(real: &Path, max: u64) -> Option<Vec<u8>> {
+    let (dir, name) = folder(real).ok()?;
+    read(&dir, name, max)
+}
+
+/// Makes a file, folder or link again at a resolved path where nothing is, with the folders above it.
+pub(crate) fn put_back(real: &Path, kind: &Kind) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let (dir, _) = Dir::create(parent)?;
+    match kind {
+        Kind::Folder => dir.make_dir(name, 0o777),
+        Kind::Link(target) => dir.make_link(name, target),
+        Kind::File { mode, content: Some(content) } => {
+            let mut file = dir.create_new(name, 0o600)?;
+            file.write_all(content)?;
+            file.set_permissions(std::fs::Permissions::from_mode(*mode))
+        }
+        Kind::File { content: None, .. } | Kind::Other => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
 /// Names with a small number that are tried before one that nobody can prepare.
 const NUMBERED: u32 = 20;
 
-/// Renames a file or folder to a name in the same folder that no program obeys. A command may have taken names and rights
-/// away to prevent that.
-pub(crate) fn put_aside(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_string_lossy().into_owned();
+/// Renames the file, folder or link at a resolved path to a name in the same folder that no program obeys. A command may have
+/// taken names and rights away to prevent that.
+pub(crate) fn put_aside(real: &Path) -> Option<PathBuf> {
+    let (dir, name) = folder(real).ok()?;
+    let shown = name.to_string_lossy().into_owned();
     let moment = || std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos());
     let free = (0..NUMBERED * 2).map(|n| match n {
-        0 => path.with_file_name(format!("{name}.refused")),
-        n if n < NUMBERED => path.with_file_name(format!("{name}.refused-{n}")),
-        _ => path.with_file_name(format!("{name}.refused-{:x}", moment())),
+        0 => format!("{shown}.refused"),
+        n if n < NUMBERED => format!("{shown}.refused-{n}"),
+        _ => format!("{shown}.refused-{:x}", moment()),
     });
-    let to = free.into_iter().find(|to| to.symlink_metadata().is_err())?;
-    let moved = fs::rename(path, &to).or_else(|error| {
-        let folder = path.parent().ok_or(error)?;
-        let meta = fs::symlink_metadata(folder)?;
-        if !meta.is_dir() {
-            return Err(std::io::ErrorKind::NotADirectory.into());
-        }
-        let mode = meta.permissions().mode();
-        fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o700))?;
-        let again = fs::rename(path, &to);
-        fs::set_permissions(folder, fs::Permissions::from_mode(mode))?;
+    let to = free.into_iter().map(OsString::from).find(|to| dir.stat(to).is_err())?;
+    let moved = dir.rename_new(name, &to).or_else(|_| {
+        let mode = dir.mode()?;
+        dir.set_mode(mode | 0o700)?;
+        let again = dir.rename_new(name, &to);
+        dir.set_mode(mode)?;
         again
     });
-    moved.ok().map(|()| to)
+    moved.ok().map(|()| real.with_file_name(to))
 }
 
 /// True for the names that [`put_aside`] gives.
@@ -83,6 +148,8 @@ pub(crate) fn is_put_aside(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_file_is_put_aside_whatever_a_command_prepared() {
@@ -98,5 +165,37 @@ mod tests {
         assert!(!path.exists() && fs::read_to_string(to).unwrap() == "evil");
         assert_eq!(dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o500);
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_read_moved_or_made_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for name in ["in/a", "out"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("out/f"), "SECRET").unwrap();
+        symlink("../out", at("in/link")).unwrap();
+        symlink("../../out/f", at("in/a/f")).unwrap();
+        fs::write(at("in/a/g"), "text").unwrap();
+        let found = state(Path::new("shown"), &at("in"));
+        let target = Kind::Link(PathBuf::from("../out"));
+        assert_eq!(found.get(Path::new("shown/link")), Some(&target));
+        assert!(!format!("{found:?}").contains("SECRET") && found.len() == 5, "{found:?}");
+        assert_eq!(state(Path::new("f"), &at("in/link/f")), BTreeMap::new());
+        assert!(read_real(&at("in/a/f"), 99).is_none() && read_real(&at("in/link/f"), 99).is_none());
+        assert_eq!(read_real(&at("in/a/g"), 99).unwrap(), b"text");
+        assert_eq!(put_aside(&at("in/link/f")), None);
+        let file = Kind::File { mode: 0o640, content: Some(b"x".to_vec()) };
+        assert!(
+            put_back(&at("in/link/new"), &file).is_err() && put_back(&at("in/link/d/new"), &file).is_err()
+        );
+        assert!(put_back(&at("in/a/f"), &file).is_err());
+        put_back(&at("in/b/c/new"), &file).unwrap();
+        assert_eq!(fs::metadata(at("in/b/c/new")).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(at("out")).unwrap().count(), 1);
+        assert_eq!(real_path(&at("in/link/x")), at("out/x"));
+        assert_eq!(real_path(&at("in/absent/x")), at("in/absent/x"));
     }
 }

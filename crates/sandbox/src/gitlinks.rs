@@ -7,7 +7,7 @@
 //! Reads indexes of git, and small files. A repository that no index names is not looked at: git obeys it only for a user who
 //! enters its folder.
 
-use crate::content::{Kind, is_put_aside, put_aside, state};
+use crate::content::{Kind, is_put_aside, put_aside, real_path, state};
 use crate::nested_git;
 use crate::policy::Policy;
 use becket_types::OBEYED_IN_GIT_DIR;
@@ -175,9 +175,10 @@ fn git_dir_of(tree: &Path) -> Option<PathBuf> {
 
 fn obeyed_state(one: &Repository) -> State {
     let dot = one.tree.join(".git");
-    let mut out = if dot.is_dir() { State::new() } else { state(&dot) };
+    let at = |path: PathBuf| state(&path, &real_path(&path));
+    let mut out = if dot.is_dir() { State::new() } else { at(dot) };
     for name in OBEYED_IN_GIT_DIR {
-        out.append(&mut state(&one.git_dir.join(name)));
+        out.append(&mut at(one.git_dir.join(name)));
     }
     // A hook that was put aside meanwhile changes nothing.
     out.retain(|path, _| !is_put_aside(path));

@@ -86,6 +86,8 @@ pub struct Sandbox {
     inputs: RwLock<PolicyInputs>,
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
+    /// The folder for caches of servers, if they have none of their own. Commands cannot write it.
+    caches: OnceLock<TempDir>,
     proxy: OnceLock<Proxy>,
     leases: Leases,
 }
@@ -99,8 +101,8 @@ impl fmt::Debug for Sandbox {
 impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
         let inputs = RwLock::new(settings.inputs.clone());
-        let (backends, temp, proxy) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { settings, inputs, backends, temp, proxy, leases: Leases::default() }
+        let (backends, temp, caches, proxy) = Default::default();
+        Self { settings, inputs, backends, temp, caches, proxy, leases: Leases::default() }
     }
 
     fn inputs(&self) -> RwLockReadGuard<'_, PolicyInputs> {
@@ -168,7 +170,6 @@ impl Sandbox {
                 let pass = running.pass();
                 let (socket, number) = pass.socket();
                 let way = ProxyRoute {
-                    program: self.settings.program.clone(),
                     socket: socket.to_path_buf(),
                     number,
                     left_out: running.left_out().to_owned(),
@@ -177,9 +178,10 @@ impl Sandbox {
             }
             Network::Off | Network::Full => (None, None),
         };
-        let request = Request { backend, policy, group, proxy };
-        let request = serde_json::to_string(&request).map_err(|e| SandboxError::Request(e.to_string()))?;
-        let words = vec![self.settings.program.clone().into(), WORD.into(), request.into()];
+        let program = self.settings.program.clone();
+        let mut words = vec![program.clone().into(), WORD.into()];
+        let request = Request { backend, policy, program, group, proxy, mounted: Vec::new() };
+        words.extend(request.words().map_err(SandboxError::Request)?);
         Ok(Confined { words, temp, pass })
     }
 
@@ -233,15 +235,25 @@ impl Sandbox {
     ///
     /// If none of the configured folders allows it.
     pub fn temp(&self) -> Result<&Path, SandboxError> {
-        if let Some(temp) = self.temp.get() {
-            return Ok(temp.path());
+        self.folder(&self.temp)
+    }
+
+    /// The folder for caches of servers that have none of their own: made and removed like the temporary folder, but not in it,
+    /// because a command could put a link there that leads elsewhere.
+    pub(crate) fn caches(&self) -> Result<&Path, SandboxError> {
+        self.folder(&self.caches)
+    }
+
+    fn folder<'a>(&self, kept: &'a OnceLock<TempDir>) -> Result<&'a Path, SandboxError> {
+        if let Some(folder) = kept.get() {
+            return Ok(folder.path());
         }
         let made = in_first(&self.settings.temp, |dir| {
             let private = std::fs::Permissions::from_mode(0o700);
             tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir.canonicalize()?)
         });
         let made = made.map_err(SandboxError::Temp)?;
-        Ok(self.temp.get_or_init(|| made).path())
+        Ok(kept.get_or_init(|| made).path())
     }
 
     /// The proxy of the session, started when it is first needed.
@@ -318,7 +330,13 @@ impl Sandbox {
             (outside && meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
         });
         match found {
-            Some(program) => Backend::Bubblewrap { program },
+            Some(program) => {
+                let help = std::process::Command::new(&program).arg("--help").output();
+                let takes_files = help.is_ok_and(|help| {
+                    String::from_utf8_lossy(&[help.stdout, help.stderr].concat()).contains("--ro-bind-fd")
+                });
+                Backend::Bubblewrap { program, takes_files }
+            }
             None => Backend::None { why: "bubblewrap (bwrap) is not installed".to_owned() },
         }
     }

@@ -1,22 +1,26 @@
 //! The helper: becket, started again with [`WORD`] as its first argument. It confines itself and then executes the
 //! command in its own process.
 //!
+//! With bubblewrap it does so in two steps: bubblewrap makes the mounts and namespaces, and starts becket once more inside them. The
+//! second step checks the mounts, and applies what must not hold for bubblewrap itself: Landlock, where the kernel has it, and the
+//! filter of system calls.
+//!
 //! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
 //! fails, it exits with a message and the command does not run.
 
 use crate::backend::Backend;
 use crate::bwrap;
-use crate::policy::Network;
-use crate::request::{PROBE, Request};
+use crate::policy::{Network, Policy};
+use crate::request::{PROBE, ProxyRoute, Request};
 use crate::{probe, sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use crate::request::WORD;
 
-/// Precedes the request in the second step of a command with the proxy, inside its mounts and namespaces.
+/// Precedes the request in the second step, inside the mounts and namespaces of bubblewrap.
 const INSIDE: &str = "inside";
 
 /// The exit code of a helper that could not confine itself: the code of shells for a command that cannot be executed.
@@ -24,15 +28,16 @@ pub const FAILED: u8 = 126;
 
 /// Runs a helper with the arguments after [`WORD`]. Returns only if the command could not be executed: the exit code
 /// and a message for people.
-pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
-    let request = words.next().unwrap_or_default();
-    if request == PROBE {
+pub fn run(words: impl Iterator<Item = OsString>) -> (u8, String) {
+    let mut words = words.peekable();
+    if words.next_if(|word| word.as_os_str() == OsStr::new(PROBE)).is_some() {
         return (probe::inside(words), String::new());
     }
-    let inside = request == INSIDE;
-    let request = if inside { words.next().unwrap_or_default() } else { request };
-    let command: Vec<OsString> = words.collect();
-    let prepared = if inside { connected(&request, &command) } else { confined(&request, &command) };
+    let is_inside = words.next_if(|word| word.as_os_str() == OsStr::new(INSIDE)).is_some();
+    let prepared = Request::take(&mut words).and_then(|request| {
+        let command: Vec<OsString> = words.collect();
+        if is_inside { inside(&request, &command) } else { confined(request, &command) }
+    });
     let why = match prepared {
         Ok(mut prepared) => {
             let error = prepared.exec();
@@ -44,9 +49,7 @@ pub fn run(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
 }
 
 /// Confines this process as far as the backend can do that from here. Returns the program to execute.
-fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
-    let text = request;
-    let request = read(text)?;
+fn confined(mut request: Request, command: &[OsString]) -> Result<Command, String> {
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     if let Some(group) = &request.group {
         // The group limits the resources of the command. If the group cannot be entered, the caller enforces the limits
@@ -67,49 +70,75 @@ fn confined(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
             prepared.args(arguments);
             Ok(prepared)
         }
-        Backend::Bubblewrap { program: bwrap } => {
-            let look = |path: &Path| path.symlink_metadata().ok().map(|meta| meta.file_type());
+        Backend::Bubblewrap { program: bwrap, takes_files } => {
+            let look = |path: &Path| path.symlink_metadata().ok();
+            let open = |path: &Path| match takes_files {
+                true => sys::open_kept(path).map(Some),
+                false => Ok(None),
+            };
             let mut prepared = Command::new(bwrap);
-            if policy.network == Network::Proxy {
-                let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
-                prepared.args(bwrap::arguments(policy, None, &look));
-                prepared.arg(&way.program).args([WORD, INSIDE]).arg(text).arg(program).args(arguments);
-                return Ok(prepared);
-            }
-            let filter = sys::seccomp_file(policy).map_err(|e| format!("seccomp: {e}"))?;
-            let number = sys::keep_open(&filter).map_err(|e| format!("seccomp: {e}"))?;
-            // The file must still be open when the program starts.
-            std::mem::forget(filter);
-            prepared.args(bwrap::arguments(policy, Some(number), &look)).arg(program).args(arguments);
+            let second = visible(policy, &request.program)?;
+            let (words, mounted) = bwrap::arguments(policy, second.mount.as_deref(), &look, &open)?;
+            request.mounted = mounted;
+            prepared
+                .args(words)
+                .arg(second.program)
+                .args([WORD, INSIDE])
+                .args(request.words()?)
+                .args(command);
             Ok(prepared)
         }
         Backend::None { why } => Err(why.clone()),
     }
 }
 
-/// The second step of a command with the proxy: opens its port, applies the filter of system calls, and returns the
-/// program to execute. The filter is applied only now, because it forbids the connection to the proxy.
-fn connected(request: &OsStr, command: &[OsString]) -> Result<Command, String> {
-    let request = read(request)?;
-    let way = request.proxy.as_ref().ok_or("the way to the proxy is missing")?;
+/// The program of the second step.
+struct SecondStep {
+    program: PathBuf,
+    /// The path to mount, if the program would not be visible.
+    mount: Option<PathBuf>,
+}
+
+/// Returns the path under which becket is there inside the mounts.
+fn visible(policy: &Policy, program: &Path) -> Result<SecondStep, String> {
+    let below = |list: &[PathBuf]| list.iter().any(|place| program.starts_with(place));
+    if program.starts_with("/proc") || below(&policy.deny_read) {
+        // The file was replaced while becket ran, or is hidden. The open file can be executed in any case.
+        let file = std::fs::File::open("/proc/self/exe");
+        let number = file.and_then(sys::keep_open).map_err(|e| format!("becket's own program: {e}"))?;
+        return Ok(SecondStep { program: format!("/proc/self/fd/{number}").into(), mount: None });
+    }
+    let mount = (!below(&policy.read)).then(|| program.to_path_buf());
+    Ok(SecondStep { program: program.to_path_buf(), mount })
+}
+
+/// The second step: checks the mounts, opens the port of the proxy, and confines itself further. The filter is applied only
+/// now, because it forbids the connection to the proxy.
+fn inside(request: &Request, command: &[OsString]) -> Result<Command, String> {
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
-    let port = becket_network::enter(&way.socket, way.number).map_err(|e| format!("the proxy: {e}"))?;
-    sys::seccomp(&request.policy, true).map_err(|e| format!("seccomp: {e}"))?;
+    bwrap::check(&request.mounted)?;
     let mut prepared = Command::new(program);
     prepared.args(arguments);
+    if let (Network::Proxy, way) = (request.policy.network, &request.proxy) {
+        connect(way.as_ref().ok_or("the way to the proxy is missing")?, &mut prepared)?;
+    }
+    // A read-only mount does not keep a command from writing to a named pipe. Landlock does.
+    sys::restrict_writes(&request.policy).map_err(|e| format!("Landlock: {e}"))?;
+    sys::seccomp(&request.policy, true).map_err(|e| format!("seccomp: {e}"))?;
+    Ok(prepared)
+}
+
+/// Opens the port of the proxy, and names it in the command's variables.
+fn connect(way: &ProxyRoute, command: &mut Command) -> Result<(), String> {
+    let port = becket_network::enter(&way.socket, way.number).map_err(|e| format!("the proxy: {e}"))?;
     let (http, socks) = (format!("http://127.0.0.1:{port}"), format!("socks5h://127.0.0.1:{port}"));
     for (name, value) in
         [("HTTP_PROXY", &http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &socks), ("NO_PROXY", &way.left_out)]
     {
         // Some programs read the upper-case name, others the lower-case name.
-        prepared.env(name, value).env(name.to_lowercase(), value);
+        command.env(name, value).env(name.to_lowercase(), value);
     }
     // Node uses the variables above only if this one is set.
-    prepared.env("NODE_USE_ENV_PROXY", "1");
-    Ok(prepared)
-}
-
-fn read(request: &OsStr) -> Result<Request, String> {
-    let text = request.to_str().ok_or("the request is not text")?;
-    serde_json::from_str(text).map_err(|e| format!("the request is not valid: {e}"))
+    command.env("NODE_USE_ENV_PROXY", "1");
+    Ok(())
 }

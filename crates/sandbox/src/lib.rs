@@ -44,7 +44,7 @@ mod sys;
 mod todo;
 
 pub use backend::{Backend, BackendKind};
-pub use becket_network::{HostRules, Pass};
+pub use becket_network::{HostRules, Pass, RefusalLog};
 pub use handle::{Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings};
 pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};

@@ -6,15 +6,17 @@
 //! happened anyway are undone when the command ends: a new file or folder is renamed, and a changed or removed file
 //! gets its content back. Nothing that anybody wrote is deleted.
 //!
+//! Invariant: what becket puts back was readable for the command, and lies where the command could write. Otherwise a command
+//! could let a link stand for one of these files, and becket would copy a secret into the workspace or change a file outside.
+//!
 //! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 
-use crate::content::{Kind, put_aside, state};
+use crate::content::{Kind, put_aside, put_back, real_path, state};
 use crate::gitlinks::Entered;
 use crate::policy::Policy;
 use crate::todo::Todos;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The protected paths of a policy before the command.
@@ -31,17 +33,49 @@ pub(crate) struct Obeyed {
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
+    /// The path without the links above it, as they were before the command.
+    real: PathBuf,
     content: BTreeMap<PathBuf, Kind>,
-    /// The folders above that were links already, with their targets.
-    links: BTreeMap<PathBuf, PathBuf>,
+    /// Links on the way that lead nowhere, with their targets.
+    dangling: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl Place {
+    fn before(path: &Path, policy: &Policy) -> Option<Self> {
+        let real = real_path(path);
+        // A command can change nothing elsewhere. Behind a link there, every change is somebody else's.
+        policy.write.iter().any(|root| real.starts_with(root)).then_some(())?;
+        let (path, dangling) = (path.to_path_buf(), links_above(&real));
+        let mut place = Self { content: state(&path, &real), path, real, dangling };
+        let content = std::mem::take(&mut place.content).into_iter().map(|(path, kind)| match kind {
+            Kind::File { mode, .. } if !policy.may_read(&place.real_of(&path)) => {
+                (path, Kind::File { mode, content: None })
+            }
+            kind => (path, kind),
+        });
+        place.content = content.collect();
+        Some(place)
+    }
+
+    /// The resolved path of this place, or of a path below it.
+    fn real_of(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix(&self.path) {
+            Ok(rest) if !rest.as_os_str().is_empty() => self.real.join(rest),
+            _ => self.real.clone(),
+        }
+    }
+
+    /// Links above the place that a command has made since then.
+    fn new_link(&self) -> Option<PathBuf> {
+        let mut links = links_above(&self.real).into_iter();
+        links.find(|(link, target)| self.dangling.get(link) != Some(target)).map(|(link, _)| link)
+    }
 }
 
 impl Obeyed {
     /// Records the protected paths now.
     pub(crate) fn before(policy: &Policy) -> Self {
-        let look =
-            |place: &PathBuf| Place { path: place.clone(), content: state(place), links: links_above(place) };
-        let places = policy.protected.iter().map(look).collect();
+        let places = policy.protected.iter().filter_map(|path| Place::before(path, policy)).collect();
         let (entered, todos) = (Entered::before(policy), Todos::before(policy));
         Self { places, entered, todos, reported: BTreeSet::new() }
     }
@@ -50,7 +84,15 @@ impl Obeyed {
     pub(crate) fn check(&mut self, out: &mut Vec<String>) {
         let mut lines = Vec::new();
         for place in &self.places {
-            let now = state(&place.path);
+            // A link that the command left where a folder was leads the programs elsewhere.
+            if let Some(link) = place.new_link() {
+                let what = format!("{} was made a link", link.display());
+                lines.push(match put_aside(&link) {
+                    Some(to) => format!("{what}; it is now {}", name(&to)),
+                    None => format!("{what}, and could not be moved aside"),
+                });
+            }
+            let now = state(&place.path, &place.real);
             if now != place.content {
                 restore(place, &now, &mut lines);
             }
@@ -65,26 +107,26 @@ impl Obeyed {
     pub(crate) fn trust_mounts(&mut self) {
         self.places.retain(|place| {
             let is_link = matches!(place.content.get(&place.path), Some(Kind::Link(_)));
-            place.content.is_empty() || is_link || !place.links.is_empty()
+            place.content.is_empty() || is_link || place.real != place.path
         });
     }
 }
 
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
     let before = &place.content;
-    // A link that the command left where a folder was may lead anywhere, so nothing is done behind it.
-    let is_behind_a_new_link =
-        |path: &Path| links_above(path).iter().any(|(link, target)| place.links.get(link) != Some(target));
     let mut moved: Vec<&PathBuf> = Vec::new();
     for (path, kind) in now {
         if before.get(path) == Some(kind) || moved.iter().any(|parent| path.starts_with(parent)) {
             continue;
         }
         let why = if before.contains_key(path) { "changed" } else { "created" };
-        match Some(path).filter(|path| !is_behind_a_new_link(path)).and_then(|path| put_aside(path)) {
+        match put_aside(&place.real_of(path)) {
             Some(to) => {
-                let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                out.push(format!("{} was {why}; what was written is now {name}", path.display()));
+                out.push(format!("{} was {why}; what was written is now {}", path.display(), name(&to)));
                 moved.push(path);
             }
             None => out.push(format!("{} was {why}, and could not be moved aside", path.display())),
@@ -92,23 +134,11 @@ fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) 
     }
     // The order of paths puts parents first.
     for (path, kind) in before {
-        if path.symlink_metadata().is_ok() {
+        let real = place.real_of(path);
+        if real.symlink_metadata().is_ok() {
             continue;
         }
-        // The command may have moved whole folders away, or put a link to another place where one was.
-        let has_folder =
-            !is_behind_a_new_link(path) && path.parent().is_none_or(|up| fs::create_dir_all(up).is_ok());
-        let made = match kind {
-            _ if !has_folder => false,
-            Kind::Folder => fs::create_dir(path).is_ok(),
-            Kind::Link(target) => std::os::unix::fs::symlink(target, path).is_ok(),
-            Kind::File { mode, content: Some(content) } => {
-                fs::write(path, content).is_ok()
-                    && fs::set_permissions(path, Permissions::from_mode(*mode)).is_ok()
-            }
-            Kind::File { content: None, .. } | Kind::Other => false,
-        };
-        if !made {
+        if put_back(&real, kind).is_err() {
             out.push(format!("{} was removed, and could not be put back", path.display()));
         } else if !moved.contains(&path) {
             out.push(format!("{} was removed; it is back", path.display()));

@@ -5,6 +5,7 @@
 use crate::nested_git;
 use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Folders with programs, libraries and their data. Programs may be started from them at every level.
@@ -44,6 +45,9 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 /// Devices for programs that make terminals of their own. `/dev/shm` is none of them: with Landlock, the memory that the
 /// user's other programs share would be there.
 const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts"];
+
+/// Most files of the workspace that are hidden one by one.
+const MOST_HIDDEN: usize = 1_500;
 
 /// Access of a confined command to the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,7 +152,7 @@ impl Policy {
         read.extend(inputs.roots.iter().cloned());
         read.extend(inputs.git_dirs.iter().chain(&inputs.read).cloned());
         let mut deny_read = denied(inputs, temp);
-        deny_read.extend(found.iter().cloned());
+        deny_read.extend(condensed(found, &inputs.roots));
         Self {
             level: SandboxLevel::ReadOnly,
             read,
@@ -266,16 +270,35 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     kept
 }
 
+/// Hides whole folders in place of their files, as long as there are too many files to hide each. bubblewrap takes some thousand
+/// arguments. A folder of the workspace itself stays visible.
+fn condensed(found: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut out = found.to_vec();
+    while out.len() > MOST_HIDDEN {
+        let mut folders: BTreeMap<&Path, usize> = BTreeMap::new();
+        for folder in out.iter().filter_map(|path| path.parent()) {
+            if !roots.iter().any(|root| root.starts_with(folder)) {
+                *folders.entry(folder).or_default() += 1;
+            }
+        }
+        let Some((folder, _)) = folders.into_iter().max_by_key(|(_, count)| *count) else { break };
+        let folder = folder.to_path_buf();
+        out.retain(|path| !path.starts_with(&folder));
+        out.push(folder);
+    }
+    out
+}
+
 fn paths(list: &[&str]) -> Vec<PathBuf> {
     list.iter().map(PathBuf::from).collect()
 }
 
 /// Paths as JSON without loss: as text if they are UTF-8, otherwise as bytes.
-mod lossless {
+pub(crate) mod lossless {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
@@ -284,22 +307,44 @@ mod lossless {
         Bytes(Vec<u8>),
     }
 
+    impl From<&Path> for Written {
+        fn from(path: &Path) -> Self {
+            match path.to_str() {
+                Some(text) => Self::Text(text.to_owned()),
+                None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+            }
+        }
+    }
+
+    impl From<Written> for PathBuf {
+        fn from(written: Written) -> Self {
+            match written {
+                Written::Text(text) => Self::from(text),
+                Written::Bytes(bytes) => Self::from(OsString::from_vec(bytes)),
+            }
+        }
+    }
+
     pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        let written = paths.iter().map(|path| match path.to_str() {
-            Some(text) => Written::Text(text.to_owned()),
-            None => Written::Bytes(path.as_os_str().as_bytes().to_vec()),
-        });
-        serializer.collect_seq(written)
+        serializer.collect_seq(paths.iter().map(|path| Written::from(path.as_path())))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
         let written: Vec<Written> = Vec::deserialize(deserializer)?;
-        Ok(written
-            .into_iter()
-            .map(|one| match one {
-                Written::Text(text) => PathBuf::from(text),
-                Written::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
-            })
-            .collect())
+        Ok(written.into_iter().map(PathBuf::from).collect())
+    }
+
+    /// A single path.
+    pub(crate) mod one {
+        use super::{Deserialize as _, Deserializer, PathBuf, Serialize as _, Serializer, Written};
+        use std::path::Path;
+
+        pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+            Written::from(path).serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+            Written::deserialize(deserializer).map(PathBuf::from)
+        }
     }
 }

@@ -72,10 +72,17 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(),
         deny_execute: Vec::new(),
         network: Network::Off,
     };
-    let request = Request { backend: backend.clone(), policy, group: None, proxy: None };
-    let request = serde_json::to_string(&request).map_err(|e| e.to_string())?;
+    let request = Request {
+        backend: backend.clone(),
+        policy,
+        program: program.to_path_buf(),
+        group: None,
+        proxy: None,
+        mounted: Vec::new(),
+    };
     let mut child = Command::new(program)
-        .args([WORD, &request])
+        .arg(WORD)
+        .args(request.words()?)
         .arg(program)
         .args([WORD, PROBE])
         .arg(&base)

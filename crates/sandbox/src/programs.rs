@@ -59,7 +59,7 @@ impl Prepared {
 pub struct Programs {
     confine: Confine,
     sandbox: Option<Arc<Sandbox>>,
-    /// Folder for the caches of language servers, made when the first one starts. Its sibling folders belong to other
+    /// Folder for the caches of servers, made when the first one starts. Its sibling folders belong to other
     /// workspaces.
     caches: Option<PathBuf>,
     /// Set when a program has started unconfined because no sandbox works, until the user is informed.
@@ -71,7 +71,7 @@ pub struct Programs {
 
 impl Programs {
     /// `caches`: a folder for the caches of language servers, kept between sessions. Without one, or if it cannot be
-    /// made, the caches are in the private temporary folder and last as long as the session.
+    /// made, the caches are in a temporary folder and last as long as the session.
     pub fn new(confine: Confine, sandbox: Option<Arc<Sandbox>>, caches: Option<PathBuf>) -> Self {
         Self { confine, sandbox, caches, ..Self::default() }
     }
@@ -145,7 +145,7 @@ impl Programs {
                 self.swept.get_or_init(|| sweep::start(&dir));
                 Ok(dir)
             }
-            None => private_folder(&sandbox.temp()?.join("caches")).map_err(SandboxError::Temp),
+            None => Ok(sandbox.caches()?.to_path_buf()),
         }
     }
 }
@@ -168,6 +168,10 @@ fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
 fn private_folder(dir: &Path) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // The folder may be written by what is granted it. A link in its place would be granted, too.
+    if !dir.symlink_metadata()?.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
     dir.canonicalize()
 }
 

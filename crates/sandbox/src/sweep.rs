@@ -4,6 +4,7 @@
 //! file, so that a server which only reads its caches keeps them. Removes only folders whose names becket makes, and
 //! follows no links. Errors are ignored: a folder that cannot be removed stays.
 
+use becket_files::dir::Dir;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,11 +17,18 @@ const KEPT: Duration = Duration::from_hours(30 * 24);
 /// Records that `folder` is used now, and removes old sibling folders in a separate thread, because build caches may be
 /// large.
 pub(crate) fn start(folder: &Path) {
-    let _ = fs::write(folder.join(USED), "");
+    let _ = mark(folder);
     let folder = folder.to_path_buf();
     let _ = std::thread::Builder::new().name("becket-sweep".to_owned()).spawn(move || {
         remove_old(&folder, SystemTime::now());
     });
+}
+
+/// Makes the record again. The programs that may write the folder can put a link or a pipe under this name.
+fn mark(folder: &Path) -> std::io::Result<()> {
+    let dir = Dir::open(folder)?;
+    let _ = dir.remove(USED.as_ref());
+    dir.create_new(USED.as_ref(), 0o600).map(drop)
 }
 
 /// Removes siblings of `own` that were last used too long before `now`.
@@ -50,6 +58,18 @@ fn is_old(folder: &Path, now: SystemTime) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_record_is_written_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        fs::write(folder.join("mine"), "as it was").unwrap();
+        symlink("mine", folder.join(USED)).unwrap();
+        mark(&folder).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("mine")).unwrap(), "as it was");
+        assert!(folder.join(USED).symlink_metadata().unwrap().is_file());
+        mark(&folder).unwrap();
+    }
 
     #[test]
     fn only_old_folders_of_our_own_names_are_removed() {

@@ -4,9 +4,8 @@
 //! Git must be able to write these files in the sandbox, so they are judged by their content: a line with `exec` that was not
 //! there before the command is not left there.
 
-use crate::content::put_aside;
+use crate::content::{Kind, put_aside, put_back, read_real, real_path};
 use crate::policy::Policy;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const BYTES: u64 = 1 << 20;
@@ -19,38 +18,69 @@ const FILES: &[&str] = &[
     "sequencer/todo",
 ];
 
+/// A list of steps before a command.
+#[derive(Debug)]
+struct Todo {
+    path: PathBuf,
+    /// The path without links above the git directory.
+    real: PathBuf,
+    text: String,
+}
+
 /// The lists before a command.
 #[derive(Debug)]
-pub(crate) struct Todos(Vec<(PathBuf, String)>);
+pub(crate) struct Todos(Vec<Todo>);
 
 impl Todos {
     pub(crate) fn before(policy: &Policy) -> Self {
         // This name is protected in each git directory.
         let dirs = policy.protected.iter().filter(|path| path.ends_with("commondir"));
-        let files = dirs.flat_map(|path| FILES.iter().map(|name| path.with_file_name(name)));
-        Self(files.map(|path| (path.clone(), text(&path))).collect())
+        let files = dirs.flat_map(|path| FILES.iter().map(move |name| (path, *name)));
+        Self(files.map(|(commondir, name)| Todo::before(commondir, name)).collect())
     }
 
     /// Puts lists aside that run something new. Adds one line for each to `out`.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
-        for (path, before) in &self.0 {
-            let now = text(path);
+        for todo in &self.0 {
+            let Todo { path, real, text: before } = todo;
+            // Git follows a link that a command made here.
+            let now = read(path);
             let is_new = |line: &&str| runs(line) && !before.lines().any(|old| old == *line);
             let Some(line) = now.lines().find(is_new) else { continue };
-            let shown = becket_types::cut_end(line, 80);
-            // The folder may be a link that the command made.
-            let folder = path.parent().filter(|folder| folder.is_symlink());
-            let moved = put_aside(folder.unwrap_or(path));
+            let folder = real.parent().filter(|folder| folder.is_symlink());
+            // The line of a file elsewhere is nothing that the model may be shown.
+            let shown = match own(real) {
+                Some(text) if text == now => format!("`{}`", becket_types::cut_end(line, 80)),
+                _ => "a program".to_owned(),
+            };
+            let moved = put_aside(folder.unwrap_or(real));
             if moved.is_some() && folder.is_none() && !before.is_empty() {
-                let _ = fs::write(path, before);
+                let content = Some(before.clone().into_bytes());
+                let _ = put_back(real, &Kind::File { mode: 0o644, content });
             }
             let what = if moved.is_some() { "it was put aside" } else { "it could not be moved aside" };
-            out.push(format!("{} would run `{shown}` when git continues; {what}", path.display()));
+            out.push(format!("{} would run {shown} when git continues; {what}", path.display()));
         }
     }
 }
 
-fn text(path: &Path) -> String {
+impl Todo {
+    /// `commondir`: a path in the git directory.
+    fn before(commondir: &Path, name: &str) -> Self {
+        let real = real_path(commondir).with_file_name(name);
+        // A link is not followed: its target would be copied into the workspace when the list is put back.
+        let text = own(&real).unwrap_or_default();
+        Self { path: commondir.with_file_name(name), real, text }
+    }
+}
+
+/// The text of a list that is an ordinary file.
+fn own(real: &Path) -> Option<String> {
+    read_real(real, BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The text that git reads.
+fn read(path: &Path) -> String {
     becket_files::read(path, BYTES)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .unwrap_or_default()
@@ -64,6 +94,7 @@ fn runs(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_step_that_runs_something_is_not_left() {
@@ -72,7 +103,8 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let before = "pick 1 a\nexec make\n";
         fs::write(&path, before).unwrap();
-        let todos = Todos(vec![(path.clone(), text(&path))]);
+        let todo = || Todo::before(&dir.path().canonicalize().unwrap().join("commondir"), FILES[0]);
+        let todos = Todos(vec![todo()]);
         let check = |now: &str| {
             fs::write(&path, now).unwrap();
             let mut lines = Vec::new();
@@ -83,5 +115,27 @@ mod tests {
         for evil in ["pick 1 a\nexec make\nexec ./evil\n", "\tx ./evil\n", "pick 1 a\n x ./evil"] {
             assert_eq!(check(evil), (1, before.to_owned()), "{evil}");
         }
+    }
+
+    #[test]
+    fn the_target_of_a_link_is_neither_copied_nor_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let path = root.join("git").join(FILES[0]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(root.join("secret"), "exec SECRET\n").unwrap();
+        std::os::unix::fs::symlink(root.join("secret"), &path).unwrap();
+        let todos = Todos(vec![Todo::before(&root.join("git/commondir"), FILES[0])]);
+        let check = || {
+            let mut lines = Vec::new();
+            todos.restore(&mut lines);
+            assert!(lines.len() == 1 && !lines[0].contains("SECRET"), "{lines:?}");
+            assert!(!fs::read_to_string(&path).unwrap_or_default().contains("SECRET"));
+        };
+        // A command cannot know what the link leads to, and git would run it.
+        check();
+        fs::write(&path, "exec ./evil\n").unwrap();
+        check();
+        assert_eq!(fs::read_to_string(root.join("secret")).unwrap(), "exec SECRET\n");
     }
 }

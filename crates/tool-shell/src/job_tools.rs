@@ -1,8 +1,8 @@
 //! The tools `job_output` and `job_kill`: show background jobs, type into them, end them.
 
 use crate::jobs::{Job, State};
-use crate::report;
 use crate::shell::Shell;
+use crate::{refusal, report};
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{Access, ToolOutput, ToolSpec};
@@ -121,14 +121,16 @@ impl Shell {
         let bytes = output.bytes;
         let (mut content, spill) = report::body(output, "(no new output)");
         report::note(&mut content, job.status());
-        ToolOutput {
+        let mut output = ToolOutput {
             content,
             is_error: false,
             details: json!({"job": job.id, "state": state.name(), "bytes": bytes}),
             spill,
             excerpt_lines: report::EXCERPT_LINES,
             ..ToolOutput::default()
-        }
+        };
+        refusal::add_hosts(&mut output, &job.new_refusals());
+        output
     }
 
     /// Appends news about other jobs to `output`.

@@ -13,11 +13,12 @@ use crate::drain::Drain;
 use crate::ending::{self, Tree};
 use crate::process::Process;
 use crate::report::{self, End};
+use becket_sandbox::RefusalLog;
 use becket_tool::Host;
 use becket_types::cut_end;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -55,6 +56,8 @@ pub(crate) struct Job {
     pub command: String,
     started: Instant,
     pub drain: Drain,
+    /// The hosts that the proxy refused, for a command that has one.
+    refusals: Option<RefusalLog>,
     facts: Mutex<Facts>,
     changed: Notify,
 }
@@ -70,6 +73,8 @@ struct Facts {
     cleared: bool,
     /// The model has been shown the end of the job.
     told: bool,
+    /// The refused hosts that the model has been shown.
+    told_hosts: BTreeSet<String>,
 }
 
 impl Job {
@@ -108,6 +113,13 @@ impl Job {
         if self.state() != State::Running {
             self.facts().told = true;
         }
+    }
+
+    /// Returns the hosts that the proxy has refused since the last time.
+    pub(crate) fn new_refusals(&self) -> Vec<String> {
+        let lines = self.refusals.as_ref().map(RefusalLog::lines).unwrap_or_default();
+        let told = &mut self.facts().told_hosts;
+        lines.into_iter().filter(|line| told.insert(line.clone())).collect()
     }
 
     /// Waits until the job has ended.
@@ -233,7 +245,7 @@ impl Jobs {
         process.drain.quiet();
         let mut table = self.loaded(host);
         table.last += 1;
-        let Process { mut child, drain, started, cwd_file, lease, .. } = process;
+        let Process { mut child, drain, started, cwd_file, pass, lease, .. } = process;
         if let Some(lease) = &lease {
             lease.keep();
         }
@@ -242,6 +254,7 @@ impl Jobs {
             command: one_line(command),
             started,
             drain,
+            refusals: pass.as_ref().map(|pass| pass.log()),
             facts: Mutex::new(Facts {
                 tree,
                 end: ended,
@@ -249,6 +262,7 @@ impl Jobs {
                 killed: false,
                 cleared: false,
                 told: false,
+                told_hosts: BTreeSet::new(),
             }),
             changed: Notify::new(),
         });
@@ -262,12 +276,16 @@ impl Jobs {
             of_task.drain.shell_ended().await;
             let end = of_task.drain.tripped().map_or(end, End::Over);
             of_task.facts().end = Some(end);
-            let _ = std::fs::remove_file(cwd_file);
+            drop(cwd_file);
             of_task.changed.notify_waiters();
             of_task.drain.closed().await;
             of_task.changed.notify_waiters();
-            if let Some(lease) = lease {
+            if pass.is_some() || lease.is_some() {
                 of_task.over().await;
+            }
+            // The command reaches its hosts as long as one of its processes runs.
+            drop(pass);
+            if let Some(lease) = lease {
                 if lease.may_leave_processes {
                     let tree = of_task.facts().tree.clone();
                     ending::end(tree, None).await;

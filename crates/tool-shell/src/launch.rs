@@ -6,7 +6,8 @@
 //! of its own and stays in our session: it can then still open `/dev/tty`.
 //!
 //! The command goes through the environment into the shell, not through its arguments: so `pkill -f` in a command does not
-//! find the shell that runs it.
+//! find the shell that runs it. A long command goes through several variables, not through a file: a confined command could put
+//! a link in the place of a file that becket is about to write.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -15,13 +16,17 @@ use std::path::{Path, PathBuf};
 
 /// The part of the script around a command that comes before it, on one line, so that line numbers in the shell's messages fit the
 /// command. `$1` is the limit on open files of a process, `$2` the file by which the shell enters a control group, or empty.
-const PROLOGUE: &str = concat!(
-    r#"ulimit -n "$1" 2>/dev/null; [ -z "$2" ] || { echo $$ >"$2"; } 2>/dev/null; shift 2; "#,
-    r#"__run=$BECKET_COMMAND; unset BECKET_COMMAND; "#,
-);
+const PROLOGUE: &str =
+    r#"ulimit -n "$1" 2>/dev/null; [ -z "$2" ] || { echo $$ >"$2"; } 2>/dev/null; shift 2; "#;
 
-/// Longest command, in bytes, that is passed in an environment variable. Linux allows 128 KB for a single variable.
-pub(crate) const MAX_INLINE: usize = 120 * 1024;
+/// The variable with the command, or with its first part. Further parts are in variables with a number after this name.
+const COMMAND: &str = "BECKET_COMMAND";
+
+/// Longest part of a command, in bytes, that is passed in one environment variable. Linux allows 128 KB for a variable.
+const MAX_PART: usize = 120 * 1024;
+
+/// Longest command, in bytes. Linux allows 2 MB for all variables and arguments of a program together.
+pub(crate) const MAX_COMMAND: usize = 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Launcher {
@@ -68,9 +73,28 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Arguments of the shell; the command itself is in the environment.
-pub(crate) fn arguments(cwd_file: &Path, open_files: u64, entrance: PathBuf) -> [OsString; 5] {
-    ["-c".into(), script(cwd_file), "bash".into(), open_files.to_string().into(), entrance.into()]
+/// Returns the environment variables with a command, in the order of its parts.
+pub(crate) fn variables(command: &str) -> Vec<(String, &str)> {
+    let mut out = Vec::new();
+    let mut rest = command;
+    while out.is_empty() || !rest.is_empty() {
+        let part = becket_types::cut_end(rest, MAX_PART);
+        let number = if out.is_empty() { String::new() } else { out.len().to_string() };
+        out.push((format!("{COMMAND}{number}"), part));
+        rest = &rest[part.len()..];
+    }
+    out
+}
+
+/// Arguments of the shell; the command itself is in the environment, in these variables.
+pub(crate) fn arguments(
+    cwd_file: &Path,
+    open_files: u64,
+    entrance: PathBuf,
+    command: &[(String, &str)],
+) -> [OsString; 5] {
+    let names: Vec<&str> = command.iter().map(|(name, _)| name.as_str()).collect();
+    ["-c".into(), script(cwd_file, &names), "bash".into(), open_files.to_string().into(), entrance.into()]
 }
 
 /// Returns the script around a command. It evaluates the command as a whole, so that the command's syntax errors, here-documents and
@@ -79,12 +103,15 @@ pub(crate) fn arguments(cwd_file: &Path, open_files: u64, entrance: PathBuf) -> 
 /// The command runs in the shell of the script and can set each of its variables and parameters. So what the script does after it
 /// depends on none of them: the name of the file is part of the script's text. Otherwise a command that only sets a variable could
 /// choose the file that is written.
-fn script(cwd_file: &Path) -> OsString {
+fn script(cwd_file: &Path, names: &[&str]) -> OsString {
     let note =
         [b"{ command pwd -P >|", &*quoted(cwd_file.as_os_str().as_bytes()), b"; } 2>/dev/null"].concat();
+    let parts: String = names.iter().map(|name| format!("${{{name}}}")).collect();
+    let command = format!("__run={parts}; unset {}; ", names.join(" "));
     OsString::from_vec(
         [
             PROLOGUE.as_bytes(),
+            command.as_bytes(),
             b"trap ",
             &quoted(&[b"{ ", &*note, b"; } 2>/dev/null"].concat()),
             b" EXIT; eval \"$__run\"\n",

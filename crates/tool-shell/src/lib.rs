@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `tool`, `job_tools` | the tools |
 //! | `shell` | what the commands of a session share |
-//! | `start`, `process` | starting a command; holding what belongs to it; `launch`: shell, session, wrapper |
+//! | `start`, `process` | starting a command; holding what belongs to it; `launch`: shell, session, wrapper; `cwd_file`: its last directory |
 //! | `drain` | reading its output; `clean`, `screen`, `capture`, `spill`: steps that the bytes go through |
 //! | `jobs` | commands that outlive their call |
 //! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
@@ -27,6 +27,7 @@
 
 mod capture;
 mod clean;
+mod cwd_file;
 mod drain;
 mod editors;
 mod ending;
@@ -114,7 +115,7 @@ pub struct ShellSettings {
 /// Folders for outputs that are too large for a result.
 #[derive(Clone, Debug)]
 pub struct SpillFolders {
-    /// Folder for large outputs and for small files of commands. Created when needed, readable by its owner alone.
+    /// Folder for large outputs and for a small file of each command. Created when needed, readable by its owner alone.
     pub dir: Option<PathBuf>,
     /// Folders to try if `dir` is not given or cannot be created: a new private folder is made in the first that allows it.
     /// Large outputs also go there if `dir` is on a file system in memory.

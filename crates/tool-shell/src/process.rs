@@ -1,10 +1,10 @@
 //! Owns a running command: its shell, our end of its pipe or terminal, and its processes. [`start`](crate::start) makes it.
 
+use crate::cwd_file::CwdFile;
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
 use crate::report::End;
 use becket_sandbox::{Lease, Pass};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Child;
@@ -20,7 +20,7 @@ pub(crate) struct Process {
     pub tree: Held,
     pub started: Instant,
     /// The file into which the shell writes its working directory when it ends.
-    pub cwd_file: PathBuf,
+    pub cwd_file: CwdFile,
     /// The permission of a confined command to use the proxy. Dropping it closes the command's connections.
     pub pass: Option<Arc<Pass>>,
     /// Protects files that other programs obey later from a confined command, until its last process has ended.

@@ -45,14 +45,7 @@ enum Refusal {
 /// `hosts`: the refusals of the proxy; `None` for a command without one.
 pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf], hosts: Option<&[String]>) {
     output.details["sandbox"] = json!({ "level": level.as_str() });
-    if let Some(hosts @ [_, ..]) = hosts {
-        output.details["sandbox"]["refused_hosts"] = json!(hosts);
-        let hosts = hosts.join("; ");
-        let note = format!(
-            "\n[the sandbox refused a connection to {hosts}. The user can allow a host with sandbox.allow_hosts; or repeat the call \
-             with \"unconfined\": true, and the user is asked]"
-        );
-        output.content.push_str(&note);
+    if hosts.is_some_and(|hosts| add_hosts(output, hosts)) {
         return;
     }
     if !output.is_error || output.interrupted {
@@ -76,6 +69,21 @@ pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf
          call with \"unconfined\": true; the user is asked]"
     );
     output.content.push_str(&note);
+}
+
+/// Adds the hosts that the proxy refused to a result. Returns false if there are none.
+pub(crate) fn add_hosts(output: &mut ToolOutput, hosts: &[String]) -> bool {
+    if hosts.is_empty() {
+        return false;
+    }
+    output.details["sandbox"]["refused_hosts"] = json!(hosts);
+    let hosts = hosts.join("; ");
+    let note = format!(
+        "\n[the sandbox refused a connection to {hosts}. The user can allow a host with sandbox.allow_hosts; or repeat the call \
+         with \"unconfined\": true, and the user is asked]"
+    );
+    output.content.push_str(&note);
+    true
 }
 
 /// The first line that looks like a refusal of the sandbox.

@@ -2,6 +2,7 @@
 //!
 //! Owns nothing after the start: a running command is a [`Process`].
 
+use crate::cwd_file::CwdFile;
 use crate::drain::{BUFFER, Drain, Progress, Setup};
 use crate::ending::Tree;
 use crate::launch;
@@ -65,6 +66,10 @@ impl Setting {
     }
 }
 
+/// The answer to a command that no program can be given.
+const TOO_LONG: &str =
+    "The command is longer than 1 MB and was not started. Write it to a file, and run that.";
+
 /// Starts a command, the thread that reads its output, and the watcher that ends it when becket dies. `Err` is a message
 /// for the model.
 pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> {
@@ -82,24 +87,23 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
         entrance.clear();
     }
     let directory = directory.as_path();
-    let cwd_file = directory.join(format!("cwd-{}-{number}", std::process::id()));
-    let run =
-        inline(directory, start.command, number).map_err(|e| failed("the command could not be stored", e))?;
-    let own: [(&OsStr, &OsStr); 3] = [
-        ("PWD".as_ref(), start.cwd.as_ref()),
-        (name.as_ref(), value.as_ref()),
-        ("BECKET_COMMAND".as_ref(), &run),
-    ];
+    let cwd_file = CwdFile::new(directory).map_err(|e| failed("its temporary folder cannot be used", e))?;
+    if start.command.len() > launch::MAX_COMMAND {
+        return Err(TOO_LONG.to_owned());
+    }
+    let command = launch::variables(start.command);
+    let own: [(&OsStr, &OsStr); 2] = [("PWD".as_ref(), start.cwd.as_ref()), (name.as_ref(), value.as_ref())];
+    let run = command.iter().map(|(name, part)| (OsStr::new(name), OsStr::new(*part)));
     let more = start.variables.iter().map(|(n, v)| (OsStr::new(*n), OsStr::new(*v)));
     let temp = temp.as_deref().map(|temp| (OsStr::new("TMPDIR"), temp.as_os_str()));
     let all = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
-    let env = all.chain(more).chain(temp).chain(own);
+    let env = all.chain(more).chain(temp).chain(own).chain(run);
     let lease = settings.sandbox.as_ref().and_then(|sandbox| {
         // A command in the background may have changed what this one obeys.
         sandbox.check_protected();
         sandbox.protect(start.sandbox)
     });
-    let args = launch::arguments(&cwd_file, settings.limits.open_files, entrance);
+    let args = launch::arguments(cwd_file.path(), settings.limits.open_files, entrance, &command);
     let spawned = match start.terminal {
         Some(_) => in_terminal(&program, args, env, start.cwd),
         None => on_pipe(shell, &program, args, env, start.cwd),
@@ -172,16 +176,4 @@ fn in_terminal<'a>(
         .spawn(theirs)
         .map_err(io::Error::other)?;
     Ok((child, File::from(OwnedFd::from(ours))))
-}
-
-/// The text for the shell to evaluate: the command itself, or a line that reads it from a file if it is too long for an
-/// environment variable.
-fn inline(directory: &Path, command: &str, number: u64) -> io::Result<OsString> {
-    if command.len() <= launch::MAX_INLINE {
-        return Ok(command.into());
-    }
-    let path = directory.join(format!("command-{}-{number}.sh", std::process::id()));
-    std::fs::write(&path, command)?;
-    let quoted = path.to_string_lossy().replace('\'', r"'\''");
-    Ok(format!(". '{quoted}'; command rm -f '{quoted}'").into())
 }

@@ -1,5 +1,6 @@
 //! The `bash` tool: one command at a time, from its arguments to its result.
 
+use crate::cwd_file::CwdFile;
 use crate::drain::MAX_INPUT;
 use crate::editors;
 use crate::process::Process;
@@ -15,10 +16,8 @@ use becket_types::{Access, CallId, ToolOutput, ToolSpec};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -374,12 +373,10 @@ fn working_directory(input: &Arguments, env: &ToolEnv) -> Result<PathBuf, String
 /// surprise the model.
 fn follow(
     from: &Path,
-    cwd_file: &Path,
+    cwd_file: &CwdFile,
     for_this_call_only: bool,
     env: &ToolEnv,
 ) -> (PathBuf, Option<String>) {
-    let bytes = std::fs::read(cwd_file).unwrap_or_default();
-    let _ = std::fs::remove_file(cwd_file);
     let gone = |path: &Path| {
         env.host.set_state(CWD, Value::Null);
         let back = env.cwd.display();
@@ -391,20 +388,22 @@ fn follow(
             )),
         )
     };
-    let Some(bytes) = bytes.strip_suffix(b"\n").filter(|b| !b.is_empty()) else {
+    let Some(to) = cwd_file.directory() else {
         // A shell cannot name a directory that was deleted. A shell that was killed or replaced itself wrote nothing: then
         // the directory stays the same.
         return if from.is_dir() { (from.to_owned(), None) } else { gone(from) };
     };
-    let to = PathBuf::from(OsString::from_vec(bytes.to_vec()));
     let unmoved = from.canonicalize().is_ok_and(|from| from == to) || from == to;
     if unmoved && (for_this_call_only || from.is_dir()) {
         return (from.to_owned(), None);
     }
-    if !to.is_dir() {
+    if unmoved {
         return gone(&to);
     }
-    let (Some(text), true) = (to.to_str(), env.is_inside(&to)) else {
+    // The command chose this text. Nothing outside of the session's directories is looked at for it, and no `..` or link in it
+    // is followed.
+    let is_inside = env.is_inside(&to) && !to.components().any(|part| part == Component::ParentDir);
+    let (Some(text), true) = (to.to_str(), is_inside) else {
         let back = if for_this_call_only { &env.cwd } else { from };
         let note = format!(
             "[{} is outside of the session's directories; the next command starts in {}]",
@@ -413,6 +412,9 @@ fn follow(
         );
         return (back.to_owned(), Some(note));
     };
+    if !to.is_dir() || to.canonicalize().ok().as_ref() != Some(&to) {
+        return gone(&to);
+    }
     let state = if to == env.cwd { Value::Null } else { Value::from(text) };
     env.host.set_state(CWD, state);
     let mut note = format!("[working directory is now {}", env.display(&to));

@@ -22,7 +22,6 @@
 //! - Output for the model is bounded. If an output is cut, the whole is stored and the cut names it.
 
 pub mod contents;
-pub mod dir;
 pub mod hook;
 pub mod input;
 pub mod limits;
@@ -34,6 +33,7 @@ mod sys;
 pub mod testing;
 pub mod text;
 
+pub use becket_files::dir;
 pub use contents::Contents;
 pub use hook::{EditHook, EditNote};
 pub use limits::{Keep, Limits, finish};

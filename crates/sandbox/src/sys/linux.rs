@@ -11,8 +11,8 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::io;
+use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The newest version for which this code has names.
@@ -71,6 +71,39 @@ pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not offer Landlock"));
     }
+    Ok(())
+}
+
+/// Restricts the writes of this process to the places that the policy grants, inside the mounts of bubblewrap. Reads are left to
+/// the mounts, and so are the places in a writable folder that must not be written. Without Landlock, does nothing.
+pub(crate) fn restrict_writes(policy: &Policy) -> io::Result<()> {
+    if landlock_abi() == 0 {
+        return Ok(());
+    }
+    let writes = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    let mut created = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(NEWEST))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    // The devices are those that bubblewrap makes.
+    for path in policy.write.iter().map(PathBuf::as_path).chain([Path::new("/dev")]) {
+        let Some((fd, kind)) = open_place(path) else { continue };
+        let access = if kind == FileType::Directory { writes } else { writes & AccessFs::from_file(NEWEST) };
+        created = created.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)?;
+    }
+    // A program that opens `/dev/stdout` again opens the caller's file or terminal by that name.
+    let (input, output, errors) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
+    for fd in [input, output, errors] {
+        let is_writable =
+            rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR));
+        let kind = rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        if is_writable && matches!(kind, Ok(FileType::CharacterDevice | FileType::RegularFile)) {
+            let access = writes & AccessFs::from_file(NEWEST);
+            created = created.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)?;
+        }
+    }
+    created.restrict_self().map_err(io::Error::other)?;
     Ok(())
 }
 
@@ -138,23 +171,15 @@ pub(crate) fn seccomp(policy: &Policy, own_ipc: bool) -> io::Result<()> {
     seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// Returns the filter as a file, for a program that applies it itself, in an IPC namespace of its own.
-pub(crate) fn seccomp_file(policy: &Policy) -> io::Result<File> {
-    let program = filter::program(policy, true)?;
-    let mut bytes = Vec::with_capacity(program.len() * 8);
-    for one in &program {
-        bytes.extend(one.code.to_ne_bytes());
-        bytes.extend([one.jt, one.jf]);
-        bytes.extend(one.k.to_ne_bytes());
-    }
-    // The filter is smaller than a pipe's buffer, so the write does not block.
-    let (reader, mut writer) = io::pipe()?;
-    writer.write_all(&bytes)?;
-    Ok(File::from(OwnedFd::from(reader)))
+/// Lets the following program inherit the file. Returns the file's number there.
+pub(crate) fn keep_open(file: File) -> io::Result<i32> {
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+    Ok(file.into_raw_fd())
 }
 
-/// Lets the following program inherit the file. Returns the file's number there.
-pub(crate) fn keep_open(file: &File) -> io::Result<i32> {
-    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
-    Ok(file.as_raw_fd())
+/// Opens a path for the following program, to name it. No part of the path may be a link. Returns the file's number there.
+pub(crate) fn open_kept(path: &Path) -> io::Result<i32> {
+    let (fd, _) = open_place(path).ok_or(io::ErrorKind::NotFound)?;
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())?;
+    Ok(fd.into_raw_fd())
 }

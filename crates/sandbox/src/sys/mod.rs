@@ -8,6 +8,10 @@ mod linux;
 mod other;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{drop_capabilities, keep_open, landlock_abi, restrict, seccomp, seccomp_file};
+pub(crate) use linux::{
+    drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
+};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{drop_capabilities, keep_open, landlock_abi, restrict, seccomp, seccomp_file};
+pub(crate) use other::{
+    drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
+};

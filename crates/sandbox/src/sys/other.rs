@@ -3,6 +3,7 @@
 use crate::policy::Policy;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 fn missing<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system has neither Landlock nor seccomp"))
@@ -24,10 +25,14 @@ pub(crate) fn seccomp(_: &Policy, _: bool) -> io::Result<()> {
     missing()
 }
 
-pub(crate) fn seccomp_file(_: &Policy) -> io::Result<File> {
+pub(crate) fn restrict_writes(_: &Policy) -> io::Result<()> {
     missing()
 }
 
-pub(crate) fn keep_open(_: &File) -> io::Result<i32> {
+pub(crate) fn keep_open(_: File) -> io::Result<i32> {
+    missing()
+}
+
+pub(crate) fn open_kept(_: &Path) -> io::Result<i32> {
     missing()
 }

@@ -79,6 +79,8 @@ impl Ground {
         write(at("home/store/session.jsonl"), SECRET);
         write(at("home/notes.txt"), PRIVATE);
         write(at("outside/victim.txt"), "as it was");
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("outside/pipe"), mode).unwrap();
         write(at("ws/a.txt"), "hello from the workspace\n");
         write(at("ws/.env"), &format!("KEY={SECRET}"));
         write(at("ws/sub/deep.key"), SECRET);

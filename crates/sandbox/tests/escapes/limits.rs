@@ -1,6 +1,6 @@
 //! Commands that must still work in a confinement, and the refusal where nothing confines.
 
-use crate::ground::{DONE, grounds};
+use crate::ground::{DONE, Ground, SECRET, grounds, program};
 use becket_sandbox::{Backend, BackendKind, PolicyInputs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel::{ReadOnly, Workspace};
 use std::io::{BufRead as _, Write as _};
@@ -218,6 +218,129 @@ fn nothing_outside_changes_when_files_are_put_back() {
             ground.run(Workspace, "rm -rf .git/hooks .git/modules; [ -d git ] && { rm -rf .git; mv git .git; }; mv hooks modules .git/");
         }
     }
+}
+
+/// What becket puts back is never what a link led to that a command had made: neither a secret is copied into the workspace, nor a
+/// file changed outside.
+#[test]
+fn nothing_hidden_is_copied_when_files_are_put_back() {
+    for (kind, ground) in grounds() {
+        ground.run(Workspace, "mv .git git");
+        let hidden = ground.base.join("home/.aws");
+        std::fs::create_dir_all(hidden.join("rebase-merge")).unwrap();
+        for name in ["config", "rebase-merge/git-rebase-todo"] {
+            std::fs::write(hidden.join(name), format!("exec {SECRET}\n")).unwrap();
+        }
+        let link = |target: &str, name: &str| {
+            format!("rm -rf .git; mkdir -p \"$(dirname {name})\"; ln -s \"$HOME\"/{target} {name}")
+        };
+        for (plant, spring) in [
+            (link(".aws", ".git"), "rm .git".to_owned()),
+            (link(".aws", ".git"), "rm .git; mkdir .git".to_owned()),
+            (link(".aws/config", ".git/rebase-merge/git-rebase-todo"), "rm .git/rebase-merge/*; echo exec evil > .git/rebase-merge/git-rebase-todo".to_owned()),
+            (link(".aws/rebase-merge", ".git/rebase-merge"), "rm .git/rebase-merge; mkdir .git/rebase-merge; echo exec evil > .git/rebase-merge/git-rebase-todo".to_owned()),
+            (link(".aws", ".vscode"), "rm .vscode".to_owned()),
+        ] {
+            let before = ground.fingerprint(&["outside", "home"]);
+            let mut all = Vec::new();
+            for script in [&plant, &spring] {
+                let lease = ground.sandbox.protect(Workspace).unwrap();
+                ground.run(Workspace, script);
+                drop(lease);
+                all.extend(ground.sandbox.undone());
+            }
+            let output = ground.run(Workspace, "find . -type f -exec cat {} +; find . -name '*.refused*' -exec rm -rf {} +");
+            let text = String::from_utf8_lossy(&output.stdout).replace(&format!("KEY={SECRET}"), "");
+            // The key of the workspace itself may be read at this level.
+            assert_eq!(text.matches(SECRET).count(), 1, "{kind:?}: {plant}; {spring}: {text} {all:?}");
+            assert!(!format!("{all:?}").contains(SECRET), "{kind:?}: {plant}: {all:?}");
+            assert!(ground.fingerprint(&["outside", "home"]) == before, "{kind:?}: {plant}: {all:?}");
+        }
+    }
+}
+
+/// A folder that is open outside of the mounts would lead around them.
+#[test]
+fn no_command_gets_an_open_folder() {
+    for (kind, ground) in grounds() {
+        for level in [ReadOnly, Workspace] {
+            let script = "for f in /proc/$$/fd/*; do [ ! -d \"$f/\" ] || ls -ld \"$f\"; done; echo end";
+            let output = ground.run(level, script);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "end\n", "{kind:?} {level}: {output:?}");
+        }
+    }
+}
+
+/// Hidden places of the workspace stay hidden when a folder above them gets another name.
+#[test]
+fn a_hidden_place_is_not_found_under_another_name() {
+    for (kind, ground) in grounds() {
+        let secret = ground.base.join("ws/priv/deep/a.txt");
+        std::fs::create_dir_all(secret.parent().unwrap()).unwrap();
+        std::fs::write(&secret, SECRET).unwrap();
+        let sandbox = sandbox_with(&ground, kind, |inputs| inputs.deny_read.push(secret.clone()), Vec::new());
+        let run = |script: &str| {
+            let confined = sandbox.confine(Workspace, None).unwrap();
+            let temp = [("TMPDIR".into(), confined.temp.into_os_string())];
+            ground.run_after(&confined.words, &temp, script)
+        };
+        for script in [
+            "mv priv q",
+            "mv priv/deep q",
+            "mv priv/deep/a.txt q",
+            "ln priv/deep/a.txt q",
+            "cp priv/deep/a.txt q",
+        ] {
+            run(script);
+            let output = run("cat q q/* q/*/* priv/deep/a.txt; [ -e priv/deep/a.txt ] || ls -R");
+            assert!(
+                !String::from_utf8_lossy(&output.stdout).contains(SECRET),
+                "{kind:?}: {script}: {output:?}"
+            );
+            assert!(secret.exists(), "{kind:?}: {script}");
+        }
+    }
+}
+
+/// A workspace with thousands of secrets: the request is longer than one argument, and bubblewrap takes only so many.
+#[test]
+fn any_number_of_secrets_is_hidden() {
+    for (kind, ground) in grounds() {
+        let folder = ground.base.join("ws/keys/of/everybody");
+        std::fs::create_dir_all(&folder).unwrap();
+        let names: Vec<PathBuf> = (0..4_990).map(|n| folder.join(format!("{n}.pem"))).collect();
+        for name in &names {
+            std::fs::write(name, SECRET).unwrap();
+        }
+        let sandbox = sandbox_with(&ground, kind, |_| {}, names);
+        let confined = sandbox.confine(ReadOnly, None).unwrap();
+        let output = ground.run_after(&confined.words, &[], "cat a.txt; cat keys/of/everybody/7.pem");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "hello from the workspace\n",
+            "{kind:?}: {output:?}"
+        );
+    }
+}
+
+/// The sandbox of a ground with other inputs, and these secrets in its workspace.
+fn sandbox_with(
+    ground: &Ground,
+    kind: BackendKind,
+    change: impl FnOnce(&mut PolicyInputs),
+    found: Vec<PathBuf>,
+) -> Sandbox {
+    let mut inputs = PolicyInputs { roots: vec![ground.base.join("ws")], ..PolicyInputs::default() };
+    change(&mut inputs);
+    Sandbox::new(SandboxSettings {
+        program: program(),
+        inputs,
+        find_secrets: Arc::new(move |_| found.clone()),
+        search: Vec::new(),
+        temp: vec![ground.base.join("temp")],
+        only: Some(kind),
+        hosts: becket_network::HostRules::default(),
+    })
 }
 
 /// A folder that was a link before the command is protected as any other.

@@ -2,6 +2,8 @@
 
 use crate::ground::{DONE, grounds};
 use becket_sandbox::{Confine, ProgramKind, Programs};
+use becket_types::SandboxLevel::Workspace;
+use std::path::Path;
 use std::sync::Arc;
 
 use ProgramKind::{Formatter, Hook, LanguageServer, McpServer, StatusLine};
@@ -109,10 +111,24 @@ fn caches_that_cannot_be_kept_last_as_long_as_the_session() {
         // A file is in the way, as on a home folder that cannot be written.
         let sandbox = Some(Arc::clone(&ground.sandbox));
         let programs = Programs::new(Confine::IfPossible, sandbox, Some(ground.base.join("ws/a.txt/caches")));
+        // A command wants the server to be granted another folder.
+        ground.run(Workspace, "ln -s \"$OUT\" \"$TMPDIR\"/caches");
         let prepared = programs.prepare(LanguageServer).unwrap();
         let output =
             ground.run_after(&prepared.words, &prepared.variables, "cd \"$XDG_CACHE_HOME\" && pwd -P");
+        let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let temp = ground.sandbox.temp().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}/caches\n", temp.display()));
+        assert_eq!(Path::new(&folder).parent(), temp.parent(), "{output:?}");
+        assert!(!Path::new(&folder).starts_with(temp), "{folder}: commands can write there");
+        let planted = format!("ls -d '{folder}' && ln -s \"$OUT\" '{folder}'/planted && echo {DONE}");
+        let output = ground.run(Workspace, &planted);
+        assert!(!String::from_utf8_lossy(&output.stdout).contains(DONE), "{output:?}");
+        // Nor is a link granted that stands for the folder of the user.
+        let link = ground.base.join("home/link");
+        std::os::unix::fs::symlink(ground.base.join("outside"), &link).unwrap();
+        let programs = Programs::new(Confine::IfPossible, Some(Arc::clone(&ground.sandbox)), Some(link));
+        let prepared = programs.prepare(LanguageServer).unwrap();
+        let output = ground.run_after(&prepared.words, &prepared.variables, "echo x > \"$OUT\"/new");
+        assert!(!ground.base.join("outside/new").exists(), "{output:?}");
     }
 }

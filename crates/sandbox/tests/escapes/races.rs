@@ -168,3 +168,45 @@ fn links_that_change_while_a_command_runs_lead_no_write_outside() {
         assert!(ground.fingerprint(&["home", "outside"]) == before, "{kind:?}");
     }
 }
+
+/// Folders of the workspace that bubblewrap mounts, because protected files are in them, are swapped for links while a command is
+/// set up. bubblewrap follows links.
+#[test]
+fn mounts_lead_nowhere_else_while_folders_are_swapped() {
+    for (kind, ground) in grounds() {
+        let at = |name: &str| ground.base.join(name);
+        symlink("../home/.ssh", at("ws/other")).unwrap();
+        symlink("../outside", at("ws/another")).unwrap();
+        fs::create_dir(at("ws/.vscode")).unwrap();
+        let before = ground.fingerprint(&["home", "outside"]);
+        let (stop, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let swap =
+                        |a: &str, b: &str| renameat_with(CWD, at(a), CWD, at(b), RenameFlags::EXCHANGE);
+                    let _ = swap("ws/.git", "ws/another");
+                    let _ = swap("ws/.vscode", "ws/other");
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                }
+            });
+            for _ in 0..150 {
+                let output = ground.run(
+                    Workspace,
+                    "cat .vscode/* other/* \"$HOME\"/.ssh/*; echo x > .git/new; echo x > another/new; echo x > .vscode/new",
+                );
+                let text = String::from_utf8_lossy(&output.stdout);
+                if text.contains(SECRET) {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("{kind:?}: {output:?}");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(rounds.load(Ordering::Relaxed) > 200, "{rounds:?}");
+        let after = ground.fingerprint(&["home", "outside"]);
+        let changed: Vec<_> = after.iter().filter(|(path, text)| before.get(*path) != Some(text)).collect();
+        assert!(after == before, "{kind:?}: {changed:?}");
+    }
+}

@@ -55,7 +55,7 @@ async fn commands_run_where_the_spill_folder_cannot_be_made() {
     for (command, content) in [("echo a", "a"), ("mkdir d; cd d; echo b", "b"), ("basename \"$PWD\"", "d")] {
         assert_eq!(room.text(command).await.lines().next(), Some(content), "{command}");
     }
-    assert!(room.text(&long).await.contains("xxx"), "a long command is kept in a file for a moment");
+    assert!(room.text(&long).await.contains("xxx"), "a long command needs no file");
     drop(room);
     let left: Vec<_> = std::fs::read_dir(elsewhere.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -144,6 +144,15 @@ async fn bad_input_is_answered() {
     }
     let long = format!("echo {} | wc -c", "x".repeat(300_000));
     assert_eq!(room.text(&long).await, "300001");
+    // Characters of several bytes stay whole where the command is divided, and no file is made for it.
+    let long = format!(
+        "printf %s {} | wc -m; ls '{}'",
+        "äß€".repeat(60_000),
+        room.dir.path().join("spill").display()
+    );
+    assert_eq!(room.text(&long).await, "180000");
+    let longer = room.sh(&format!("echo {}", "x".repeat(1 << 20))).await;
+    assert!(longer.is_error && longer.content.contains("longer than 1 MB"), "{}", longer.content);
 }
 
 #[tokio::test]
@@ -261,6 +270,36 @@ async fn the_working_directory_is_kept() {
     assert_eq!(room.text("ls").await, "(no output)");
     std::fs::remove_dir(&room.root).unwrap();
     assert!(room.text("pwd").await.contains("Give another one as `workdir`"));
+}
+
+/// A command can find the file of its working directory, and put there what it likes. What becket reads there is no more than a
+/// name of a directory, and reading it ends.
+#[tokio::test]
+async fn the_file_of_the_working_directory_leads_to_no_other_file() {
+    let room = room();
+    let secret = room.dir.path().join("secret");
+    std::fs::write(&secret, "/SECRET\n").unwrap();
+    std::fs::create_dir(room.dir.path().join("outside")).unwrap();
+    std::os::unix::fs::symlink(room.dir.path().join("outside"), room.root.join("way")).unwrap();
+    let name = "f=$(tr '\\0' '\\n' </proc/$$/cmdline | grep -o \"'/[^']*/cwd-[0-9a-f]*'\" | head -n 1 | tr -d \"'\")";
+    let (secret, root) = (secret.display(), room.root.display());
+    for attack in [
+        format!("ln -s '{secret}' \"$f\""),
+        format!("ln '{secret}' \"$f\""),
+        "mkfifo \"$f\"".to_owned(),
+        "ln -s /dev/zero \"$f\"".to_owned(),
+        format!("echo '{root}/way' >\"$f\""),
+        format!("echo '{root}/../outside' >\"$f\""),
+        "echo SECRET >\"$f\"".to_owned(),
+    ] {
+        // The shell itself is ended, so that nothing is written after the attack.
+        let output = room.text(&format!("{name}; [ -n \"$f\" ] && {attack} && kill -9 $$")).await;
+        assert!(output.contains("[ended by signal 9"), "{attack}: {output}");
+        assert!(!output.contains("SECRET"), "{attack}: {output}");
+        assert_eq!(room.text("pwd").await, root.to_string(), "{attack}");
+    }
+    let left = std::fs::read_dir(room.dir.path().join("spill")).unwrap().count();
+    assert_eq!(left, 0, "the files are gone");
 }
 
 /// becket's own script around a command writes one file after it. The command runs in the same shell, so each of its variables and

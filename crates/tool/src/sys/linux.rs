@@ -1,11 +1,9 @@
 //! System calls that open files on Linux. Knows nothing about tools.
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::fs::{File, FileType};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -22,21 +20,6 @@ pub(crate) fn open_read(path: &Path) -> io::Result<File> {
         }
         Err(errno) => Err(errno.into()),
     }
-}
-
-const DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// Opens a directory by its absolute path. Refuses a link anywhere in the path.
-pub(crate) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
-    match openat2(CWD, path, DIR, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP) => super::walk(path),
-        other => Ok(other?),
-    }
-}
-
-/// Opens a directory inside another one. Refuses a link.
-pub(crate) fn open_dir_at(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
-    Ok(openat(dir, name, DIR, Mode::empty())?)
 }
 
 /// Returns the name of a kind of file that must not be opened, because reading it blocks, never ends, or has

@@ -5,7 +5,11 @@
 //! operation uses a name inside that open directory, never the path again. After a swap the operation
 //! therefore fails, or happens in the directory that was judged.
 //!
-//! Names are single path components. Knows no file content and no permission rule.
+//! The same holds for files that becket itself keeps where a confined command can write: such a command can put a link, a pipe
+//! or a file of another name under each name there. [`Dir::read_own`] reads only what an ordinary program wrote there, and
+//! [`Dir::create_new`] writes through nothing that exists.
+//!
+//! Names are single path components. Knows no permission rule.
 
 use crate::sys;
 use rustix::fs::{
@@ -14,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
@@ -66,6 +70,15 @@ impl Dir {
             });
         }
         dir.map(|dir| (dir, made)).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Opens a directory in this one. Refuses a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no directory with this name.
+    pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
+        Ok(Self { fd: sys::open_dir_at(&self.fd, name)? })
     }
 
     /// Returns the metadata of the entry with this name. A symbolic link is not followed.
@@ -133,6 +146,79 @@ impl Dir {
     /// Fails if an entry with this name exists, or if the file cannot be created.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
+    }
+
+    /// Returns the content of a small file that becket or one of its commands wrote: a regular file of this user with one
+    /// name, of at most `max` bytes. Follows no link, and never waits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is missing, is of another kind, belongs to another user, has further names, or is larger.
+    pub fn read_own(&self, name: &OsStr, max: u64) -> io::Result<Vec<u8>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = self.read(name)?;
+        let meta = file.metadata()?;
+        // A second name can be a hard link to a file that the command itself may not read.
+        let is_own = meta.is_file() && meta.nlink() == 1 && meta.uid() == rustix::process::geteuid().as_raw();
+        if !is_own {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not an ordinary file of this user",
+            ));
+        }
+        let mut bytes = Vec::new();
+        file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > max {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {max} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the target of the symbolic link with this name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no link with this name.
+    pub fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let target = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
+    }
+
+    /// Makes a directory with this name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an entry with this name exists, or if the directory cannot be made.
+    pub fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(mkdirat(&self.fd, name, Mode::from_raw_mode(mode as _))?)
+    }
+
+    /// Makes a symbolic link with this name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an entry with this name exists, or if the link cannot be made.
+    pub fn make_link(&self, name: &OsStr, target: &Path) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.fd, name)?)
+    }
+
+    /// Returns the permission bits of the directory itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot tell.
+    pub fn mode(&self) -> io::Result<u32> {
+        Ok(u32::from(rustix::fs::fstat(&self.fd)?.st_mode) & 0o7777)
+    }
+
+    /// Sets the permission bits of the directory itself, wherever it is now.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory belongs to another user.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        sys::change_mode(&self.fd, mode)
     }
 
     fn open_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
@@ -219,6 +305,30 @@ mod tests {
         let (_, made) = Dir::create(&root.join("in/a/b/c")).unwrap();
         assert_eq!(made, [root.join("in/a/b"), root.join("in/a/b/c")]);
         assert!(std::fs::read_dir(root.join("out")).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_file_of_a_command_is_read_only_if_it_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        std::fs::write(at("secret"), "SECRET").unwrap();
+        std::fs::hard_link(at("secret"), at("hard")).unwrap();
+        symlink("secret", at("link")).unwrap();
+        symlink("/dev/zero", at("zero")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        std::fs::write(at("own"), "text").unwrap();
+        let held = Dir::open(&root).unwrap();
+        for name in ["secret", "hard", "link", "zero", "pipe", "folder", "absent"] {
+            assert!(held.read_own(name.as_ref(), 99).is_err(), "{name}");
+        }
+        assert_eq!(held.read_own("own".as_ref(), 4).unwrap(), b"text");
+        assert!(held.read_own("own".as_ref(), 3).is_err());
+        let mode = held.mode().unwrap();
+        held.set_mode(0o500).unwrap();
+        assert_eq!(Dir::open(&root).unwrap().mode().unwrap(), 0o500);
+        held.set_mode(mode).unwrap();
     }
 
     #[test]
