@@ -310,11 +310,14 @@ impl<'a> Judge<'a> {
         if runs_operands {
             for from in 1..words.len().min(64) {
                 tried.extend(variants(&words[from..], ""));
-                tried.extend(wrappers::plain_git(&words[from..]).iter().flat_map(|git| variants(git, "")));
+                let forms =
+                    wrappers::plain_git(&words[from..]).into_iter().chain(wrappers::same_git(&words[from..]));
+                tried.extend(forms.flat_map(|git| variants(&git, "")));
             }
         }
         let git = wrappers::plain_git(words);
         tried.extend(git.iter().flat_map(|git| variants(git, "")));
+        tried.extend(wrappers::same_git(words).iter().flat_map(|git| variants(git, "")));
         for rule in self.guard.rules(Kind::Deny) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let text = text.clone();

@@ -13,9 +13,11 @@
 //! Enforces nothing itself. The caller passes a function that says if a level works on this system.
 
 use crate::findings::Findings;
-use crate::path::wide_root;
+use crate::path::{inside, is_sink, wide_root};
 use crate::rule::CommandPattern;
+use crate::wording::raw;
 use crate::{Guard, Verdict, command};
+use becket_shell_syntax::{Paths, Simple};
 use becket_types::{Access, Effect, PermissionMode, SandboxLevel};
 use std::fmt;
 use std::path::PathBuf;
@@ -134,8 +136,39 @@ impl Guard {
         }
     }
 
+    /// True if each simple command of the text is excluded. A change of the folder counts as a part of the command after it.
     fn is_excluded(&self, command: &str) -> bool {
-        self.sandbox.excluded.iter().any(|pattern| CommandPattern::parse(pattern).matches(command.trim()))
+        if self.sandbox.excluded.is_empty() {
+            return false;
+        }
+        let patterns: Vec<CommandPattern> =
+            self.sandbox.excluded.iter().map(|pattern| CommandPattern::parse(pattern)).collect();
+        let paths = Paths { home: &self.settings.home, resolve: &*self.resolve };
+        let script = becket_shell_syntax::read(command, Some(vec![self.cwd().to_path_buf()]), &paths);
+        let is_named = |one: &Simple| {
+            // What is set before a command can change which program runs.
+            let written = [one.assigns.as_slice(), &[raw(&one.words)]].concat().join(" ");
+            patterns.iter().any(|pattern| pattern.matches(&written))
+        };
+        let is_move = |one: &Simple| {
+            one.assigns.is_empty()
+                && one.words.len() == 2
+                && one.words[0].text == "cd"
+                && one.words[1].is_literal()
+        };
+        // A redirection writes outside the sandbox as well.
+        let writes_inside = script.redirects.iter().filter(|redirect| redirect.write).all(|redirect| {
+            let places = redirect.dirs.iter().flatten().map(|dir| paths.join(dir, &redirect.target.text));
+            let places: Vec<PathBuf> = places.collect();
+            redirect.target.is_literal()
+                && !places.is_empty()
+                && places.iter().all(|path| is_sink(path) || inside(path, &self.settings.roots))
+        });
+        script.doubts.is_empty()
+            && !script.unread
+            && writes_inside
+            && script.commands.iter().any(is_named)
+            && script.commands.iter().all(|one| is_named(one) || is_move(one))
     }
 
     /// The verdict if every command must be confined but the system cannot do that.
@@ -296,6 +329,27 @@ mod tests {
         excluded.sandbox.excluded = vec!["docker *".to_owned()];
         assert_eq!(level(&excluded, "docker ps"), None);
         assert_eq!(level(&excluded, "cargo test"), workspace);
+        // Only commands that the pattern names leave the sandbox, wherever else in the text it fits.
+        excluded.sandbox.floor = SandboxLevel::Workspace;
+        for (command, want) in [
+            ("docker ps", false),
+            ("cd app && docker compose up -d", false),
+            ("docker ps > list.txt; docker logs x 2>/dev/null", false),
+            ("docker --version; echo b > /out/e2", true),
+            ("docker ps && make x", true),
+            ("docker ps | sh", true),
+            ("docker ps $(make x)", true),
+            ("docker ps > /out/e2", true),
+            ("docker ps > $x", true),
+            ("PATH=. docker ps", true),
+            ("docker() { make; }; docker ps", true),
+            ("for x in 1; do docker ps; make; done", true),
+            ("cd app", true),
+            ("docker ps; ((", true),
+        ] {
+            let got = excluded.sandbox_level(&Access::execute(command), true);
+            assert_eq!(got.is_confined(), want, "{command}");
+        }
     }
 
     #[test]

@@ -63,26 +63,30 @@ pub(crate) fn may_set(name: &str) -> bool {
         || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
+/// True if no program looks at the variable, so that its value does not matter.
+pub(crate) fn is_own(name: &str) -> bool {
+    !HARMLESS.contains(&name)
+}
+
 /// Like [`may_set`], for an assignment of `value` as written. Programs search for message catalogues, terminal
 /// descriptions and time zones in files that these variables name. So a value that may lead out of the usual folders
 /// counts as one that programs obey. So does a locale in which a multibyte letter may include the following quote or
 /// slash.
 pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
-    let own = !HARMLESS.contains(&name);
+    let own = is_own(name);
+    let value = value.trim_matches(['"', '\'']);
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ',' | ':' | '=' | '@' | '+' | '-');
     let slashes = name == "TZ" && !value.starts_with(['/', ':']);
     if matches!(name, "LANG") || name.starts_with("LC_") {
-        let (value, low) = (value.trim_matches(['"', '\'']), value.to_ascii_lowercase());
+        let low = value.to_ascii_lowercase();
         let unicode = low.contains(".utf-8") || low.contains(".utf8");
         return may_set(name)
             && (matches!(value, "" | "C" | "POSIX") || unicode)
             && value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '@'));
     }
     may_set(name)
-        && (own
-            || (!value.contains("..")
-                && value.trim_matches(['"', '\'']).chars().all(|c| plain(c) || (slashes && c == '/'))))
+        && (own || (!value.contains("..") && value.chars().all(|c| plain(c) || (slashes && c == '/'))))
 }
 
 /// True if printing the variable reveals no secret. Lower-case names are the script's own.

@@ -4,6 +4,7 @@
 //! Options are matched as programs match them: long names may be abbreviated, letters may be joined, and a word whose value
 //! is only known at run time may become any of them.
 
+mod fetch;
 mod services;
 
 use super::readonly::{self, takes_value};
@@ -35,8 +36,10 @@ const GIT: &[Options] = &[
     of("init", "template", "", ""),
     of("apply", "unsafe-paths", "", ""),
     of("checkout-index", "prefix", "", ""),
+    of("format-patch", "output-directory output ext-diff textconv no-index", "o", "vSGlO"),
+    of("interpret-trailers", "in-place", "", ""),
     of(
-        "diff log show format-patch shortlog range-diff diff-tree diff-index diff-files stash whatchanged reflog rev-list",
+        "diff log show shortlog range-diff diff-tree diff-index diff-files stash whatchanged reflog rev-list",
         "ext-diff output textconv no-index show-signature",
         "",
         "",
@@ -137,9 +140,9 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         "make" | "gmake" => make(rest),
         "gradle" | "gradlew" => GRADLE.hit(rest),
         "curl" => {
-            CURL.hit(rest).or_else(|| has(&|t| t.contains("%output{"))).or_else(|| fetched_beside(rest))
+            CURL.hit(rest).or_else(|| has(&|t| t.contains("%output{"))).or_else(|| fetch::beside(name, rest))
         }
-        "wget" => WGET.hit(rest).or_else(|| fetched_beside(rest)),
+        "wget" => WGET.hit(rest).or_else(|| fetch::beside(name, rest)),
         "pip" | "pip3" => PIP.hit(rest),
         "sed" | "gsed" => sed(rest),
         "awk" | "gawk" | "mawk" | "nawk" => awk(rest),
@@ -164,8 +167,8 @@ const CURL: Options = of(
     "",
     "config output output-dir remote-name remote-name-all upload-file trace trace-ascii stderr libcurl etag-save hsts alt-svc \
      cookie-jar dump-header netrc-file netrc engine connect-to unix-socket abstract-unix-socket preproxy proxy socks4 socks4a socks5 \
-     socks5-hostname resolve doh-url",
-    "cDKnoOTx",
+     socks5-hostname resolve doh-url url url-query next variable ftp-port mail-from mail-rcpt quote",
+    "cDKnoOTxQP:",
     "AbBCdeEFhHmPQrtuUwXyYz",
 );
 const WGET: Options = of(
@@ -212,9 +215,28 @@ fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
     Some((base_name(&words[at].text), &words[at + 1..]))
 }
 
+/// Subcommands of git that make a folder or write a file that their operands name.
+const GIT_MAKES: &[&str] =
+    &["bundle", "worktree", "init", "clone", "mailinfo", "mailsplit", "bugreport", "diagnose"];
+
+/// The operands by which git makes something. The address of a repository is no place.
+fn git_places(words: &[Word]) -> &[Word] {
+    let is_git = words.first().is_some_and(|word| base_name(&word.text) == "git");
+    let (Some((sub, rest)), true) = (words.get(1..).and_then(|rest| split(rest).1.split_first()), is_git)
+    else {
+        return &[];
+    };
+    if !GIT_MAKES.contains(&sub.text.as_str()) {
+        return &[];
+    }
+    let is_address = |word: &Word| word.text.contains("://") || word.text.contains('@');
+    let at = rest.iter().rposition(is_address).map_or(0, |at| at + 1);
+    &rest[at..]
+}
+
 /// The words that a runner takes for itself, without those for the program that it runs.
 pub(crate) fn runner_words(words: &[Word]) -> &[Word] {
-    let Some((name, rest)) = runner(words) else { return &[] };
+    let Some((name, rest)) = runner(words) else { return git_places(words) };
     let runs_a_program = rest.first().is_some_and(|word| word.text == "run");
     let end = match name {
         "go" if runs_a_program => Some(0),
@@ -223,14 +245,6 @@ pub(crate) fn runner_words(words: &[Word]) -> &[Word] {
         _ => None,
     };
     &rest[..end.unwrap_or(rest.len())]
-}
-
-/// The word by which a program that fetches an address also reads a file, or fetches a second address: a rule that names one address
-/// covers only that one.
-fn fetched_beside(rest: &[Word]) -> Option<String> {
-    let of_file = |t: &str| t.starts_with('@') || t.contains("=@") || t.starts_with("file:");
-    let file = rest.iter().find(|word| of_file(&word.text)).map(shown);
-    file.or_else(|| rest.iter().filter(|word| word.text.contains("://")).nth(1).map(shown))
 }
 
 fn shown(word: &Word) -> String {

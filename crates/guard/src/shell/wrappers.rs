@@ -141,6 +141,49 @@ pub(crate) fn plain_git(words: &[Word]) -> Option<Vec<Word>> {
     (at > 0 && at < rest.len()).then(|| [&[Word::literal("git")], &rest[at..]].concat())
 }
 
+/// Subcommands of git, with their first operand where that matters, that do what another subcommand does: deny and ask rules about
+/// the second hold for the first.
+const SAME: &[(&[&str], &[&str])] = &[
+    (&["send-pack"], &["push"]),
+    (&["http-push"], &["push"]),
+    (&["subtree", "push"], &["push"]),
+    (&["lfs", "push"], &["push"]),
+    (&["svn", "dcommit"], &["push"]),
+    (&["p4", "submit"], &["push"]),
+    (&["annex", "sync"], &["push"]),
+    (&["annex", "push"], &["push"]),
+    (&["remote-http"], &["push"]),
+    (&["remote-https"], &["push"]),
+    (&["remote-ftp"], &["push"]),
+    (&["remote-ext"], &["push"]),
+    (&["remote-fd"], &["push"]),
+    (&["fetch-pack"], &["fetch"]),
+    (&["http-fetch"], &["fetch"]),
+    (&["checkout-index"], &["checkout"]),
+    (&["read-tree"], &["checkout"]),
+    (&["commit-tree"], &["commit"]),
+    (&["update-ref", "-d"], &["branch", "-D"]),
+    (&["update-ref", "-d"], &["tag", "-d"]),
+];
+
+/// The words of git under the names of other subcommands that do the same.
+pub(crate) fn same_git(words: &[Word]) -> Vec<Vec<Word>> {
+    let plain = plain_git(words);
+    let words = plain.as_deref().unwrap_or(words);
+    let Some((first, rest)) = words.split_first().filter(|(first, _)| base_name(&first.text) == "git") else {
+        return Vec::new();
+    };
+    let says = |names: &[&str]| {
+        rest.len() >= names.len() && rest.iter().zip(names).all(|(word, name)| word.text == *name)
+    };
+    let found = SAME.iter().filter(|(names, _)| says(names));
+    let said = |(names, other): &(&[&str], &[&str])| {
+        let other: Vec<Word> = other.iter().copied().map(Word::literal).collect();
+        [std::slice::from_ref(first), &other, &rest[names.len()..]].concat()
+    };
+    found.map(said).collect()
+}
+
 /// The parts of a text that may be names of programs.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '+')))

@@ -75,7 +75,11 @@ impl Walker<'_> {
                 _ => {}
             }
         }
-        if !vars::may_set(&name) {
+        // Without values, the loop sets what the shell was called with.
+        let is_known = |value: &Word| value.known == Known::Literal && vars::may_set_to(&name, &value.raw);
+        let may_set = vars::may_set(&name)
+            && (vars::is_own(&name) || !values.is_empty() && values.iter().all(is_known));
+        if !may_set {
             self.doubt(format!("it sets {name}, which other programs obey"));
         }
         let followed = !values.is_empty()

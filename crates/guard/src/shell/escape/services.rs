@@ -10,6 +10,11 @@ const PATCH: Options = of("", "output reject-file directory", "ord", "pFiDVYzB")
 const FILE: Options = of("", "compile magic-file", "Cm", "FPeE");
 const PSQL: Options = of("", "file output log-file", "foL", "cdhUpFRTv");
 
+const RAKE: Options =
+    of("", "rakefile require execute execute-print execute-continue libdir rakelibdir", "rfepEIR", "jDTW");
+const APT: Options = of("", "option config-file", "oc", "t");
+const JQ: Options = of("", "from-file rawfile slurpfile library-path", "fL", "");
+
 /// The word by which `name` runs, writes or reaches something else; `None` if there is none.
 pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
     let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
@@ -50,7 +55,31 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
             option(&["-H", "--host", "-M", "--machine", "--cursor-file", "--root", "--image"])
                 .or_else(|| has(&|t| t.starts_with("-H") || t.starts_with("-M")))
         }
-        "gh" => option(&["--hostname"]),
+        "gh" => option(&["--hostname", "--body-file", "--input", "--notes-file"]),
+        "split" | "csplit" => has(&|t| t.starts_with("--f")),
+        "cmake" => has(&|t| {
+            ["-P", "-E", "-C", "--build-tool"].iter().any(|word| t.starts_with(word))
+                || t.starts_with("-D")
+                    && ["COMPILER", "LAUNCHER", "PROGRAM", "LINKER"].iter().any(|word| t.contains(word))
+        }),
+        "ninja" | "samu" => has(&|t| t.starts_with("-C") || t.starts_with("-f")),
+        "rake" => RAKE.hit(rest),
+        "apt" | "apt-get" | "apt-cache" => APT.hit(rest),
+        "tcpdump" => has(&|t| t.starts_with('-') && !t.starts_with("--") && t.contains(['z', 'w', 'F'])),
+        "java" => has(&|t| {
+            [
+                "-javaagent:",
+                "-agentpath:",
+                "-agentlib:",
+                "-XX:OnError",
+                "-XX:OnOutOfMemoryError",
+                "-XX:Flags",
+                "@",
+            ]
+            .iter()
+            .any(|word| t.starts_with(word))
+        }),
+        "jq" => JQ.hit(rest).or_else(|| option(&["--rawfile", "--slurpfile", "--from-file"])),
         "terraform" | "tofu" => option(&["-chdir", "-plugin-dir"]),
         "bazel" | "bazelisk" => option(&["--run_under", "--bazelrc", "--test_env", "--action_env"]),
         "ctest" => {

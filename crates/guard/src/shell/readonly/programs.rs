@@ -284,6 +284,11 @@ pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
     {
         return Err(format!("`-d {value}` would set the kernel's summer time on some systems"));
     }
+    // A time zone in the text of a date names a file, anywhere.
+    if let Some((_, value)) = parsed.values.iter().find(|(name, value)| name != "f" && value.contains("TZ="))
+    {
+        return Err(format!("`{value}` may open a file as a time zone"));
+    }
     if parsed.positional.iter().all(|w| w.text.starts_with('+') && w.is_literal()) {
         Ok(Vec::new())
     } else {
