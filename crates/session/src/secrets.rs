@@ -40,7 +40,8 @@ pub fn mask(text: &str) -> (String, usize) {
 /// Returns the text with secrets of published forms masked, and the kind of each. Text without one is not
 /// copied and costs only a search for a few words.
 pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
-    if has_mark(text) { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
+    let has_any = has_mark(text) || private_key::has_middles(text);
+    if has_any { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
 }
 
 fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {

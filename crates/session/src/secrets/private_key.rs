@@ -2,7 +2,8 @@
 //!
 //! Other forms of a block: one string of JSON or of a program, with `\n` between the lines of the key; lines after line
 //! numbers; a part of a block. If both ends are there, everything between them belongs to the key. If one end is
-//! missing, the lines beside the other end belong to it if they look like a key.
+//! missing, the lines beside the other end belong to it if they look like a key. If both are missing, as in `sed -n 5,9p key.pem`,
+//! several lines of the lengths that keys have are taken for a key, unless they belong to a certificate or another public block.
 
 use regex::Regex;
 use std::ops::Range;
@@ -27,8 +28,100 @@ static BODY: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static HEADER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\W*(?:[0-9]+\W+)?(?:Proc-Type|DEK-Info|Version|Comment|Hash): ").ok());
 
+/// Lengths of whole lines of a key: of PEM and PGP, and of OpenSSH.
+const WIDTHS: [usize; 2] = [64, 70];
+/// Fewest whole lines that are taken for a part of a key without its ends.
+const FEWEST: usize = 3;
+/// Most bytes between two lines of a key: a line number, or the name of a file.
+const GAP: usize = 300;
+/// Lines beside a part of a key that may tell what it is.
+const BESIDE: usize = 3;
+
 /// Returns the blocks in order. They do not overlap.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
+    let mut out = with_ends(text);
+    let is_apart = |part: &Range<usize>| out.iter().all(|one| part.end <= one.start || one.end <= part.start);
+    let more: Vec<Range<usize>> = middles(text).into_iter().filter(is_apart).collect();
+    if !more.is_empty() {
+        out.extend(more);
+        out.sort_by_key(|block| block.start);
+    }
+    out
+}
+
+/// True if a text may hold lines of a key without their ends.
+pub(super) fn has_middles(text: &str) -> bool {
+    whole_lines(text).nth(FEWEST - 1).is_some()
+}
+
+/// The runs of characters of a key that have the length of a whole line.
+fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let is_one = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+            let length = bytes[at..].iter().take_while(|byte| is_one(byte)).count();
+            let mut run = at..at + length;
+            at += length.max(1);
+            // The letter of `\n` in a string.
+            if run.start > 0
+                && bytes[run.start - 1] == b'\\'
+                && matches!(bytes.get(run.start), Some(b'n' | b'r'))
+            {
+                run.start += 1;
+            }
+            if WIDTHS.contains(&run.len()) {
+                return Some(run);
+            }
+        }
+        None
+    })
+}
+
+/// Returns the parts of keys of which neither end is there.
+fn middles(text: &str) -> Vec<Range<usize>> {
+    let mut groups: Vec<Vec<Range<usize>>> = Vec::new();
+    for line in whole_lines(text) {
+        let follows = |group: &Vec<Range<usize>>| {
+            group.last().is_some_and(|last| {
+                let between = &text[last.end..line.start];
+                let is_break = BREAK.as_ref().is_some_and(|pattern| pattern.find_iter(between).count() == 1);
+                last.len() == line.len() && between.len() <= GAP && is_break
+            })
+        };
+        match groups.last_mut().filter(|group| follows(group)) {
+            Some(group) => group.push(line),
+            None => groups.push(vec![line]),
+        }
+    }
+    let is_key = |group: &Vec<Range<usize>>| {
+        let body: String = group.iter().map(|line| &text[line.clone()]).collect();
+        let has = |test: fn(u8) -> bool| body.bytes().any(test);
+        // A list of hashes has letters of one case only.
+        let is_mixed = has(|b| b.is_ascii_uppercase())
+            && has(|b| b.is_ascii_lowercase())
+            && has(|b| matches!(b, b'+' | b'/'));
+        group.len() >= FEWEST && is_mixed && super::looks_random(&body)
+    };
+    let whole = |group: Vec<Range<usize>>| Some(group.first()?.start..group.last()?.end);
+    groups.into_iter().filter(is_key).filter_map(whole).filter(|part| !is_public(text, part)).collect()
+}
+
+/// True if a line beside the part begins or ends a block that is no private key.
+fn is_public(text: &str, part: &Range<usize>) -> bool {
+    let from = text.floor_char_boundary(part.start.saturating_sub(2 * GAP));
+    let to = text.ceil_char_boundary(text.len().min(part.end + 2 * GAP));
+    let before: Vec<&str> = lines(text, from..part.start).map(|line| &text[line]).collect();
+    let after: Vec<&str> = lines(text, part.end..to).map(|line| &text[line]).collect();
+    // Both parts begin with what is left of a line of the key.
+    let before = before.iter().rev().take(BESIDE + 1);
+    let after = after.iter().take(BESIDE + 1);
+    before.chain(after).any(|line| line.contains("-----") && !line.contains("PRIVATE"))
+}
+
+/// Returns the blocks of which an end is there.
+fn with_ends(text: &str) -> Vec<Range<usize>> {
     let Some(pattern) = END.as_ref() else { return Vec::new() };
     let mut out: Vec<Range<usize>> = Vec::new();
     let mut ends = pattern.captures_iter(text).filter_map(|found| {
@@ -220,6 +313,60 @@ mod tests {
                 assert!(masked.starts_with("some words before\n"), "{masked}");
                 assert!(masked.ends_with("\nand some after it"), "{masked}");
             }
+        }
+    }
+
+    #[test]
+    fn lines_from_the_middle_of_a_key_are_masked() {
+        let key = key("RSA ");
+        let lines: Vec<&str> = key.lines().collect();
+        let numbered = |part: &[&str]| {
+            part.iter().zip(7..).map(|(line, n)| format!("{n:>6}\t{line}")).collect::<Vec<_>>().join("\n")
+        };
+        let named = |part: &[&str]| {
+            part.iter()
+                .zip(7..)
+                .map(|(line, n)| format!("keys/k.pem:{n}:{line}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let wide: String = lines[1..25].concat();
+        let wide: Vec<&str> = (0..20).map(|n| &wide[n * 70..n * 70 + 70]).collect();
+        for part in [&lines[2..5], &lines[5..20], &wide[3..9]] {
+            for text in [
+                part.join("\n"),
+                part.join("\r\n"),
+                part.join("\n    "),
+                numbered(part),
+                named(part),
+                format!("\"{}\"", part.join("\\n")),
+            ] {
+                let text = format!("before\n{text}\nafter it");
+                for masked in [mask(&text).0, mask_published(&text).0.into_owned()] {
+                    assert!(is_free_of(&masked, &part.join("\n")), "{text}\n->\n{masked}");
+                    assert!(masked.starts_with("before\n") && masked.ends_with("\nafter it"), "{masked}");
+                    assert_eq!(mask(&masked).0, masked);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn certificates_hashes_and_single_lines_stay() {
+        let key = key("");
+        let lines: Vec<&str> = key.lines().collect();
+        let body = lines[1..20].join("\n");
+        let hash = "0123456789abcdef".repeat(4);
+        for text in [
+            format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----"),
+            format!("{body}\nTail01==\n-----END CERTIFICATE-----"),
+            format!("-----BEGIN PGP SIGNATURE-----\n\n{body}"),
+            format!("{hash}\n{hash}\n{hash}\n{hash}"),
+            lines[1..3].join("\n"),
+            format!("{}\nwords\n{}\nwords\n{}", lines[1], lines[2], lines[3]),
+            lines[1..20].iter().map(|line| format!("{line}x")).collect::<Vec<_>>().join("\n"),
+        ] {
+            assert_eq!(mask_published(&text).0, text);
         }
     }
 
