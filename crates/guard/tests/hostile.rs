@@ -863,3 +863,10 @@ fn what_stands_together_is_one_word() {
     let fillings = ["'; pwn'", "' $(pwn)'", "' <(pwn)'", "\"; pwn\"", "'`pwn`'", "' | pwn'", "'\npwn'"];
     held(&[], &product(&forms, &fillings), 70);
 }
+
+#[test]
+fn a_secret_in_the_value_of_an_option_is_asked_about() {
+    let commands =
+        ["git log -L1,1:.env", "git log -L 1,1:.env", "git log -L:main:.env", "git log -p -L '1,+9:../x'"];
+    held(&[], &commands.map(str::to_owned), 4);
+}

@@ -220,7 +220,16 @@ fn literals(words: &[Word]) -> Result<Vec<&str>, String> {
 
 fn by_table(sub: &Sub, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let parsed = options(words, sub.flags, sub.valued, &sub.long.join(" "), false)?;
-    Ok(places(&parsed.positional))
+    let mut out = places(&parsed.positional);
+    // `-L 1,9:FILE` prints lines of the file.
+    let lines =
+        parsed.values.iter().filter(|(name, _)| name == "L").filter_map(|(_, value)| value.rsplit_once(':'));
+    out.extend(lines.map(|(_, path)| PathArg {
+        text: path.to_owned(),
+        known: Known::Literal,
+        content: true,
+    }));
+    Ok(out)
 }
 
 /// Revisions and paths look alike: `HEAD:dir/file` is placed by what follows the colon, anything else as a path. Git takes
