@@ -5,9 +5,10 @@
 //! every word that names a file of the project counts, except the names of files that are only written. A file that
 //! cannot be found or known is named in the text, so that the user reads about it before deciding.
 //!
-//! Runs nothing. Does not follow the files that a script itself starts.
+//! Runs nothing. Follows shell scripts to the programs that they start, but no programs in other languages.
 
 mod modules;
+mod within;
 
 use crate::environment::Environment;
 use becket_shell_syntax::{
@@ -171,6 +172,7 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
     }
     search.variables.clone_from(&surroundings.variables);
     search.given_variables();
+    search.scripts_within();
     let mut out = config.to_owned();
     for (path, real) in &search.files {
         let _ = write!(out, "\n\n{}", shown(path, real, &surroundings.root));
@@ -188,8 +190,12 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
             "\n\n--- {text}: known only when it runs. becket does not notice a change of this file"
         );
     }
-    for name in &search.folders {
-        let _ = write!(out, "\n\n--- {name}: a folder. becket does not notice a change of the files in it");
+    for (name, path) in &search.folders {
+        let state = Some(path)
+            .filter(|path| **path != surroundings.root)
+            .and_then(|path| within::programs_in(path))
+            .unwrap_or_else(|| "a folder. becket does not notice a change of the files in it".to_owned());
+        let _ = write!(out, "\n\n--- {name}: {state}");
     }
     out
 }
@@ -250,7 +256,8 @@ struct Search<'a> {
     files: Vec<(PathBuf, PathBuf)>,
     missing: Vec<String>,
     unknown: Vec<String>,
-    folders: Vec<String>,
+    /// Folders that a command runs, as they are named and where they are.
+    folders: Vec<(String, PathBuf)>,
     /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
     entered: Vec<PathBuf>,
     more: bool,
@@ -487,7 +494,7 @@ impl<'a> Search<'a> {
                 there = true;
                 let inside = real(path).starts_with(&self.at.root);
                 if inside && path.is_dir() && role != Role::Program && text != "." {
-                    note(&mut self.folders, one_line(text));
+                    note(&mut self.folders, (one_line(text), real(path)));
                 }
             }
         }
@@ -575,9 +582,9 @@ fn interprets(name: &str) -> Option<&'static str> {
     INTERPRETERS.into_iter().find(|known| *known == plain)
 }
 
-fn note(list: &mut Vec<String>, text: String) {
-    if list.len() < MAX_FILES && !list.contains(&text) {
-        list.push(text);
+fn note<T: PartialEq>(list: &mut Vec<T>, entry: T) {
+    if list.len() < MAX_FILES && !list.contains(&entry) {
+        list.push(entry);
     }
 }
 

@@ -52,7 +52,8 @@ impl Search<'_> {
         for folder in value.split(':').filter(|folder| !folder.is_empty()) {
             let inside = |path: &PathBuf| path.is_dir() && real(path).starts_with(&self.at.root);
             if self.paths(folder, None).iter().any(inside) {
-                note(&mut self.folders, one_line(folder));
+                // The project's own sources are often there, and change all the time: they are named, not compared.
+                note(&mut self.folders, (one_line(folder), self.at.root.clone()));
             }
         }
     }

@@ -203,7 +203,6 @@ fn a_script_that_cannot_be_found_or_known_is_named() {
         ("\"$NOWHERE/x.sh\"", format!("`\"$NOWHERE/x.sh\"`{UNKNOWN}")),
         ("bash \"$(find . -name x.sh)\"", format!("`\"$(find . -name x.sh)\"`{UNKNOWN}")),
         ("$RUN", format!("`$RUN`{UNKNOWN}")),
-        ("node tools", "tools: a folder. becket does not notice a change of the files in it".to_owned()),
     ] {
         let found = room.parts(ProjectCommand::Shell(command.to_owned()));
         if want.is_empty() {
@@ -217,6 +216,42 @@ fn a_script_that_cannot_be_found_or_known_is_named() {
     let found = room.parts(ProjectCommand::Shell("if ./check.sh; then".to_owned()));
     assert!(found.contains(&"check.sh".to_owned()), "{found:?}");
     assert!(found.iter().any(|part| part.starts_with("a part of `if ./check.sh; then`")), "{found:?}");
+}
+
+#[test]
+fn what_a_script_or_a_folder_runs_is_compared_too() {
+    let room = room();
+    let write = |name: &str, text: &str| std::fs::write(room.root.join(name), text).unwrap();
+    write(
+        "check.sh",
+        "cd tools && python3 x.py <../opts.json\n. ./none.sh; \"$1\"; ./deep/er/x.sh | tee out.log\n",
+    );
+    write("deep/er/x.sh", "#!/bin/sh\nexec \"$(dirname \"$0\")\"/../../bin/lint bin/lint check.sh\n");
+    write("bin/lint", "#!/usr/bin/env node\nrequire('../mod')\n");
+    let read = |command: &str| {
+        with_scripts("config", &[ProjectCommand::Shell(command.to_owned())], &room.surroundings())
+    };
+    let first = read("./check.sh");
+    for (name, counts) in [
+        ("tools/x.py", true),
+        ("deep/er/x.sh", true),
+        ("bin/lint", true),
+        ("opts.json", false),
+        ("pkg/__main__.py", false),
+    ] {
+        let before = std::fs::read_to_string(room.root.join(name)).unwrap();
+        write(name, &format!("{before}changed"));
+        assert_eq!(read("./check.sh") != first, counts, "{name}: {first}");
+        write(name, &before);
+    }
+    assert_eq!(read("./check.sh"), first);
+    assert!(!first.contains("only when it runs") && !first.contains("none.sh: not found"), "{first}");
+    let folder = read("node tools");
+    assert!(folder.contains("--- tools: a folder with 2 programs, sha256 "), "{folder}");
+    write("tools/notes.txt", "x");
+    assert_eq!(read("node tools"), folder);
+    write("tools/run all.sh", "changed");
+    assert_ne!(read("node tools"), folder);
 }
 
 #[test]
