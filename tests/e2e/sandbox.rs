@@ -1,6 +1,6 @@
 //! Commands of a run in the sandbox: those that run without a question are confined, and results say so.
 
-use crate::support::{Api, Bench, Ran, run};
+use crate::support::{Api, Bench, Ran, Running, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
 use std::path::Path;
@@ -93,6 +93,58 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     }
 }
 
+/// becket itself checks nothing any more when it was killed.
+#[test]
+fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let write =
+        "trap '' TERM HUP; echo $$ > pid; while :; do echo evil > .mcp.json; touch written; sleep 0.01; done";
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({"command": format!("sh -c '{}'", write.replace('\'', "'\\''"))})),
+        Answer::text("done"),
+    ]);
+    let running =
+        Running::start(bench.print(Api::Anthropic, &server).args(["--permission-mode", "auto", "--", "go"]));
+    let wait = |what: &str, test: &dyn Fn() -> bool| {
+        let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+        while !test() {
+            assert!(std::time::Instant::now() < until, "{what}");
+            std::thread::yield_now();
+        }
+    };
+    wait("the command does not write", &|| bench.project.exists("written"));
+    running.signal("-KILL");
+    running.wait();
+    // It was written again until the watcher ended the command, and no check of becket saw that.
+    let names = || std::fs::read_dir(bench.project.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let refused = || names().filter(|name| name.to_string_lossy().starts_with(".mcp.json.refused")).count();
+    let before = refused();
+    wait("the file is not put aside", &|| refused() > before);
+    let _ = std::fs::remove_file(bench.project.path("written"));
+    wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
+}
+
+#[test]
+fn programs_of_the_workspace_are_not_found_by_commands_that_read() {
+    let bench = Bench::new(&[("a.txt", "hello\n"), ("bin/wc", "#!/bin/sh\necho evil\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let program = bench.project.path("bin/wc");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({"command": "wc -l a.txt"})),
+        Answer::text("done"),
+    ]);
+    let path = format!("{}:.:bin::/usr/bin:/bin", bench.project.path("bin").display());
+    run(bench.print(Api::Anthropic, &server).env("PATH", path).args(["--", "go"]));
+    let told = server.requests().last().unwrap().text().to_owned();
+    assert!(told.contains("1 a.txt") && !told.contains("evil"), "{told}");
+}
+
 #[test]
 fn every_command_is_confined_where_that_is_required() {
     let bench = Bench::new(&[("a.txt", "hello\n")]);
@@ -167,6 +219,16 @@ fn commands_reach_the_hosts_that_are_allowed_and_are_told_of_others() {
     assert!(!told.contains("hello from outside"), "{told}");
     let note = format!("refused a connection to {bad}: sandbox.allow_hosts names it without port");
     assert!(told.contains(&note), "{told}");
+    // A command in the background reaches them as long as it runs, and its refusals are told with its output.
+    let both = format!("sleep 0.3; ({}); ({})", through(&good), through(&bad));
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({"command": both, "background": "now"})),
+        Answer::tool("c2", "job_output", json!({"id": 1, "wait": 30_000})),
+        Answer::text("done"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(auto).args(["--", "go"]));
+    let told = server.requests().last().unwrap().text().to_owned();
+    assert!(told.contains("hello from outside") && told.contains(&note), "{told}");
     let page = run(bench.command().arg("sandbox")).expect(0).stdout;
     assert!(page.contains(&format!("network: proxy; reached: {good}")), "{page}");
     let ran = run(bench.command().args(["sandbox", "--", "bash", "-c", &through(&bad)]));

@@ -15,6 +15,13 @@ use std::process::{Command, Stdio};
 const SECRET: &str = "private-key-8841";
 const OUTSIDE: &str = "outside-data-8841";
 
+/// Sets `f` to the name of that file.
+macro_rules! cwd_file {
+    () => {
+        "f=$(tr '\\0' '\\n' </proc/$$/cmdline | grep -o \"'/[^']*/cwd-[0-9a-f]*'\" | head -n 1 | tr -d \"'\"); "
+    };
+}
+
 /// Attacks: what prepares a folder, and the command. `$BASE` is the folder around the workspace, `$PORT` a port that listens. An attack
 /// that succeeds makes `$BASE/pwned`, changes `$BASE/out`, prints what stands outside, or connects.
 const ATTACKS: &[(&str, &str)] = &[
@@ -53,6 +60,15 @@ const ATTACKS: &[(&str, &str)] = &[
         "exec 3<$BASE/home/.ssh; cat /proc/self/fd/3/id_rsa; tar c $BASE/home/.ssh; grep -r private $BASE/home",
     ),
     ("printf 'all:\\n\\ttouch $(BASE)/pwned\\n' > Makefile", "make"),
+    // The file in which the shell leaves its folder for becket, and ones that becket could write.
+    ("", concat!(cwd_file!(), "ln -s $BASE/home/.aws/credentials \"$f\"; kill -9 $$")),
+    ("", concat!(cwd_file!(), "mkfifo \"$f\"; kill -9 $$")),
+    ("", concat!(cwd_file!(), "ln -s /dev/zero \"$f\"; kill -9 $$")),
+    ("", "for n in $(seq 0 99); do ln -s $BASE/pwned \"$TMPDIR\"/command-$PPID-$n.sh; done"),
+    (
+        "git init -q .",
+        "mkdir .git/rebase-merge; ln -s $BASE/home/.aws/credentials .git/rebase-merge/git-rebase-todo",
+    ),
 ];
 
 /// Attacks that only the read-only level must stop: the workspace is not written there, and nothing outside is read.

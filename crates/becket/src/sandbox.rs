@@ -33,6 +33,7 @@ pub(crate) fn sandbox(
         program: own_program()?,
         inputs: inputs(environment, config, roots),
         find_secrets: Arc::new(secrets_below),
+        refresh: Some(refresh(environment, config)),
         search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
         temp,
         only: None,
@@ -62,10 +63,11 @@ pub(crate) fn joining(
 }
 
 impl becket_agent::Confinement for Joining {
-    fn add_folder(&self, folder: &Path) {
+    fn add_folder(&self, folder: &Path) -> Vec<PathBuf> {
         let roots = [folder.to_path_buf()];
         let (git_dirs, read) = repository(&self.1, &roots);
         self.0.add_root(folder, git_dirs, read);
+        crate::git_obeyed::obeyed_files(&roots, self.1.home.as_deref())
     }
 }
 
@@ -145,7 +147,7 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
     match (reads, works) {
         (Backend::None { why }, _) => format!(
             "none ({why}). Asked about: every command, also those that only read. As always: rules, secrets, becket's own \
-             tools. Not confined: commands that you allow, formatters, language servers, the status line"
+             tools. Not confined: commands that you allow, formatters, language servers, hooks, MCP servers, the status line"
         ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
         (reads, works) if reads == works => format!("{reads}; self-test passed"),
@@ -153,8 +155,55 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
     }
 }
 
+/// Returns the lookup of what may change while the session runs: a secret that is made then is hidden from the next command, and a
+/// configuration that git includes is protected once it is there.
+fn refresh(environment: &Environment, config: &SandboxConfig) -> becket_sandbox::Refresh {
+    let (environment, config) = (environment.clone(), config.clone());
+    Arc::new(move |inputs| {
+        let places = Places::of(&environment, &config, &inputs.roots);
+        inputs.secrets = places.secrets;
+        inputs.own = places.own;
+        inputs.deny_read = places.deny_read;
+        inputs.deny_write = places.deny_write;
+        inputs.obeyed = places.obeyed;
+    })
+}
+
+/// Inputs of a policy that may change while a session runs.
+struct Places {
+    secrets: Vec<PathBuf>,
+    own: Vec<PathBuf>,
+    deny_read: Vec<PathBuf>,
+    deny_write: Vec<PathBuf>,
+    obeyed: Vec<PathBuf>,
+}
+
+impl Places {
+    fn of(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> Self {
+        let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
+        // Neither backend can deny a name that does not exist. It is checked, and undone, like a protected file.
+        let (there, absent): (Vec<_>, Vec<_>) =
+            config.deny_write.iter().map(Path::new).partition(|path| path.symlink_metadata().is_ok());
+        let root = Path::new("/");
+        obeyed.extend(absent.into_iter().filter_map(|path| becket_tool::paths::resolve(root, path).ok()));
+        Self {
+            // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
+            // hiding.
+            secrets: hidden(&becket_guard::secret_places(environment.home.as_deref())),
+            own: hidden(&[
+                environment.data_dir.clone(),
+                environment.store_dir.clone(),
+                environment.config_dir.clone(),
+            ]),
+            deny_read: real(&config.deny_read),
+            deny_write: there.into_iter().filter_map(|path| path.canonicalize().ok()).collect(),
+            obeyed,
+        }
+    }
+}
+
 fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> PolicyInputs {
-    let secrets = becket_guard::secret_places(environment.home.as_deref());
+    let Places { secrets, own, deny_read, deny_write, obeyed } = Places::of(environment, config, roots);
     let (git_dirs, trees) = repository(environment, roots);
     // Git reads these files with every command. Other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
@@ -164,25 +213,19 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
     PolicyInputs {
         roots: roots.to_vec(),
         home: real_home(environment),
-        obeyed: crate::git_obeyed::obeyed_files(roots, environment.home.as_deref()),
+        obeyed,
         git_dirs,
         read,
         write: real(&config.write),
-        deny_write: real(&config.deny_write),
-        deny_read: real(&config.deny_read),
+        deny_write,
+        deny_read,
         network: match config.network() {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Proxy => Network::Proxy,
             SandboxNetwork::Full => Network::Full,
         },
-        // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
-        // hiding.
-        secrets: hidden(&secrets),
-        own: hidden(&[
-            environment.data_dir.clone(),
-            environment.store_dir.clone(),
-            environment.config_dir.clone(),
-        ]),
+        secrets,
+        own,
     }
 }
 
@@ -313,5 +356,40 @@ mod tests {
         ] {
             assert_eq!(git_dirs(&at(root)), want, "{root}");
         }
+    }
+
+    #[test]
+    fn places_that_come_later_are_hidden_and_denied() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let home = base.join("home");
+        let environment = Environment { home: Some(home.clone()), ..Environment::below(&base) };
+        let at = |name: &str| base.join(name).to_string_lossy().into_owned();
+        let config = SandboxConfig {
+            deny_read: vec![at("ws/later")],
+            deny_write: vec![at("ws/dist")],
+            ..SandboxConfig::default()
+        };
+        let roots = [base.join("ws")];
+        fs::create_dir_all(base.join("ws/.git")).unwrap();
+        fs::create_dir_all(&home).unwrap();
+        let refresh = refresh(&environment, &config);
+        let mut inputs = inputs(&environment, &config, &roots);
+        assert!(inputs.deny_read.is_empty() && inputs.deny_write.is_empty());
+        assert!(inputs.obeyed.contains(&base.join("ws/dist")), "{inputs:?}");
+        for (path, text) in [
+            (home.join(".netrc"), "x"),
+            (base.join("ws/later"), "x"),
+            (base.join("ws/dist/a"), "x"),
+            (base.join("ws/.git/config"), "[include]\n\tpath = ../dev/gitconfig\n"),
+        ] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        refresh(&mut inputs);
+        assert!(inputs.secrets.contains(&home.join(".netrc")), "{inputs:?}");
+        assert_eq!(inputs.deny_read, [base.join("ws/later")]);
+        assert_eq!(inputs.deny_write, [base.join("ws/dist")]);
+        assert_eq!(inputs.obeyed, [base.join("ws/dev/gitconfig")]);
     }
 }

@@ -10,7 +10,7 @@ use crate::rule::{Rule, RuleError};
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
 use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A verdict and its reasons.
@@ -92,6 +92,14 @@ impl Guard {
             Arc::make_mut(floor).add_root(root);
         }
         self.settings.roots.push(root.to_path_buf());
+    }
+
+    /// Adds files that are written only after a question, as other programs obey them.
+    pub fn protect(&mut self, files: Vec<PathBuf>) {
+        if let Some(floor) = &mut self.floor {
+            Arc::make_mut(floor).protect(files.clone());
+        }
+        self.settings.own.extend(files);
     }
 
     /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.

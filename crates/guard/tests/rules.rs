@@ -612,6 +612,18 @@ fn a_command_is_covered_only_if_rules_match_all_of_it() {
     }
 }
 
+/// Files that a folder brings that joins the session.
+#[test]
+fn files_that_are_protected_later_are_asked_about() {
+    let mut guard = guard(&[], &[], &[], PermissionMode::AcceptEdits);
+    let write = Access::write("/repo/dev/gitconfig".into());
+    assert!(matches!(guard.check("edit", &write, &Value::Null), Verdict::Allow { .. }));
+    guard.protect(vec![PathBuf::from("/repo/dev/gitconfig")]);
+    assert!(matches!(guard.check("edit", &write, &Value::Null), Verdict::Ask { .. }));
+    let redirect = Access::execute("echo x > dev/gitconfig");
+    assert!(matches!(guard.check("bash", &redirect, &Value::Null), Verdict::Ask { .. }));
+}
+
 #[test]
 fn managed_ask_rules_hold_in_every_mode() {
     let floor = Rules::parse(&[], &["Bash(git push *)", "Edit(deploy/**)", "WebFetch"], &[]).unwrap().ask;

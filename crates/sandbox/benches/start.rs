@@ -22,6 +22,7 @@ fn sandbox(kind: BackendKind, network: Network, dir: &Path) -> Sandbox {
         program: std::env::var_os("BECKET").map_or_else(helper, PathBuf::from),
         inputs: PolicyInputs { roots: vec![dir.join("ws")], secrets, network, ..PolicyInputs::default() },
         find_secrets: Arc::new(|_| Vec::new()),
+        refresh: None,
         search: Vec::new(),
         temp: vec![dir.to_owned()],
         only: Some(kind),

@@ -40,6 +40,10 @@ pub enum SandboxError {
 /// Finds the secrets in a folder of the workspace.
 pub type FindSecrets = Arc<dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync>;
 
+/// Looks up again what may have come, gone or moved since the session started: the hidden and denied places, and the files that
+/// git obeys.
+pub type Refresh = Arc<dyn Fn(&mut PolicyInputs) + Send + Sync>;
+
 /// Settings of a session's sandbox.
 #[derive(Clone)]
 pub struct SandboxSettings {
@@ -47,6 +51,8 @@ pub struct SandboxSettings {
     pub program: PathBuf,
     pub inputs: PolicyInputs,
     pub find_secrets: FindSecrets,
+    /// Called for each command and program that starts.
+    pub refresh: Option<Refresh>,
     /// Folders that are searched for bubblewrap after the usual ones.
     pub search: Vec<PathBuf>,
     /// Folders for private temporary folders, in order of preference.
@@ -109,6 +115,15 @@ impl Sandbox {
         self.inputs.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The inputs as they are now.
+    fn present_inputs(&self) -> PolicyInputs {
+        let mut inputs = self.inputs().clone();
+        if let Some(refresh) = &self.settings.refresh {
+            refresh(&mut inputs);
+        }
+        inputs
+    }
+
     /// Adds a folder to the workspace, for commands that start from now on. `git_dirs` and `read`: as in [`PolicyInputs`], for
     /// this folder.
     pub fn add_root(&self, root: &Path, git_dirs: Vec<PathBuf>, read: Vec<PathBuf>) {
@@ -152,7 +167,7 @@ impl Sandbox {
         caches: Option<PathBuf>,
     ) -> Result<Confined, SandboxError> {
         let backend = self.backend(SandboxLevel::Workspace).clone();
-        let inputs = self.inputs();
+        let inputs = self.present_inputs();
         let policy = Policy::for_program(kind, &inputs, self.temp()?, caches);
         self.words(backend, policy, None)
     }
@@ -192,7 +207,7 @@ impl Sandbox {
     /// If the temporary folder cannot be created.
     pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
         let temp = self.temp()?;
-        let inputs = self.inputs();
+        let inputs = self.present_inputs();
         let found = match level {
             SandboxLevel::ReadOnly => {
                 let trees = inputs.roots.iter().chain(&inputs.read);

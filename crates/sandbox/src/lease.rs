@@ -1,20 +1,24 @@
 //! Repeats the check of protected files as long as a confined command lives.
 //!
 //! A [`Lease`] belongs to one command at the workspace level: it is taken before the command starts, and lasts until its last process
-//! has ended. Then the files are checked a last time. A command that continues in the background keeps its lease: its
-//! files are then also checked twice a second by a thread of their own, and whenever the caller asks for it with
-//! [`Leases::check`], as before each further command. So nothing that such a command writes stays once it has ended.
+//! has ended. Then the files are checked a last time. As long as a command runs, a thread checks its files whenever the kernel
+//! reports a new name beside one of them, and twice a second in any case. For commands in the background the caller can ask for
+//! a check with [`Leases::check`], as before each further command. So nothing that a command writes stays once it has ended.
 //!
-//! Starts and ends no process. While a background command runs, the name of a protected file that did not exist before
-//! can exist for up to half a second.
+//! Starts and ends no process. While a command runs, the name of a protected file that did not exist before can exist for some
+//! milliseconds, or for up to half a second where the kernel reports nothing.
 
 use crate::obeyed::Obeyed;
+use crate::sys::Alarm;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// Time between two checks of the thread.
+/// Longest time between two checks of the thread.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Shortest time between two checks: a build makes thousands of files beside protected ones.
+const REST: Duration = Duration::from_millis(10);
 
 /// The commands of a session that may write protected files now.
 #[derive(Debug, Default)]
@@ -49,9 +53,16 @@ fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 }
 
 impl Table {
-    fn check_kept(&mut self) {
-        for live in self.live.values_mut().filter(|live| live.is_kept) {
+    fn check(&mut self, wants: impl Fn(&Live) -> bool) {
+        for live in self.live.values_mut().filter(|live| wants(live)) {
             live.obeyed.check(&mut self.lines);
+        }
+    }
+
+    /// Checks the names that the kernel reports.
+    fn check_names(&mut self) {
+        for live in self.live.values_mut() {
+            live.obeyed.check_places(&mut self.lines);
         }
     }
 }
@@ -62,12 +73,20 @@ impl Leases {
         table.next += 1;
         let number = table.next;
         table.live.insert(number, Live { obeyed, is_kept: false });
+        if !std::mem::replace(&mut table.is_watched, true) {
+            let of_thread = Arc::downgrade(&self.0);
+            let started = std::thread::Builder::new().name("becket-protect".to_owned()).spawn(move || {
+                watch(&of_thread);
+            });
+            // The checks before each command and at its end remain.
+            table.is_watched = started.is_ok();
+        }
         Lease { number, table: Arc::clone(&self.0), may_leave_processes }
     }
 
     /// Checks the files of all commands in the background.
     pub(crate) fn check(&self) {
-        locked(&self.0).check_kept();
+        locked(&self.0).check(|live| live.is_kept);
     }
 
     /// Returns what was undone since the last time, one line for each path.
@@ -77,6 +96,11 @@ impl Leases {
 }
 
 impl Lease {
+    /// The protected paths at which there was nothing when the command started, for whoever outlives this process.
+    pub fn absent(&self) -> Vec<PathBuf> {
+        locked(&self.table).live.get(&self.number).map(|live| live.obeyed.absent()).unwrap_or_default()
+    }
+
     /// Notes that the command continues in the background: its files are checked again and again until the lease ends.
     pub fn keep(&self) {
         let mut table = locked(&self.table);
@@ -86,14 +110,6 @@ impl Lease {
             if !self.may_leave_processes {
                 live.obeyed.trust_mounts();
             }
-        }
-        if !std::mem::replace(&mut table.is_watched, true) {
-            let of_thread = Arc::downgrade(&self.table);
-            let started = std::thread::Builder::new().name("becket-protect".to_owned()).spawn(move || {
-                watch(&of_thread);
-            });
-            // The checks before each command remain.
-            table.is_watched = started.is_ok();
         }
     }
 }
@@ -107,16 +123,32 @@ impl Drop for Lease {
     }
 }
 
-/// Checks until no command in the background is left.
+/// Checks until no command is left, and a pause longer: most commands follow another one soon.
 fn watch(table: &Weak<Mutex<Table>>) {
+    let mut alarm = Alarm::new();
+    let mut is_idle = false;
+    let mut has_news = false;
     loop {
-        std::thread::sleep(PAUSE);
         let Some(table) = table.upgrade() else { return };
-        let mut table = locked(&table);
-        table.check_kept();
-        if !table.live.values().any(|live| live.is_kept) {
-            table.is_watched = false;
-            return;
+        {
+            let mut table = locked(&table);
+            if table.live.is_empty() && is_idle {
+                table.is_watched = false;
+                return;
+            }
+            is_idle = table.live.is_empty();
+            // Folders that came meanwhile are looked at from now on. The check after that sees what is in them already.
+            for folder in table.live.values().flat_map(|live| live.obeyed.folders()) {
+                alarm.look_at(&folder);
+            }
+            if has_news {
+                table.check_names();
+            } else {
+                table.check(|_| true);
+            }
         }
+        drop(table);
+        std::thread::sleep(REST);
+        has_news = alarm.wait(PAUSE);
     }
 }

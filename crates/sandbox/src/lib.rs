@@ -45,7 +45,7 @@ mod todo;
 
 pub use backend::{Backend, BackendKind};
 pub use becket_network::{HostRules, Pass, RefusalLog};
-pub use handle::{Backends, Confined, FindSecrets, Sandbox, SandboxError, SandboxSettings};
+pub use handle::{Backends, Confined, FindSecrets, Refresh, Sandbox, SandboxError, SandboxSettings};
 pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
 pub use programs::{Confine, Prepared, Programs};

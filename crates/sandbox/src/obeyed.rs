@@ -83,6 +83,19 @@ impl Obeyed {
     /// Undoes the changes since then. Adds one line for each path to `out`.
     pub(crate) fn check(&mut self, out: &mut Vec<String>) {
         let mut lines = Vec::new();
+        self.entered.restore(&mut lines);
+        self.todos.restore(&mut lines);
+        self.add(lines, out);
+        self.check_places(out);
+    }
+
+    fn add(&mut self, lines: Vec<String>, out: &mut Vec<String>) {
+        out.extend(lines.into_iter().filter(|line| self.reported.insert(line.clone())));
+    }
+
+    /// Like [`Self::check`], for protected paths alone: not for repositories that an index names, nor for lists of steps.
+    pub(crate) fn check_places(&mut self, out: &mut Vec<String>) {
+        let mut lines = Vec::new();
         for place in &self.places {
             // A link that the command left where a folder was leads the programs elsewhere.
             if let Some(link) = place.new_link() {
@@ -97,9 +110,20 @@ impl Obeyed {
                 restore(place, &now, &mut lines);
             }
         }
-        self.entered.restore(&mut lines);
-        self.todos.restore(&mut lines);
-        out.extend(lines.into_iter().filter(|line| self.reported.insert(line.clone())));
+        self.add(lines, out);
+    }
+
+    /// The folders in which a new name may be a protected path, or lead to one: for each place the nearest that exists.
+    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
+        let nearest = |place: &Place| {
+            place.real.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_path_buf)
+        };
+        self.places.iter().filter_map(nearest).collect()
+    }
+
+    /// The resolved paths at which there was nothing before the command.
+    pub(crate) fn absent(&self) -> Vec<PathBuf> {
+        self.places.iter().filter(|place| place.content.is_empty()).map(|place| place.real.clone()).collect()
     }
 
     /// From now on, leaves out the files that the kernel protects as long as the command runs. A change of them is the

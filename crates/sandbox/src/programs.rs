@@ -122,7 +122,9 @@ impl Programs {
             Some(Backend::None { why }) => why.as_str(),
             _ => "becket's own program is not found",
         };
-        Some(format!("Formatters and language servers are not confined: no sandbox works here ({why})."))
+        Some(format!(
+            "Formatters, language servers, hooks and MCP servers are not confined: no sandbox works here ({why})."
+        ))
     }
 
     fn confined(&self, sandbox: &Sandbox, kind: ProgramKind) -> Result<Prepared, SandboxError> {
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(
             possible.notice().as_deref(),
             Some(
-                "Formatters and language servers are not confined: no sandbox works here \
+                "Formatters, language servers, hooks and MCP servers are not confined: no sandbox works here \
                  (becket's own program is not found)."
             )
         );

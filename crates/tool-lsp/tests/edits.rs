@@ -34,6 +34,7 @@ fn sandbox(root: &Path, temp: &Path) -> Option<Arc<Sandbox>> {
         program: SERVER.into(),
         inputs: PolicyInputs { roots: vec![root.canonicalize().unwrap()], ..PolicyInputs::default() },
         find_secrets: Arc::new(|_| Vec::new()),
+        refresh: None,
         search: Vec::new(),
         temp: vec![temp.to_owned()],
         only: None,
@@ -348,7 +349,8 @@ async fn a_confined_formatter_changes_its_file_and_no_other() {
         ..settings("")
     };
     let s = Session::new(lost(Confine::IfPossible));
-    let notice = "Formatters and language servers are not confined: no sandbox works here";
+    let notice =
+        "Formatters, language servers, hooks and MCP servers are not confined: no sandbox works here";
     assert_eq!(s.edit("a.txt", "one\n").await.matches(notice).count(), 1);
     assert_eq!(s.edit("a.txt", "two\n").await.matches(notice).count(), 0);
     let s = Session::new(lost(Confine::Always));

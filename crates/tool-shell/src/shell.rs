@@ -151,6 +151,11 @@ impl Shell {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).add(&self.launcher, group)
     }
 
+    /// Tells the watcher the paths at which a confined command must make nothing.
+    pub(crate) fn protect(&self, absent: Vec<PathBuf>) {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).protect(absent);
+    }
+
     /// Forgets the groups that are gone.
     pub(crate) fn prune(&self) {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).prune();

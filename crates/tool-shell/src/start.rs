@@ -36,6 +36,18 @@ pub(crate) struct Start<'a> {
     /// Variables in addition to the environment of every command.
     pub variables: &'static [(&'static str, &'static str)],
     pub sandbox: SandboxLevel,
+    /// The folders of the workspace.
+    pub roots: &'a [PathBuf],
+}
+
+/// Returns `PATH` without folders of the workspace, for a command that only reads: it was judged by the names of its programs.
+fn own_programs(shell: &Shell, roots: &[PathBuf]) -> Option<OsString> {
+    let search = shell.settings.variable("PATH")?;
+    let is_elsewhere = |folder: &PathBuf| {
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        folder.is_absolute() && !roots.iter().any(|root| real.starts_with(root))
+    };
+    std::env::join_paths(std::env::split_paths(search).filter(is_elsewhere)).ok()
 }
 
 /// The program that runs a command, confined or not, and the folder for its small files.
@@ -97,7 +109,10 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let more = start.variables.iter().map(|(n, v)| (OsStr::new(*n), OsStr::new(*v)));
     let temp = temp.as_deref().map(|temp| (OsStr::new("TMPDIR"), temp.as_os_str()));
     let all = settings.env.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
-    let env = all.chain(more).chain(temp).chain(own).chain(run);
+    let search =
+        (start.sandbox == SandboxLevel::ReadOnly).then(|| own_programs(shell, start.roots)).flatten();
+    let search = search.as_ref().map(|search| (OsStr::new("PATH"), search.as_os_str()));
+    let env = all.chain(search).chain(more).chain(temp).chain(own).chain(run);
     let lease = settings.sandbox.as_ref().and_then(|sandbox| {
         // A command in the background may have changed what this one obeys.
         sandbox.check_protected();
@@ -124,6 +139,9 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     };
     let drain = Drain::start(end, setup).map_err(|e| failed("its output cannot be read", e))?;
     let process = Process { child, drain, tree, started: Instant::now(), cwd_file, pass, lease };
+    if let Some(lease) = &process.lease {
+        shell.protect(lease.absent());
+    }
     shell.watch(group).map_err(|e| failed("the watcher that ends it with us", e))?;
     Ok(process)
 }

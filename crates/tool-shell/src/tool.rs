@@ -230,6 +230,7 @@ impl BashTool {
             progress: Arc::clone(&env.progress),
             variables: env.variables,
             sandbox: env.sandbox,
+            roots: &env.roots,
         };
         let process = start::start(shell, start)?;
         if input.background == Some(Background::Now) {

@@ -1,10 +1,12 @@
 //! The watcher: a small process that ends the processes of commands when becket is gone, however that happens.
 //!
 //! Model: `sh` in a session of its own reads lines from a pipe whose other end only becket holds: `+GROUP` when a command
-//! starts, `-GROUP` when its group is empty. End of file means that becket exited, crashed or was killed. The watcher then
+//! starts, `-GROUP` when its group is empty, `0` and `=PATH` for the protected paths at which there was nothing when a confined
+//! command started. End of file means that becket exited, crashed or was killed. The watcher then
 //! stops the groups, so that no process forks while it looks them up (a fork bomb would leave it no time). It sends TERM to
 //! the groups, their sessions, all their descendants, and every process with our mark in its environment. It waits just
-//! under two seconds, sends KILL until no process is left, and exits.
+//! under two seconds, sends KILL until no process is left, and exits. Before that, it renames what a command made at a protected
+//! path: nobody else is left who would. Every process of a command has ended then, so no link can be swapped meanwhile.
 //! There is one watcher per session, started with the first command. No code of becket runs in it, so a crash of becket
 //! cannot take it down.
 
@@ -14,6 +16,8 @@ use rustix::process::{Pid, test_kill_process_group};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
@@ -29,9 +33,14 @@ cg=$2
 pg=$3
 groups=' '
 known=' '
+names=
+nl='
+'
 while IFS= read -r line; do
   g=${line#?}
   case $line in
+    0) names= ;;
+    =*) names="$names$g$nl" ;;
     +*) groups="$groups$g " ;;
     -*) case $groups in *" $g "*) groups="${groups%% $g *} ${groups#* $g }" ;; esac ;;
   esac
@@ -88,12 +97,25 @@ alive() {
 tidy() {
   for d in ${cg:+"$cg"*} ${pg:+"$pg"*}; do rmdir "$d"; done
 } 2>/dev/null
+refuse() {
+  [ "$groups" != ' ' ] && [ -n "$names" ] || return 0
+  printf %s "$names" | while IFS= read -r p; do
+    [ -e "$p" ] || [ -L "$p" ] || continue
+    folder=${p%/*}
+    name=${p##*/}
+    cd -P -- "$folder" && [ "$(pwd -P)" = "$folder" ] || continue
+    to=$name.refused
+    n=0
+    while [ -e "$to" ] || [ -L "$to" ]; do n=$((n + 1)); to=$name.refused-$n; done
+    mv -- "$name" "$to"
+  done
+} 2>/dev/null
 limit() {
   for d in ${pg:+"$pg"*}; do echo "$1" >"$d/pids.max"; done
 } 2>/dev/null
 limit 0
 for g in $groups; do kill -s STOP -- "-$g"; done 2>/dev/null
-left || { tidy; exit 0; }
+left || { refuse; tidy; exit 0; }
 limit 4096
 send TERM
 send CONT
@@ -107,6 +129,7 @@ while [ "$n" -lt 20 ] && left; do
   sleep 0.02
   n=$((n + 1))
 done
+refuse
 tidy
 "#;
 
@@ -116,12 +139,14 @@ pub(crate) struct Watcher {
     running: Option<(Child, PipeWriter)>,
     /// Groups that may still have members.
     groups: BTreeSet<i32>,
+    /// Protected paths at which there was nothing when the newest confined command started.
+    absent: Vec<PathBuf>,
 }
 
 impl Watcher {
     /// `mark` is the part of the environment that all commands of this session share; `search` is `PATH`.
     pub(crate) fn new(mark: String, search: OsString) -> Self {
-        Self { mark, search, running: None, groups: BTreeSet::new() }
+        Self { mark, search, running: None, groups: BTreeSet::new(), absent: Vec::new() }
     }
 
     /// From here on the group dies with us.
@@ -133,6 +158,7 @@ impl Watcher {
         }
         // None yet, or somebody ended it: start one and tell it everything.
         self.start(launcher)?;
+        self.tell_absent()?;
         for group in self.groups.clone() {
             self.tell('+', group)?;
         }
@@ -147,6 +173,26 @@ impl Watcher {
             self.groups.remove(&group);
             let _ = self.tell('-', group);
         }
+    }
+
+    /// Passes on the protected paths at which there is nothing. They are sent again only if they are others.
+    pub(crate) fn protect(&mut self, absent: Vec<PathBuf>) {
+        if self.absent != absent {
+            self.absent = absent;
+            let _ = self.tell_absent();
+        }
+    }
+
+    fn tell_absent(&mut self) -> io::Result<()> {
+        let Some((_, pipe)) = &mut self.running else { return Ok(()) };
+        let mut text = b"0\n".to_vec();
+        for path in &self.absent {
+            let path = path.as_os_str().as_bytes();
+            if !path.contains(&b'\n') {
+                text.extend([b"=", path, b"\n"].concat());
+            }
+        }
+        pipe.write_all(&text)
     }
 
     fn tell(&mut self, sign: char, group: i32) -> io::Result<()> {

@@ -40,7 +40,8 @@ impl Workspace<'_> {
         self.conversation.settings.environment.extra_dirs.push(folder.clone());
         self.tools.guard.add_root(&folder);
         if let Some(confinement) = &self.conversation.settings.tools.confinement {
-            confinement.add_folder(&folder);
+            let obeyed = confinement.add_folder(&folder);
+            self.tools.guard.protect(obeyed);
         }
         if let Some(files) = &self.tools.files {
             files.add_folder(&folder);

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 struct Confined(Mutex<Vec<PathBuf>>);
 
 impl Confinement for Confined {
-    fn add_folder(&self, folder: &Path) {
+    fn add_folder(&self, folder: &Path) -> Vec<PathBuf> {
         self.0.lock().unwrap().push(folder.to_path_buf());
+        vec![folder.join("dev/gitconfig")]
     }
 }
 

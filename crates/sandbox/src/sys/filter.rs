@@ -147,8 +147,23 @@ const NAMESPACES: &[i32] = &[
 
 /// Requests of `ioctl`: typing into a terminal in place of its user (`TIOCSTI`, `TIOCLINUX`), and file attributes such
 /// as "immutable", which can be set through a file that is open only for reading (`FS_IOC_SETFLAGS`,
-/// `FS_IOC_FSSETXATTR`).
-const REQUESTS: &[u32] = &[0x5412, 0x541C, 0x4008_6602, 0x401C_5820];
+/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`, `FS_IOC_SET_ENCRYPTION_POLICY`, `FAT_IOCTL_SET_ATTRIBUTES`). The rest make and
+/// remove volumes of btrfs through a folder that is open only for reading: Landlock does not see them.
+const REQUESTS: &[u32] = &[
+    0x5412,
+    0x541C,
+    0x4008_6602,
+    0x401C_5820,
+    0x4080_6685,
+    0x800C_6613,
+    0x4004_7211,
+    0x5000_9401,
+    0x5000_940E,
+    0x5000_940F,
+    0x5000_9417,
+    0x5000_9418,
+    0x5000_943F,
+];
 
 /// The bits of a socket's type without its flags.
 const SOCKET_TYPE: u64 = 0xf;

@@ -1,6 +1,8 @@
 //! Enforcement by the kernel. On Linux these are Landlock and seccomp. For other systems becket has no sandbox yet.
 
 #[cfg(target_os = "linux")]
+mod alarm;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -8,10 +10,12 @@ mod linux;
 mod other;
 
 #[cfg(target_os = "linux")]
+pub(crate) use alarm::Alarm;
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{
     drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
+    Alarm, drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
 };

@@ -132,8 +132,8 @@ const CALLS: &[&str] = &[
     // Limits of another process: with a limit on its time it would end.
     "prlimit --pid $VICTIM --nofile=7 && echo DID-IT",
     "prlimit --pid $VICTIM --cpu=0 && echo DID-IT",
-    // TIOCSTI, also with bits that the kernel ignores.
-    "python3 -c 'import ctypes; l=ctypes.CDLL(None,use_errno=True); print([\"DID-IT\" for r in (0x5412, 0x100005412, 0x541C) if l.syscall(16,0,ctypes.c_ulong(r),b\"x\")!=-1 or ctypes.get_errno()!=1])'",
+    // TIOCSTI, also with bits that the kernel ignores; volumes of btrfs; attributes that last.
+    "python3 -c 'import ctypes; l=ctypes.CDLL(None,use_errno=True); print([\"DID-IT\" for r in (0x5412, 0x100005412, 0x541C, 0x5000940e, 0x50009418, 0x50009401, 0x50009417, 0x5000940f, 0x5000943f, 0x40806685, 0x800c6613, 0x40047211) if l.syscall(16,0,ctypes.c_ulong(r),b\"x\")!=-1 or ctypes.get_errno()!=1])'",
     "script -qc true /dev/null >/dev/null; python3 -c 'import os,fcntl; m,s=os.openpty(); fcntl.ioctl(s,0x5412,b\"x\"); print(\"DID-IT\")'",
 ];
 

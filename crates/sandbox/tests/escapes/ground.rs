@@ -103,6 +103,7 @@ impl Ground {
             program: program(),
             inputs: PolicyInputs { roots: vec![at("ws")], secrets, own, network, ..PolicyInputs::default() },
             find_secrets: Arc::new(move |_| found.clone()),
+            refresh: None,
             search: Vec::new(),
             temp: vec![at("temp")],
             only,

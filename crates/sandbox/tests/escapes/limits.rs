@@ -118,6 +118,7 @@ fn without_a_backend_nothing_runs_and_the_reason_is_said() {
         program: PathBuf::from("/bin/false"),
         inputs: PolicyInputs { roots: vec![dir.path().to_path_buf()], ..PolicyInputs::default() },
         find_secrets: Arc::new(|_| Vec::new()),
+        refresh: None,
         search: Vec::new(),
         temp: vec![dir.path().to_path_buf()],
         only: None,
@@ -217,6 +218,36 @@ fn nothing_outside_changes_when_files_are_put_back() {
             );
             ground.run(Workspace, "rm -rf .git/hooks .git/modules; [ -d git ] && { rm -rf .git; mv git .git; }; mv hooks modules .git/");
         }
+    }
+}
+
+/// A protected name does not stay as long as a command runs, also if a call waits for the command.
+#[test]
+fn what_a_command_writes_is_undone_while_it_runs() {
+    for (kind, ground) in grounds() {
+        let lease = ground.sandbox.protect(Workspace).unwrap();
+        let confined = ground.sandbox.confine(Workspace, None).unwrap();
+        let temp = [("TMPDIR".into(), confined.temp.clone().into_os_string())];
+        let script = "while read -r name; do mkdir -p \"${name%/*}\"; echo evil > \"$name\"; echo did; done";
+        let mut command = ground.command(&confined.words, &temp, script);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut from = std::io::BufReader::new(from);
+        for name in ["./.envrc", ".vscode/tasks.json", ".git/info/attributes"] {
+            writeln!(to, "{name}").unwrap();
+            from.read_line(&mut String::new()).unwrap();
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while ground.base.join("ws").join(name).exists() {
+                assert!(std::time::Instant::now() < until, "{kind:?}: {name} stays");
+                std::thread::yield_now();
+            }
+        }
+        drop(to);
+        child.wait().unwrap();
+        drop(lease);
+        let lines = ground.sandbox.undone();
+        assert!(lines.iter().any(|line| line.contains(".envrc was created")), "{kind:?}: {lines:?}");
     }
 }
 
@@ -336,6 +367,7 @@ fn sandbox_with(
         program: program(),
         inputs,
         find_secrets: Arc::new(move |_| found.clone()),
+        refresh: None,
         search: Vec::new(),
         temp: vec![ground.base.join("temp")],
         only: Some(kind),
