@@ -219,7 +219,7 @@ fn commands_reach_the_hosts_that_are_allowed_and_are_told_of_others() {
     assert!(!told.contains("hello from outside"), "{told}");
     let note = format!("refused a connection to {bad}: sandbox.allow_hosts names it without port");
     assert!(told.contains(&note), "{told}");
-    // A command in the background reaches them as long as it runs, and its refusals are told with its output.
+    // A command in the background reaches them as long as it runs, and its output comes with the refusals.
     let both = format!("sleep 0.3; ({}); ({})", through(&good), through(&bad));
     let server = MockServer::start([
         Answer::tool("c1", "bash", json!({"command": both, "background": "now"})),

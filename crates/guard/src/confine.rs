@@ -146,7 +146,7 @@ impl Guard {
         let paths = Paths { home: &self.settings.home, resolve: &*self.resolve };
         let script = becket_shell_syntax::read(command, Some(vec![self.cwd().to_path_buf()]), &paths);
         let is_named = |one: &Simple| {
-            // What is set before a command can change which program runs.
+            // Variables that are set before a command can change which program runs.
             let written = [one.assigns.as_slice(), &[raw(&one.words)]].concat().join(" ");
             patterns.iter().any(|pattern| pattern.matches(&written))
         };

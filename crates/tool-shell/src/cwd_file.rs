@@ -2,7 +2,7 @@
 //!
 //! A confined command can write the folder of this file, and can find out the name. So becket reads the file as something that a
 //! stranger made: no link is followed, no pipe is waited for, and a file with a second name or of more than a path's length is
-//! refused. What a confined command may not read can therefore not reach becket through this file.
+//! refused. A file that a confined command may not read can therefore not reach becket in this way.
 //!
 //! Owns the name, and removes the file.
 

@@ -251,8 +251,8 @@ fn what_a_command_writes_is_undone_while_it_runs() {
     }
 }
 
-/// What becket puts back is never what a link led to that a command had made: neither a secret is copied into the workspace, nor a
-/// file changed outside.
+/// A command can make a link of a protected path. When becket puts that path back, it copies no secret into the workspace, and
+/// changes no file outside.
 #[test]
 fn nothing_hidden_is_copied_when_files_are_put_back() {
     for (kind, ground) in grounds() {

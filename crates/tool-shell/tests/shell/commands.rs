@@ -272,8 +272,8 @@ async fn the_working_directory_is_kept() {
     assert!(room.text("pwd").await.contains("Give another one as `workdir`"));
 }
 
-/// A command can find the file of its working directory, and put there what it likes. What becket reads there is no more than a
-/// name of a directory, and reading it ends.
+/// A command can find the file of its working directory, and put there what it likes. becket takes only the name of a directory
+/// from it, and reading it ends.
 #[tokio::test]
 async fn the_file_of_the_working_directory_leads_to_no_other_file() {
     let room = room();

@@ -1,4 +1,4 @@
-//! What the scripts of a command run themselves, and the programs in a folder that a command runs.
+//! Finds the programs that the scripts of a command start, and those in a folder that a command runs.
 //!
 //! Shell scripts are read like the command itself. Of the files that they name, only programs count: a script names many files that
 //! it reads or writes, and whoever changes these must not be asked again. Programs in other languages are not read.
@@ -26,7 +26,7 @@ impl Search<'_> {
             if !is_shell_script(&path, &text) {
                 continue;
             }
-            // Where the scripts themselves say no more than a variable, nothing is told: the list would never end.
+            // Nothing is noted about words of these scripts that only a variable knows: the list would never end.
             let noted = (self.missing.clone(), self.unknown.clone(), self.folders.clone());
             let known = self.files.len();
             let mut dirs = self.at.dirs.clone();
