@@ -49,6 +49,7 @@ mod replay;
 mod sandbox;
 mod sdks;
 mod secrets;
+mod session_requests;
 mod small_window;
 mod steering;
 mod storage;

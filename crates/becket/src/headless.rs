@@ -2,13 +2,14 @@
 //!
 //! Owns the start and the end of a headless run. `front` is the loop, and `lines` reads the input of a driving program.
 //! `commands` tells it of other commands.
-//! `opening` handles that program's first request, `control` answers its other requests, and `link` sends requests to
+//! `jobs` tells it of commands in the background. `opening` handles that program's first request, `control` answers its other requests, and `link` sends requests to
 //! it.
 
 mod commands;
 mod control;
 mod figures;
 mod front;
+mod jobs;
 mod known_commands;
 mod lines;
 mod link;
@@ -24,11 +25,13 @@ use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
+use control::LiveSettings;
 use figures::Figures;
 use front::{
     Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
 };
 use futures::FutureExt as _;
+use jobs::Jobs;
 use known_commands::KnownCommands;
 use lines::Lines;
 use link::{HostLink, OpenRequests};
@@ -74,14 +77,16 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let facts = facts(&settings, &assembled, environment);
     let greeting = opening::answer(&assembled);
     let commands = std::mem::take(&mut assembled.offers.commands);
-    let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, .. } = assembled;
+    let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, models, .. } = assembled;
     let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
     let continues = prompt.is_none() && settings.client.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
             .hint("becket -p --continue \"task\""));
     }
-    let options = print_options(&mut settings, environment, session, facts.session);
+    let shown = settings.output.format == Format::StreamJson;
+    let jobs = Jobs::new(&shell, shown, facts.folder.clone());
+    let options = print_options(&mut settings, environment, session, facts);
     let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
     printer.show_hooks(settings.output.hook_events);
     if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
@@ -90,8 +95,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let begun_by_host = initialize.is_some();
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks)).unwrap_or_default();
     written(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
-    if let Some(engine) = hooks.filter(|_| !callbacks.is_empty()) {
-        ask_program(&engine, callbacks, &host);
+    if let Some(engine) = hooks.as_ref().filter(|_| settings.is_driven()) {
+        ask_program(engine, callbacks, &host);
     }
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     settings.client.host_servers = None;
@@ -120,12 +125,14 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         link: ProgramRequests { requests: Some(requests), open: OpenRequests::default() },
         figures: Figures::default(),
         session: SessionAnswers {
+            live: LiveSettings::new(&settings.settings, &opening.model),
             model: opening.model,
             cwd: settings.project.cwd.clone(),
-            settings: facts.settings,
-            rules: facts.rules,
             greeting,
             commands: KnownCommands::new(commands, Vec::new()),
+            jobs,
+            hooks,
+            models,
         },
         servers: Servers { hub: mcp.clone(), waits, environment: environment.clone() },
         printer,
@@ -331,32 +338,10 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     Ok(status)
 }
 
-/// Facts for `system/init` and for requests about the session.
-struct Facts {
-    session: SessionFacts,
-    settings: Value,
-    rules: Value,
-}
-
-fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) -> Facts {
+/// Returns the facts for `system/init`.
+fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) -> SessionFacts {
     let config = &run.settings.config;
     let offers = &assembled.offers;
-    let mode = config.permission_mode.as_str();
-    let lists = [
-        ("allow", &config.permissions.allow),
-        ("ask", &config.permissions.ask),
-        ("deny", &config.permissions.deny),
-    ];
-    let rules: Vec<Value> = lists
-        .iter()
-        .flat_map(|(behavior, rules)| {
-            rules.iter().map(move |rule| {
-                json!({ "behavior": behavior, "source": "session", "rule": rule, "editability": "readonly" })
-            })
-        })
-        .collect();
-    let workspace: Vec<_> =
-        run.project.roots.iter().skip(1).map(|folder| folder.to_string_lossy().into_owned()).collect();
     let folder = run.session.persist.then(|| {
         assembled
             .session
@@ -365,26 +350,12 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             .or_else(|| assembled.session.past.clone())
             .unwrap_or_else(|| environment.sessions_dir().join("unknown"))
     });
-    Facts {
-        session: SessionFacts {
-            agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
-            slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
-            mcp: None,
-            effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
-            folder,
-        },
-        settings: json!({
-            "effective": {
-                "model": assembled.opening.model, "permissions": {
-                    "defaultMode": mode, "allow": config.permissions.allow, "ask": config.permissions.ask,
-                    "deny": config.permissions.deny,
-                },
-            },
-            "sources": [], "applied": { "model": assembled.opening.model },
-        }),
-        rules: json!({
-            "rules": rules, "workspaceDirectories": workspace, "originalCwd": run.project.cwd.to_string_lossy(), "managedOnly": false,
-        }),
+    SessionFacts {
+        agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
+        slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
+        mcp: None,
+        effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
+        folder,
     }
 }
 

@@ -18,7 +18,7 @@ mod agent_thread;
 pub(crate) mod custom_commands;
 pub(crate) mod elicitation;
 pub(crate) mod figures;
-mod files;
+pub(crate) mod files;
 mod first;
 mod history;
 mod images;

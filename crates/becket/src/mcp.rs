@@ -350,7 +350,8 @@ pub(crate) async fn start(
     let mut configs = Vec::new();
     for (name, server) in found.servers {
         if server.allowed {
-            configs.push(server.config);
+            let scope = if server.place == Place::Flag { "dynamic" } else { server.place.as_str() };
+            configs.push(ServerConfig { scope: Some(scope.to_owned()), ..server.config });
         } else {
             notes.push(not_allowed(&name));
         }
@@ -445,6 +446,42 @@ fn status(server: &Status) -> Value {
     let mut out = json!({ "name": server.name, "status": server.state.word(), "tools": tools });
     if let State::Failed(why) = &server.state {
         out["error"] = json!(why);
+    }
+    out
+}
+
+/// Returns the states of all servers with everything that the Claude Agent SDK reads about them.
+pub(crate) fn whole_statuses(hub: &Hub) -> Vec<Value> {
+    hub.statuses()
+        .iter()
+        .map(|server| {
+            let mut out = status(server);
+            out["tools"] = server.about.tools.iter().map(described).collect();
+            out["config"] = server.about.config.clone();
+            if let Some((name, version)) = &server.about.implementation {
+                out["serverInfo"] = json!({ "name": name, "version": version });
+            }
+            if let Some(scope) = &server.about.scope {
+                out["scope"] = json!(scope);
+                out["source"] = json!(scope);
+            }
+            out
+        })
+        .collect()
+}
+
+fn described(tool: &becket_mcp::ToolAbout) -> Value {
+    let mut annotations = Map::new();
+    for (name, hint) in
+        [("readOnly", tool.read_only), ("destructive", tool.destructive), ("openWorld", tool.open_world)]
+    {
+        if let Some(hint) = hint {
+            annotations.insert(name.to_owned(), json!(hint));
+        }
+    }
+    let mut out = json!({ "name": tool.name, "description": tool.description });
+    if !annotations.is_empty() {
+        out["annotations"] = Value::Object(annotations);
     }
     out
 }

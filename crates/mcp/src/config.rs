@@ -67,6 +67,8 @@ pub struct ServerConfig {
     pub exposure: Option<Exposure>,
     /// The user's description of the server for the model. It replaces the server's own.
     pub description: Option<String>,
+    /// The place of its configuration, for people; `None` if nobody named one.
+    pub scope: Option<String>,
 }
 
 impl ServerConfig {
@@ -81,6 +83,21 @@ impl ServerConfig {
             required: false,
             exposure: None,
             description: None,
+            scope: Some("sdk".to_owned()),
+        }
+    }
+
+    /// Returns the configuration for a program, without secrets.
+    pub(crate) fn told(&self) -> serde_json::Value {
+        match &self.endpoint {
+            Endpoint::Stdio { command, args, .. } => {
+                serde_json::json!({ "type": "stdio", "command": command, "args": args })
+            }
+            Endpoint::Http { url, legacy, .. } => {
+                let kind = if *legacy { "sse" } else { "http" };
+                serde_json::json!({ "type": kind, "url": without_secrets(url) })
+            }
+            Endpoint::Host => serde_json::json!({ "type": "sdk", "name": self.name }),
         }
     }
 
@@ -271,6 +288,7 @@ pub fn server(
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
             required: written.required,
             exposure: written.exposure,
+            scope: None,
             description: written.description,
         },
         odd,

@@ -3,6 +3,7 @@
 //! The server must be one of the session's. A call waits for a server that is being started; the caller limits the time.
 
 use crate::call::{self, CallContext};
+use crate::config::Endpoint;
 use crate::hub::Hub;
 use crate::tool::{arguments, failed};
 use becket_types::cut_end;
@@ -43,4 +44,35 @@ pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Res
         return Err(format!("the tool {tool} of the MCP server {server} failed: {text}"));
     }
     Ok(text)
+}
+
+/// Calls a tool by its name for the model, such as `mcp__server__tool`, and returns the whole result as the server gave it.
+/// Tools of the host's own process are refused, because the host can call those itself.
+///
+/// # Errors
+///
+/// Returns a message for people: no such tool, no connection, or an error of the protocol.
+pub async fn call_whole(hub: &Hub, name: &str, input: Value) -> Result<Value, String> {
+    let named = hub.named().into_iter().find(|tool| tool.name == name);
+    let named = named.ok_or_else(|| format!("there is no tool {name:?} of an MCP server in this session"))?;
+    if matches!(named.server.config.endpoint, Endpoint::Host) {
+        return Err(format!("{name} is a tool of your own process; call it there"));
+    }
+    let tool = named.server.listing().tools.get(named.index).map(|listed| listed.tool.name.clone());
+    let tool = tool.ok_or_else(|| format!("the tool {name:?} is gone"))?;
+    let server = &named.server;
+    let arguments = arguments(&input)?;
+    let shown = &server.config.name;
+    let live = server.ready().await.map_err(|why| format!("the MCP server {shown} {why}"))?;
+    let cancel = CancellationToken::new();
+    let context = CallContext {
+        peer: &live.peer,
+        handler: &live.handler,
+        timeout: server.timeout(),
+        cancel: &cancel,
+        progress: &|_| {},
+    };
+    let result = call::call(&context, &tool, arguments).await;
+    let result = result.map_err(|error| failed(server, &error).content)?;
+    serde_json::to_value(result).map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@
 
 use crate::config::{Endpoint, Exposure, ServerConfig};
 use crate::naming;
-use crate::server::{Server, State, Status};
+use crate::server::{About, Listing, Server, State, Status, ToolAbout};
 use crate::shared::{HubSettings, Shared};
 use crate::tool::McpTool;
 pub use crate::transport::http::Proxies;
@@ -169,6 +169,16 @@ impl Hub {
                 notes: listing.notes.clone(),
                 stderr: server.stderr(),
                 instructions: listing.instructions.clone(),
+                about: About {
+                    implementation: server.implementation(),
+                    config: server.config.told(),
+                    scope: server.config.scope.clone(),
+                    tools: named
+                        .iter()
+                        .filter(|tool| Arc::ptr_eq(&tool.server, server))
+                        .map(|tool| about(tool, &listing))
+                        .collect(),
+                },
             }
         };
         self.servers().iter().map(status).collect()
@@ -255,11 +265,20 @@ impl Hub {
     }
 }
 
+fn about(tool: &Named, listing: &Listing) -> ToolAbout {
+    let Some(listed) = listing.tools.get(tool.index) else {
+        return ToolAbout { name: tool.name.clone(), ..ToolAbout::default() };
+    };
+    let [read_only, destructive, open_world] = listed.tool.hints;
+    let description = becket_tool::text::clean(&listed.tool.description).into_owned();
+    ToolAbout { name: tool.name.clone(), description, read_only, destructive, open_world }
+}
+
 /// A tool of a server under its name.
 pub(crate) struct Named {
     pub name: String,
     pub server: Arc<Server>,
-    index: usize,
+    pub(crate) index: usize,
 }
 
 impl Named {

@@ -45,11 +45,11 @@ mod tool;
 mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
-pub use direct::call_tool;
+pub use direct::{call_tool, call_whole};
 pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};
-pub use resources::ResourceInfo;
-pub use server::{State, Status};
+pub use resources::{ResourceInfo, read_whole};
+pub use server::{About, State, Status, ToolAbout};
 pub use shared::HubSettings;
 pub use transport::channel::{Channel, HostServers};

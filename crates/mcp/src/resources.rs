@@ -70,6 +70,17 @@ impl Hub {
     }
 }
 
+/// Reads a resource, and returns the server's whole answer.
+///
+/// # Errors
+///
+/// Returns a message for people if there is no such server, or if the server does not return the resource.
+pub async fn read_whole(hub: &Hub, server: &str, uri: &str) -> Result<Value, String> {
+    let server = hub.server(server).ok_or_else(|| format!("there is no MCP server {server}"))?;
+    let result = read(&server, uri, &CancellationToken::new(), &|_| {}).await;
+    serde_json::to_value(result.map_err(|output| output.content)?).map_err(|error| error.to_string())
+}
+
 /// Returns the tools with which the model lists and reads resources.
 pub(crate) fn tools(hub: &Arc<Hub>) -> Vec<Arc<dyn Tool>> {
     let server = json!({"type": "string", "description": "Name of the server."});

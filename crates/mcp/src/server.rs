@@ -80,6 +80,28 @@ pub struct Status {
     /// The end of the server's standard error.
     pub stderr: String,
     pub instructions: Option<String>,
+    pub about: About,
+}
+
+/// Facts about a server and its tools for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Name and version of the server's program, while it is connected.
+    pub implementation: Option<(String, String)>,
+    pub config: Value,
+    pub scope: Option<String>,
+    pub tools: Vec<ToolAbout>,
+}
+
+/// A tool of a server with the server's own words about it. Nothing is decided from them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolAbout {
+    /// The name for the model.
+    pub name: String,
+    pub description: String,
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub open_world: Option<bool>,
 }
 
 /// A tool as the server lists it.
@@ -87,6 +109,8 @@ pub struct Status {
 pub(crate) struct ToolEntry {
     pub name: String,
     pub description: String,
+    /// Hints of the server: it only reads, it destroys, it reaches beyond the server.
+    pub hints: [Option<bool>; 3],
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -184,6 +208,14 @@ impl Server {
 
     fn start_timeout(&self) -> Duration {
         self.config.start_timeout.unwrap_or(START)
+    }
+
+    /// Returns name and version of the connected server's program.
+    pub(crate) fn implementation(&self) -> Option<(String, String)> {
+        let live = self.inner().live.clone()?;
+        let info = live.peer.peer_info()?;
+        let program = info.server_info.as_ref()?;
+        Some((program.name.clone(), program.version.clone()))
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -543,8 +575,11 @@ async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) ->
                 out.notes.push(format!("its tool {:?} takes any object: {why}", tool.name));
             }
             let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+            let hints = tool.annotations.as_ref().map_or([None; 3], |hints| {
+                [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint]
+            });
             out.tools.push(ListedTool {
-                tool: ToolEntry { name: tool.name.to_string(), description: description.to_owned() },
+                tool: ToolEntry { name: tool.name.to_string(), description: description.to_owned(), hints },
                 schema,
             });
         }

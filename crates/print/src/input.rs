@@ -146,7 +146,10 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
     let subtype = field("subtype").ok_or_else(|| shape("a control request needs a `request.subtype`"))?;
     let command = match subtype.as_str() {
-        "interrupt" => Command::Interrupt,
+        // One that discards waiting prompts needs the binary, which knows of prompts that wait for a server.
+        "interrupt" if request.get("cancel_queued").and_then(Value::as_bool) != Some(true) => {
+            Command::Interrupt
+        }
         "set_permission_mode" => {
             Command::SetMode { mode: field("mode").ok_or_else(|| shape("set_permission_mode needs `mode`"))? }
         }

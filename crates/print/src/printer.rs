@@ -3,6 +3,7 @@
 //!
 //! The lines of a subagent are made in the same way, with the id of the call that it works for (`subagent`).
 
+mod background;
 mod codex;
 mod control;
 mod fit;
@@ -12,6 +13,7 @@ mod output;
 mod partial;
 mod subagent;
 
+pub use background::{ShellTask, ShellTaskEnd};
 pub use lines::{CLAUDE_CODE_VERSION, McpFacts, SessionFacts};
 
 use crate::exit::ExitStatus;
@@ -89,8 +91,7 @@ pub struct Printer {
     lines: SessionLines,
     /// Names and inputs, as printed, of the calls whose results are pending.
     calls: HashMap<CallId, (String, Value)>,
-    /// Tasks of running subagents, by the call that they work for.
-    tasks: HashMap<CallId, subagent::Task>,
+    tasks: background::Tasks,
     partial: Partial,
     mirror: Option<Mirror>,
     items: codex::Items,
@@ -119,7 +120,7 @@ impl Printer {
             lines: SessionLines::new(options.session.clone(), facts, options.version.clone()),
             options,
             calls: HashMap::new(),
-            tasks: HashMap::new(),
+            tasks: background::Tasks::default(),
             partial,
             mirror: None,
             items: codex::Items::default(),
@@ -183,6 +184,10 @@ impl Printer {
                 }
             }
             Event::PermissionDenied(_) => self.denied_last = true,
+            Event::MovedToBackground { call_id } => {
+                self.moved_to_background(call_id)?;
+                return Ok(Reaction::Nothing);
+            }
             Event::TurnFinished(result) => return self.turn_finished(result),
             Event::Subagent { call_id, what } => {
                 self.nested(call_id, what)?;
@@ -297,7 +302,7 @@ impl Printer {
         self.denied_last = false;
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
         // Subagents in the background still wait for results.
-        if self.tasks.is_empty() {
+        if self.tasks.subagents.is_empty() {
             self.calls.clear();
         }
         self.state("idle")?;

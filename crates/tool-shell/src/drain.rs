@@ -157,6 +157,21 @@ impl Drain {
         self.shared.lock().spill.total()
     }
 
+    /// Returns the last `most` raw bytes, and the number of all bytes that were printed. Takes nothing from the looks.
+    pub(crate) fn last(&self, most: usize) -> Result<(Vec<u8>, u64), String> {
+        let state = self.shared.lock();
+        Ok((state.spill.last(most)?, state.spill.total()))
+    }
+
+    /// Writes all raw bytes that are kept to a new private file.
+    pub(crate) fn save(&self, path: &std::path::Path) -> io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let state = self.shared.lock();
+        io::copy(&mut *state.spill.whole().map_err(io::Error::other)?, &mut file).map(drop)
+    }
+
     async fn until(&self, met: impl Fn(&State) -> bool) {
         loop {
             let news = self.shared.news.notified();

@@ -11,17 +11,17 @@
 
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
+use crate::job_changes::{JobChange, JobEnd};
 use crate::process::Process;
 use crate::report::{self, End};
-use becket_sandbox::RefusalLog;
-use becket_tool::Host;
+use becket_tool::{Host, ToolEnv};
 use becket_types::cut_end;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 /// Name of the session state: `[{id, command, state, run}]`.
@@ -167,6 +167,8 @@ pub(crate) struct Jobs {
     /// Distinguishes our jobs from those of an earlier process of this session.
     run: String,
     table: Mutex<Table>,
+    /// Receives each start and each end of a job, if a front end asked for them.
+    changes: OnceLock<mpsc::UnboundedSender<JobChange>>,
 }
 
 #[derive(Default)]
@@ -192,7 +194,7 @@ impl Drop for Jobs {
 
 impl Jobs {
     pub(crate) fn new(run: String) -> Self {
-        Self { run, table: Mutex::default() }
+        Self { run, table: Mutex::default(), changes: OnceLock::new() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -237,13 +239,13 @@ impl Jobs {
     pub(crate) fn adopt(
         &self,
         mut process: Process,
-        command: &str,
+        (command, description): (&str, Option<&str>),
         ended: Option<End>,
-        host: &dyn Host,
+        env: &ToolEnv,
     ) -> Option<Arc<Job>> {
         let tree = process.release()?;
         process.drain.quiet();
-        let mut table = self.loaded(host);
+        let mut table = self.loaded(&*env.host);
         table.last += 1;
         let Process { mut child, drain, started, cwd_file, pass, lease, .. } = process;
         if let Some(lease) = &lease {
@@ -293,12 +295,43 @@ impl Jobs {
             }
         });
         table.jobs.insert(job.id, Arc::clone(&job));
+        self.report(&job, description, env);
         let ended: Vec<u64> =
             table.jobs.values().filter(|j| j.state() != State::Running).map(|j| j.id).collect();
         for id in &ended[..ended.len().saturating_sub(MAX_ENDED)] {
             table.jobs.remove(id);
         }
         Some(job)
+    }
+
+    /// Returns the starts and ends of jobs from now on. `None` if somebody else has asked for them.
+    pub(crate) fn watch(&self) -> Option<mpsc::UnboundedReceiver<JobChange>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.changes.set(sender).ok().map(|()| receiver)
+    }
+
+    /// Reports the start of a job, and its end when that comes.
+    fn report(&self, job: &Arc<Job>, description: Option<&str>, env: &ToolEnv) {
+        let Some(changes) = self.changes.get().cloned() else { return };
+        let (job, call) = (Arc::clone(job), env.call_id.clone());
+        let description = description.map(one_line).unwrap_or_else(|| job.command.clone());
+        let change = move |job: &Job, end| JobChange {
+            id: job.id,
+            call: call.clone(),
+            description: description.clone(),
+            end,
+        };
+        // A receiver that is gone shows nothing any more.
+        let _ = changes.send(change(&job, None));
+        tokio::spawn(async move {
+            job.over().await;
+            let _ = changes.send(change(&job, Some(JobEnd::of(job.state(), job.status()))));
+        });
+    }
+
+    /// Returns the job with this number, if it was started by this process.
+    pub(crate) fn known(&self, id: u64) -> Option<Arc<Job>> {
+        self.table().jobs.get(&id).cloned()
     }
 
     /// A job by its number. `Err` is a message for the model.

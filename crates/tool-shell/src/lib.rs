@@ -9,7 +9,7 @@
 //! | `shell` | what the commands of a session share |
 //! | `start`, `process` | starting a command; holding what belongs to it; `launch`: shell, session, wrapper; `cwd_file`: its last directory |
 //! | `drain` | reading its output; `clean`, `screen`, `capture`, `spill`: steps that the bytes go through |
-//! | `jobs` | commands that outlive their call |
+//! | `jobs` | commands that outlive their call; `job_changes`: their starts, ends and output for front ends |
 //! | `ending` | TERM, two seconds, KILL, for the whole tree; `sys`: finding it |
 //! | `limits` | limits on a command's processes, memory, files and output |
 //! | `watcher` | ending all commands when becket dies |
@@ -32,6 +32,7 @@ mod drain;
 mod editors;
 mod ending;
 pub mod environment;
+mod job_changes;
 mod job_tools;
 mod jobs;
 mod launch;
@@ -50,6 +51,7 @@ mod watcher;
 mod withheld;
 
 pub use capture::Window;
+pub use job_changes::{JobChange, JobEnd, JobOutcome, JobText};
 pub use job_tools::{JobKill, JobOutput};
 pub use limits::Limits;
 pub use shell::Shell;

@@ -144,12 +144,7 @@ impl Spill {
         let Some(file) = &self.file else { return Ok(()) };
         let (mut at, mut rest) = (self.total, bytes);
         while !rest.is_empty() {
-            let (place, room) = if at < HEAD {
-                (at, HEAD - at)
-            } else {
-                let in_ring = (at - HEAD) % TAIL;
-                (HEAD + in_ring, TAIL - in_ring)
-            };
+            let (place, room) = place_of(at);
             let n = rest.len().min(usize::try_from(room).unwrap_or(rest.len()));
             file.write_all_at(&rest[..n], place)?;
             at += n as u64;
@@ -164,21 +159,56 @@ impl Spill {
             return Err(why.clone());
         }
         self.place.used.fetch_add(self.total.min(HEAD + TAIL), Ordering::Relaxed);
-        let Some(file) = &self.file else {
-            return host.put_blob(&self.small);
-        };
+        match &self.file {
+            None => host.put_blob(&self.small),
+            Some(_) => host.put_blob_from(&mut *self.whole()?),
+        }
+    }
+
+    /// Returns a reader of all bytes that are kept. `Err` says why none are.
+    pub(crate) fn whole(&self) -> Result<Box<dyn Read + '_>, String> {
+        if let Some(why) = &self.failed {
+            return Err(why.clone());
+        }
+        let Some(file) = &self.file else { return Ok(Box::new(self.small.as_slice())) };
         let section = |from: u64, to: u64| Section { file, at: from, end: to };
         if self.total <= HEAD + TAIL {
-            return host.put_blob_from(&mut section(0, self.total));
+            return Ok(Box::new(section(0, self.total)));
         }
         let note = format!("\n[{} bytes left out]\n", self.total - HEAD - TAIL);
         let seam = HEAD + (self.total - HEAD) % TAIL;
-        let mut whole = section(0, HEAD)
-            .chain(note.as_bytes())
-            .chain(section(seam, HEAD + TAIL))
-            .chain(section(HEAD, seam));
-        host.put_blob_from(&mut whole)
+        let tail = section(seam, HEAD + TAIL).chain(section(HEAD, seam));
+        Ok(Box::new(section(0, HEAD).chain(io::Cursor::new(note)).chain(tail)))
     }
+
+    /// Returns the last `most` bytes, which must fit into the tail. `Err` says why they are not kept.
+    pub(crate) fn last(&self, most: usize) -> Result<Vec<u8>, String> {
+        if let Some(why) = &self.failed {
+            return Err(why.clone());
+        }
+        let Some(file) = &self.file else {
+            return Ok(self.small[self.small.len().saturating_sub(most)..].to_vec());
+        };
+        let mut at = self.total.saturating_sub(most as u64);
+        let mut out = Vec::with_capacity(most);
+        while at < self.total {
+            let (place, room) = place_of(at);
+            let part = (self.total - at).min(room);
+            let mut section = Section { file, at: place, end: place + part };
+            section.read_to_end(&mut out).map_err(|error| error.to_string())?;
+            at += part;
+        }
+        Ok(out)
+    }
+}
+
+/// Returns the place in the file of a byte of the output, and the number of bytes that follow it there in order.
+fn place_of(at: u64) -> (u64, u64) {
+    if at < HEAD {
+        return (at, HEAD - at);
+    }
+    let in_ring = (at - HEAD) % TAIL;
+    (HEAD + in_ring, TAIL - in_ring)
 }
 
 /// A part of a file, read without moving its cursor.

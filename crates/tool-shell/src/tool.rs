@@ -49,6 +49,8 @@ struct Arguments {
     #[serde(default)]
     background: Option<Background>,
     #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
     pty: bool,
     #[serde(default)]
     input: Option<String>,
@@ -65,6 +67,11 @@ enum Background {
 }
 
 impl Arguments {
+    /// The command, and the model's words about it.
+    fn named(&self) -> (&str, Option<&str>) {
+        (&self.command, self.description.as_deref().filter(|words| !words.trim().is_empty()))
+    }
+
     /// The text to type into the command's terminal; `None` if it gets no terminal.
     fn terminal(&self) -> Option<String> {
         (self.pty || self.input.is_some()).then(|| self.input.clone().unwrap_or_default())
@@ -234,7 +241,7 @@ impl BashTool {
         };
         let process = start::start(shell, start)?;
         if input.background == Some(Background::Now) {
-            let job = shell.jobs.adopt(process, &input.command, None, &*env.host);
+            let job = shell.jobs.adopt(process, input.named(), None, env);
             let job = job.ok_or("The command was lost.")?;
             return Ok(ToolOutput {
                 details: json!({"job": job.id, "cwd": cwd.to_string_lossy()}),
@@ -304,7 +311,7 @@ impl BashTool {
         }
         let mut job = None;
         if left {
-            job = shell.jobs.adopt(process, &input.command, Some(end), &*env.host).map(|job| job.id);
+            job = shell.jobs.adopt(process, input.named(), Some(end), env).map(|job| job.id);
         } else {
             process.sweep().await;
             // No process is left, so dropping need not look for any.
@@ -327,7 +334,7 @@ impl BashTool {
         how: &str,
         env: &ToolEnv,
     ) -> Result<ToolOutput, String> {
-        let job = self.shell.jobs.adopt(process, &input.command, None, &*env.host);
+        let job = self.shell.jobs.adopt(process, input.named(), None, env);
         let job = job.ok_or("The command was lost.")?;
         let output = job.drain.look(&env.host).await;
         let (mut content, spill) = report::body(output, "(no output yet)");

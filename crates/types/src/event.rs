@@ -51,6 +51,24 @@ pub enum Command {
     Forbid {
         rule: String,
     },
+    /// Sets the permission rules that the driving program has for the session, in place of those that it set before. Subagents
+    /// that run get them too.
+    SetRules {
+        #[serde(default)]
+        allow: Vec<String>,
+        #[serde(default)]
+        ask: Vec<String>,
+        #[serde(default)]
+        deny: Vec<String>,
+    },
+    /// Counts a file as read in its present state, if its time of change is still `mtime` (milliseconds since 1970).
+    SeedRead {
+        #[serde(with = "crate::path_form")]
+        path: PathBuf,
+        mtime: u64,
+    },
+    /// Takes back all prompts that were not delivered yet. [`Event::Withdrawn`] answers for each.
+    WithdrawAll,
     /// Adds a folder to the workspace of the session, which keeps it; `None`: only lists the folders. A notice answers.
     AddDirectory {
         #[serde(with = "crate::path_form::option")]
@@ -203,7 +221,7 @@ pub enum Event {
         client_id: Option<String>,
         steered: bool,
     },
-    /// This prompt was taken back and will not be delivered.
+    /// This prompt was taken back and will not be delivered. Its id is empty if the front end gave none.
     Withdrawn {
         client_id: String,
     },
@@ -220,6 +238,14 @@ pub enum Event {
     SideAnswer {
         question: String,
         answer: String,
+    },
+    /// The [`Command::SideQuestion`] has no answer. A notice for people says so too.
+    SideQuestionFailed {
+        why: String,
+    },
+    /// The subagent of this call goes on in the background, and the call has its result.
+    MovedToBackground {
+        call_id: CallId,
     },
     /// From the next request on, this model (`provider/name`) is used.
     ModelChosen {

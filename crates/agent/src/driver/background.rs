@@ -150,6 +150,11 @@ impl Subagents {
         core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
     }
 
+    /// Gives the rules of the driving program to running subagents.
+    pub(super) fn pass_rules(&self, rules: &Command) {
+        self.send(|_| Some(rules.clone()));
+    }
+
     /// Withdraws a rule from running subagents' copies of the guard.
     pub(super) fn revoke(&self, rule: &str) {
         self.send(|_| Some(Command::Revoke { rule: rule.to_owned() }));

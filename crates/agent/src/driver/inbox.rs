@@ -123,6 +123,21 @@ impl Inbox {
         core.emit(Event::Withdrawn { client_id });
     }
 
+    /// Withdraws all prompts that wait.
+    pub(super) fn withdraw_all(&mut self, core: &mut Core, flow: &mut Flow) {
+        let waiting = std::mem::take(&mut self.prompts);
+        if waiting.is_empty() {
+            return;
+        }
+        if let Some(entry) = self.entry() {
+            core.append(vec![entry], Durability::Synced);
+        }
+        for (id, input) in waiting {
+            flow.change(|state| state.withdraw(id));
+            core.emit(Event::Withdrawn { client_id: input.client_id.unwrap_or_default() });
+        }
+    }
+
     /// Discards a prompt that hooks refused, and says so.
     pub(super) fn take_back(&mut self, id: PromptId, why: &str, core: &mut Core) {
         let Some(input) = self.prompts.remove(&id) else { return };

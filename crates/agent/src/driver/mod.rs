@@ -39,7 +39,7 @@
 //! | `summary` | the requests for a summary; `prepare`: one that is made ahead of time |
 //! | `title` | the session's title, and the request for a better one; `side_question`: one for a question beside the conversation |
 //! | `undo` | undo, redo and rewind; changes of the context by hand |
-//! | `workspace` | folders that join the workspace while the session runs |
+//! | `workspace` | folders that join the workspace while the session runs; `live`: the settings as front ends see them |
 
 mod background;
 mod budget;
@@ -54,6 +54,7 @@ mod hooks;
 mod ids;
 mod inbox;
 mod ledger;
+mod live;
 mod prepare;
 mod reattach;
 mod reply;
@@ -94,6 +95,7 @@ use futures::StreamExt as _;
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
+pub use live::Live;
 use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
@@ -121,6 +123,8 @@ pub struct AgentHandle {
     /// The session, for pages that read it while the agent works. Hold the lock only for a look-up. It is dropped with the
     /// agent.
     pub session: Weak<Mutex<Session>>,
+    /// The settings of the session as they are now.
+    pub live: Arc<Mutex<Live>>,
 }
 
 /// An agent over one session. Does nothing until [`Agent::run`] is polled.
@@ -137,6 +141,7 @@ pub struct Agent {
     rules: KnownRules,
     undoing: undo::Undoing,
     hooking: hooks::HookState,
+    live: Arc<Mutex<Live>>,
 }
 
 /// The parts that a subagent shares with the agent that it works for.
@@ -224,6 +229,11 @@ impl Agent {
             .is_some_and(|event| settings.hooks.engine.as_ref().is_some_and(|hooks| hooks.listens(event)));
         let rules =
             Rules { max_turns: settings.limits.run.max_turns, auto_compact: policy.auto_compact, stop_hooks };
+        let live = Live {
+            guard: guard.clone(),
+            model: model.info().id.clone(),
+            effort: settings.requests.effort.clone(),
+        };
         let tools = Toolset::new(tools, guard, host, files, ids, settings.tools.source.is_some());
         let conversation = Conversation {
             core: Core::new(session, blobs, events),
@@ -244,9 +254,11 @@ impl Agent {
             undoing: undo::Undoing::default(),
             hooking: hooks::HookState::default(),
             conversation,
+            live: Arc::new(Mutex::new(live)),
         };
         let session = Arc::downgrade(&agent.conversation.core.session);
-        (agent, AgentHandle { commands: command_sender, events: event_receiver, session })
+        let live = Arc::clone(&agent.live);
+        (agent, AgentHandle { commands: command_sender, events: event_receiver, session, live })
     }
 
     /// Runs until the input has ended and no work is left. Returns the session.
@@ -305,7 +317,10 @@ impl Agent {
 
     fn woke(&mut self, wake: Wake) {
         match wake {
-            Wake::Command(Some(command)) => self.command(command),
+            Wake::Command(Some(command)) => {
+                self.command(command);
+                self.show_live();
+            }
             // The front end is gone. Finish the running work; no more commands will come.
             Wake::Command(None) => {
                 self.inbox.is_open = false;
@@ -331,7 +346,10 @@ impl Agent {
             Wake::Judged(judged) => self.tool_runner().call_judged(judged),
             Wake::Hooked(outcomes) => self.hooked(outcomes),
             Wake::HookedBeside(outcome) => self.hooks().record_hooks(outcome),
-            Wake::SwitchJudged(outcome) => self.hooks().switch_judged(&outcome),
+            Wake::SwitchJudged(outcome) => {
+                self.hooks().switch_judged(&outcome);
+                self.show_live();
+            }
             Wake::Titled(title) => self.titling.came(title, &mut self.conversation),
             Wake::SideAnswer(answer) => self.side.came(answer, &mut self.conversation),
             Wake::Idle => {
@@ -375,9 +393,16 @@ impl Agent {
                 self.tell_refusal(set);
             }
             Command::SideQuestion { question } => {
-                let is_idle = self.flow.phase() == Phase::Idle;
-                let asked = self.side.ask(question, is_idle, &mut self.conversation);
+                let asked = self.ask_beside(question);
                 self.tell_refusal(asked);
+            }
+            Command::SetRules { allow, ask, deny } => {
+                let set = self.set_rules(&allow, &ask, &deny);
+                self.tell_refusal(set);
+            }
+            Command::SeedRead { path, mtime } => {
+                let seeded = self.seed_read(&path, mtime);
+                self.tell_refusal(seeded);
             }
             Command::AddDirectory { path } => {
                 let added = self.add_directory(path.as_deref());
@@ -392,6 +417,9 @@ impl Agent {
                     Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
                     Command::Limits { change } => self.change_limit(change),
                     Command::AddDirectory { path } => self.add_directory(path.as_deref()),
+                    Command::SetRules { allow, ask, deny } => self.set_rules(&allow, &ask, &deny),
+                    Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
+                    Command::SideQuestion { question } => self.ask_beside(question),
                     // Plans and their ends have events of their own.
                     other => {
                         self.command(other);
@@ -404,6 +432,7 @@ impl Agent {
             Command::Withdraw { client_id } => {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
             }
+            Command::WithdrawAll => self.inbox.withdraw_all(&mut self.conversation.core, &mut self.flow),
             Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
             Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
             Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
@@ -431,6 +460,12 @@ impl Agent {
                 self.flow.feed(Input::EndInput);
             }
         }
+    }
+
+    /// Sends a side question. `Err` says why it was not sent.
+    fn ask_beside(&mut self, question: String) -> Result<(), String> {
+        let is_idle = self.flow.phase() == Phase::Idle;
+        self.side.ask(question, is_idle, &mut self.conversation)
     }
 
     /// Adds a folder to the workspace, and tells hooks of it. `Err` says why it was not added.

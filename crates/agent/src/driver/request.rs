@@ -81,6 +81,7 @@ impl Agent {
         self.conversation.budget.limits = self.conversation.learned_limits();
         self.conversation.core.append(vec![switch], Durability::Buffered);
         self.hooks().model_hooks(&before, source);
+        self.show_live();
     }
 
     /// Switches to the next fallback model.

@@ -130,7 +130,10 @@ impl SideQuestion {
                 core.push(EntryKind::Notice { text, extra });
                 core.announce(Event::SideAnswer { question, answer });
             }
-            Err(why) => core.say(NoticeLevel::Error, format!("The side question has no answer: {why}")),
+            Err(why) => {
+                core.say(NoticeLevel::Error, format!("The side question has no answer: {why}"));
+                core.emit(Event::SideQuestionFailed { why });
+            }
         }
     }
 

@@ -31,7 +31,7 @@ use becket_session::Durability;
 use becket_session::context::cache::CachePolicy;
 use becket_tool::{ToolEnv, ToolSource};
 use becket_types::{
-    CallId, Command, Decision, DeliveryMode, Message, NoticeLevel, Part, PermissionMode, PromptInput,
+    CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionMode, PromptInput,
     SessionId, Synthetic, ToolOutput, TurnEnd,
 };
 use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
@@ -304,6 +304,7 @@ impl ToolRunner<'_> {
             let _ = sender.send(ToolOutput { details, ..ToolOutput::text(text) });
         }
         self.tools.subagents.record(call, number, "running", &mut self.conversation.core);
+        self.conversation.core.emit(Event::MovedToBackground { call_id: call.clone() });
         self.flow.feed(Input::Background { running: true });
         true
     }

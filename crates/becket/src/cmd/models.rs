@@ -90,7 +90,7 @@ fn answered(remote: &[(String, Served)]) -> ExitStatus {
 }
 
 /// Returns the catalogue, and the configured models that it lacks.
-fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
+pub(crate) fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
     let mut known = catalog::all();
     for provider in endpoints.providers() {
         for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()
@@ -116,7 +116,7 @@ fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
 }
 
 /// True if requests can be sent: there is a key, or none is needed.
-fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool {
+pub(crate) fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool {
     endpoints.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some() || !endpoint.needs_key)
 }
 

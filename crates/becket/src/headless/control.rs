@@ -1,15 +1,22 @@
 //! Control requests that need no turn: queries about the session, and changes of its settings.
 //!
 //! Every request gets exactly one answer. An unsupported request is answered with an error, so that no program waits
-//! for it.
+//! for it. This file routes; `settings`, `servers`, `files`, `listing` and `rewind` answer.
+
+mod files;
+mod listing;
+mod rewind;
+mod servers;
+mod settings;
+
+pub(super) use listing::models;
+pub(super) use settings::{Batch, LiveSettings, Policies};
 
 use super::Front;
-use super::figures::Rewinding;
 use super::opening::is_empty;
-use super::waits::{Held, Waited};
 use crate::failure::Failure;
 use crate::settings::effort_of;
-use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
+use becket_types::{CallId, Command, Event};
 use serde_json::{Value, json};
 
 fn sets_nothing(body: &Value) -> bool {
@@ -17,132 +24,119 @@ fn sets_nothing(body: &Value) -> bool {
         .is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || is_empty(value)))
 }
 
+/// The answer to a request. `None`: it comes later.
+type Answer = Option<Result<Value, String>>;
+
 impl Front {
     /// Answers a request, or forwards it.
     pub(super) async fn request(&mut self, id: String, subtype: &str, body: &Value) -> Result<(), Failure> {
-        let text = |name: &str| body.get(name).and_then(Value::as_str);
-        let answer = match subtype {
-            // A second `initialize` can no longer set anything, but a program may ask again for the session's
-            // abilities.
-            "initialize" if sets_nothing(body) => Ok(self.session.greeting.clone()),
-            "initialize" => {
-                Err("the session has already started; send initialize before the first message".to_owned())
-            }
-            "set_model" => {
-                let command = Command::SetModel { model: self.session.model.clone() };
-                self.with_receipt(id, command, json!({})).await;
-                return Ok(());
-            }
-            "set_max_thinking_tokens" => {
-                let tokens = body.get("max_thinking_tokens").and_then(Value::as_u64);
-                let effort = tokens.map(|tokens| effort_of(tokens).to_owned());
-                self.with_receipt(id, Command::SetEffort { effort }, json!({})).await;
-                return Ok(());
-            }
-            "rename_session" => match text("title") {
-                Some(title) => {
-                    self.with_receipt(id, Command::Rename { title: title.to_owned() }, json!({})).await;
-                    return Ok(());
-                }
-                None => Err("rename_session needs `title`".to_owned()),
-            },
-            "cancel_async_message" => match text("message_uuid") {
-                Some(uuid) => {
-                    let waits = self.pending.waiting.iter().any(|known| known.as_deref() == Some(uuid));
-                    self.command(Command::Withdraw { client_id: uuid.to_owned() }).await;
-                    Ok(json!({ "cancelled": waits }))
-                }
-                None => Err("cancel_async_message needs `message_uuid`".to_owned()),
-            },
-            "stop_task" => match text("task_id").map(|task| self.known.tasks.get(task).cloned()) {
-                Some(Some(call_id)) => {
-                    let what = Box::new(Command::Interrupt);
-                    self.command(Command::ToSubagent { call_id, what }).await;
-                    Ok(json!({}))
-                }
-                Some(None) => Err("no task with this id is running".to_owned()),
-                None => Err("stop_task needs `task_id`".to_owned()),
-            },
-            "background_tasks" => {
-                let call_id = text("tool_use_id").map(|id| CallId(id.to_owned()));
-                self.with_receipt(id, Command::Background { call_id }, json!({})).await;
-                return Ok(());
-            }
-            "rewind_files" => match self.rewind(&id, body).await {
-                Ok(()) => return Ok(()),
-                Err(why) => Err(why),
-            },
-            "get_context_usage" => Ok(self.figures.context_usage(&self.session.model)),
-            "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
-                match self.servers(&id, subtype, body) {
-                    Some(answer) => answer,
-                    None => return Ok(()),
-                }
-            }
-            "get_session_cost" => Ok(json!({
-                "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
-            })),
-            "get_usage" => Ok(json!({ "session": {
-                "total_cost_usd": self.figures.cost, "total_duration_ms": self.figures.duration_ms,
-                "total_api_duration_ms": self.figures.api_ms,
-            } })),
-            "list_models" => Ok(json!({ "models": [
-                { "value": "default", "displayName": self.session.model, "description": "the model of this session" },
-            ] })),
-            "get_settings" => Ok(self.session.settings.clone()),
-            "list_permission_rules" => Ok(json!({ "state": self.session.rules })),
-            "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
-            "reload_skills" => Ok(self.reload_commands()?),
-            "set_has_subscribers" => Ok(json!({})),
-            other => Err(format!("control request {other:?} is not supported")),
+        let answer = match self.query(&id, subtype, body)? {
+            Some(answer) => answer,
+            None => self.change(&id, subtype, body).await,
         };
         match answer {
-            Ok(response) => super::written(self.printer.control_response(&id, &response)),
-            Err(why) => super::written(self.printer.refusal(&id, &why)),
+            Some(Ok(response)) => super::written(self.printer.control_response(&id, &response)),
+            Some(Err(why)) => super::written(self.printer.refusal(&id, &why)),
+            None => Ok(()),
         }
     }
 
-    /// Returns the answer to a request about MCP servers. `None`: it comes once the servers have started.
-    fn servers(&mut self, id: &str, subtype: &str, body: &Value) -> Option<Result<Value, String>> {
-        let Some(hub) = self.servers.hub.clone() else {
-            return Some(match subtype {
-                "mcp_status" => Ok(json!({ "mcpServers": [] })),
-                _ => Err("this run has no MCP servers".to_owned()),
-            });
+    /// Answers a request that changes nothing in the agent. `None`: the request is another one.
+    fn query(&mut self, id: &str, subtype: &str, body: &Value) -> Result<Option<Answer>, Failure> {
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let answer: Result<Value, String> = match subtype {
+            // A second `initialize` can no longer set the session up, but a program may ask again for its abilities.
+            "initialize" if sets_nothing(body) => Ok(self.session.greeting.clone()),
+            "initialize" => self.initialize_again(body),
+            "get_context_usage" => Ok(self.figures.context_usage(listing::bare(&self.live().model))),
+            "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
+                return Ok(Some(self.servers(id, subtype, body)));
+            }
+            "mcp_call" => return Ok(Some(self.mcp_call(id, body))),
+            "mcp_read_resource" => return Ok(Some(self.mcp_read_resource(id, body))),
+            "file_suggestions" => {
+                self.suggest_files(id, body);
+                return Ok(Some(None));
+            }
+            "read_file" => self.read_file(body),
+            "get_session_cost" => Ok(json!({
+                "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
+            })),
+            "get_usage" => Ok(self.figures.usage()),
+            "get_task_output" => match text("task_id") {
+                Some(task) => self.task_output(task),
+                None => Err("get_task_output needs `task_id`".to_owned()),
+            },
+            "list_models" => Ok(json!({ "models": self.models() })),
+            "get_settings" => Ok(self.settings()),
+            "get_hooks_listing" => Ok(self.hooks_listing()),
+            "list_permission_rules" => Ok(self.permission_rules()),
+            "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+            "reload_skills" => Ok(self.reload_commands()?),
+            "reload_plugins" => {
+                self.reload_commands()?;
+                match body.get("add_plugins").filter(|plugins| !is_empty(plugins)) {
+                    Some(_) => Err("becket has no plugins, so none can be added".to_owned()),
+                    None => Ok(self.without_plugins()),
+                }
+            }
+            "reload_output_styles" => Ok(json!({ "available_output_styles": ["default"] })),
+            "update_settings" => Err(refused_update(body)),
+            "set_has_subscribers" => Ok(json!({})),
+            _ => return Ok(None),
         };
-        if self.servers.waits.any() && subtype != "mcp_status" {
-            self.servers.waits.hold(Held::Request(id.to_owned(), subtype.to_owned(), body.clone()));
-            return None;
+        Ok(Some(Some(answer)))
+    }
+
+    /// Carries out a request that changes something, or refuses one that is not known.
+    async fn change(&mut self, id: &str, subtype: &str, body: &Value) -> Answer {
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let command = match subtype {
+            "set_model" => Ok(Command::SetModel { model: self.session.model.clone() }),
+            "set_max_thinking_tokens" => {
+                let tokens = body.get("max_thinking_tokens").and_then(Value::as_u64);
+                Ok(Command::SetEffort { effort: tokens.map(|tokens| effort_of(tokens).to_owned()) })
+            }
+            "rename_session" => match text("title") {
+                Some(title) => Ok(Command::Rename { title: title.to_owned() }),
+                None => Err("rename_session needs `title`".to_owned()),
+            },
+            "generate_session_title" => return self.make_title(id, body).await,
+            "seed_read_state" => Self::seed(body),
+            "background_tasks" => {
+                Ok(Command::Background { call_id: text("tool_use_id").map(|id| CallId(id.to_owned())) })
+            }
+            "interrupt" => return self.interrupt_all(id).await,
+            "side_question" => return self.side_question(id, body).await,
+            "cancel_async_message" => {
+                let Some(uuid) = text("message_uuid") else {
+                    return Some(Err("cancel_async_message needs `message_uuid`".to_owned()));
+                };
+                let waits = self.pending.waiting.iter().any(|known| known.as_deref() == Some(uuid));
+                self.command(Command::Withdraw { client_id: uuid.to_owned() }).await;
+                return Some(Ok(json!({ "cancelled": waits })));
+            }
+            "stop_task" => match text("task_id") {
+                Some(task) => return self.stop_task(id, task).await,
+                None => Err("stop_task needs `task_id`".to_owned()),
+            },
+            "apply_flag_settings" => {
+                return match self.apply_flags(id, body).await {
+                    Ok(true) => None,
+                    Ok(false) => Some(Ok(json!({}))),
+                    Err(why) => Some(Err(why)),
+                };
+            }
+            "rewind_files" => return self.rewind(id, body).await.err().map(Err),
+            other => Err(format!("control request {other:?} is not supported")),
+        };
+        match command {
+            Ok(command) => {
+                self.with_receipt(id.to_owned(), command, json!({})).await;
+                None
+            }
+            Err(why) => Some(Err(why)),
         }
-        let (id, name) = (id.to_owned(), body.get("serverName").and_then(Value::as_str).map(str::to_owned));
-        Some(match (subtype, name) {
-            ("mcp_status", _) => Ok(json!({ "mcpServers": crate::mcp::statuses(&hub) })),
-            ("mcp_set_servers", _) => {
-                let Some(servers) = body.get("servers").and_then(Value::as_object).cloned() else {
-                    return Some(Err("mcp_set_servers needs `servers`, an object".to_owned()));
-                };
-                let change = crate::mcp::set_servers(hub, self.servers.environment.clone(), servers);
-                self.servers.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
-                return None;
-            }
-            (_, Some(name)) if !hub.has(&name) => {
-                Err(format!("there is no MCP server {name:?} in this session"))
-            }
-            ("mcp_toggle", Some(name)) => {
-                let Some(enabled) = body.get("enabled").and_then(Value::as_bool) else {
-                    return Some(Err("mcp_toggle needs `enabled`".to_owned()));
-                };
-                self.servers.waits.add(async move {
-                    Waited::Answer(id, hub.toggle(&name, enabled).await.map(|()| json!({})))
-                });
-                return None;
-            }
-            (_, Some(name)) => {
-                hub.reconnect(&name);
-                Ok(json!({}))
-            }
-            (subtype, None) => Err(format!("{subtype} needs `serverName`")),
-        })
     }
 
     /// Sends the agent a command. When the agent confirms it, the request is answered with `answer`.
@@ -151,61 +145,100 @@ impl Front {
         self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
     }
 
-    async fn rewind(&mut self, id: &str, body: &Value) -> Result<(), String> {
-        let given = body
-            .get("user_message_id")
-            .and_then(Value::as_str)
-            .ok_or("rewind_files needs `user_message_id`")?;
-        if self.pending.rewinding.is_some() {
-            return Err("another rewind_files is under way".to_owned());
+    /// Takes the hooks of a repeated `initialize` in place of the program's earlier ones. Nothing else can be set again.
+    fn initialize_again(&mut self, body: &Value) -> Result<Value, String> {
+        let others = body.as_object().into_iter().flatten().filter(|(key, value)| {
+            !matches!(key.as_str(), "subtype" | "hooks" | "sdkMcpServerConfigs") && !is_empty(value)
+        });
+        let others: Vec<&str> = others.map(|(key, _)| key.as_str()).collect();
+        if !others.is_empty() {
+            return Err(format!(
+                "the session has already started, so only hooks can be set again, not {}; send them before the first message",
+                others.join(", ")
+            ));
         }
-        if self.state.in_turn {
-            return Err("files can be rewound between turns only; interrupt the turn first".to_owned());
+        let mut notes = Vec::new();
+        let (groups, wrong) = super::opening::callbacks(body, &mut notes);
+        notes.iter().for_each(|text| super::note(text));
+        if let Some(why) = wrong {
+            return Err(why);
         }
-        let to = match self.known.messages.get(given) {
-            Some(known) => *known,
-            None => given
-                .parse::<MessageId>()
-                .map_err(|_| format!("there is no user message {given:?} in this session"))?,
+        let Some(engine) = &self.session.hooks else {
+            return Err("this run has no hooks".to_owned());
         };
-        let dry_run = body.get("dry_run").and_then(Value::as_bool) == Some(true);
-        self.pending.rewinding = Some(Rewinding { request_id: id.to_owned(), dry_run, plan: None });
-        self.command(Command::Rewind { to, what: RewindWhat::Files }).await;
-        Ok(())
+        engine.remove(becket_hooks::Origin::Sdk, "");
+        engine.add(groups);
+        Ok(self.session.greeting.clone())
     }
 
-    /// Advances a rewind by the agent's event.
-    pub(super) async fn rewind_saw(&mut self, event: &Event) -> Result<(), Failure> {
-        let Some(rewinding) = &mut self.pending.rewinding else { return Ok(()) };
-        let answer = match event {
-            Event::UndoPlanned(plan) => {
-                let told = rewound(plan);
-                if rewinding.dry_run || plan.paths.is_empty() {
-                    told
-                } else {
-                    rewinding.plan = Some(told);
-                    let command = Command::CarryOut { plan: plan.plan, force: false };
-                    self.command(command).await;
-                    return Ok(());
-                }
-            }
-            Event::UndoDone(_) => rewinding.plan.take().unwrap_or_else(|| json!({ "canRewind": true })),
-            Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => {
-                json!({ "canRewind": false, "error": text })
-            }
-            _ => return Ok(()),
+    /// Interrupts the turn and discards the prompts that wait.
+    async fn interrupt_all(&mut self, id: &str) -> Answer {
+        let held = self.servers.waits.drop_prompts();
+        self.pending.withdrawn = Some((id.to_owned(), held));
+        self.command(Command::WithdrawAll).await;
+        let answer = json!({ "still_queued": [], "cancelled": [] });
+        self.with_receipt(id.to_owned(), Command::Interrupt, answer).await;
+        None
+    }
+
+    /// Asks a question beside the conversation. The answer comes with an event.
+    async fn side_question(&mut self, id: &str, body: &Value) -> Answer {
+        let Some(question) = body.get("question").and_then(Value::as_str) else {
+            return Some(Err("side_question needs `question`".to_owned()));
         };
-        let Some(Rewinding { request_id, .. }) = self.pending.rewinding.take() else { return Ok(()) };
-        match answer.get("error").and_then(Value::as_str) {
-            Some(why) => super::written(self.printer.refusal(&request_id, why)),
-            None => super::written(self.printer.control_response(&request_id, &answer)),
+        if self.pending.side.is_some() {
+            return Some(Err(
+                "another side question is being answered; ask again after its answer".to_owned()
+            ));
         }
+        self.pending.side = Some(id.to_owned());
+        let what = Box::new(Command::SideQuestion { question: question.to_owned() });
+        self.command(Command::WithReceipt { request_id: id.to_owned(), what }).await;
+        None
+    }
+
+    /// Answers the pending side question with the agent's event. Returns true if the event was about it.
+    pub(super) fn side_answered(&mut self, event: &Event) -> Result<bool, Failure> {
+        let answer = match event {
+            Event::SideAnswer { answer, .. } => json!({ "response": answer, "synthetic": false }),
+            Event::SideQuestionFailed { .. } => json!({ "response": null, "synthetic": false }),
+            Event::Receipt { request_id, error }
+                if self.pending.side.as_deref() == Some(request_id.as_str()) =>
+            {
+                if let Some(why) = error {
+                    self.pending.side = None;
+                    super::written(self.printer.refusal(request_id, why))?;
+                }
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        if let Some(id) = self.pending.side.take() {
+            super::written(self.printer.control_response(&id, &answer))?;
+        }
+        Ok(true)
+    }
+
+    /// Makes a title of a description: its first line. With `persist` the session gets it.
+    async fn make_title(&mut self, id: &str, body: &Value) -> Answer {
+        let given = body.get("description").and_then(Value::as_str).unwrap_or_default();
+        let Some(title) = becket_agent::prompt::title(given) else {
+            return Some(Err("generate_session_title needs `description`".to_owned()));
+        };
+        let answer = json!({ "title": title });
+        if body.get("persist").and_then(Value::as_bool) == Some(true) {
+            self.with_receipt(id.to_owned(), Command::Rename { title }, answer).await;
+            return None;
+        }
+        Some(Ok(answer))
     }
 }
 
-fn rewound(plan: &UndoPlan) -> Value {
-    let lines = plan.paths.iter().filter_map(|path| path.lines);
-    let (more, less) = lines.fold((0, 0), |(more, less), (a, b)| (more + a, less + b));
-    let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path.0.to_string_lossy())).collect();
-    json!({ "canRewind": true, "filesChanged": files, "insertions": more, "deletions": less })
+/// Returns why a file of settings is not changed.
+fn refused_update(body: &Value) -> String {
+    let source = body.get("source").and_then(Value::as_str).unwrap_or("this source");
+    format!(
+        "becket writes no settings of {source}; apply_flag_settings changes them for this session, and becket config path names the \
+         user's file"
+    )
 }

@@ -1,7 +1,8 @@
 //! Owns the figures of a session for a program that drives becket, and its pending request to rewind files.
 
-use becket_types::Event;
-use serde_json::{Value, json};
+use becket_types::{Event, ModelUsage, Part, Usage};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// `(used, usable, window, tokens by kind)`.
 type ContextFigures = (u64, u64, u64, Vec<(String, u64)>);
@@ -14,6 +15,10 @@ pub(super) struct Figures {
     pub cost: f64,
     pub duration_ms: u64,
     pub api_ms: u64,
+    /// Lines that calls have added and removed.
+    lines: (u64, u64),
+    /// Usage and cost of each model.
+    models: BTreeMap<String, ModelUsage>,
 }
 
 /// A `rewind_files` request that is being carried out.
@@ -35,9 +40,52 @@ impl Figures {
                 self.cost += result.cost.0;
                 self.duration_ms += result.duration.0;
                 self.api_ms += result.api_duration.0;
+                for model in &result.models {
+                    self.add(model);
+                }
+            }
+            Event::ToolFinished { message, .. } => {
+                for part in &message.parts {
+                    let Part::ToolResult { details, .. } = part else { continue };
+                    let diff = details.get("diff").and_then(Value::as_str).unwrap_or_default();
+                    let (more, less) = changed_lines(diff);
+                    self.lines = (self.lines.0 + more, self.lines.1 + less);
+                }
             }
             _ => {}
         }
+    }
+
+    fn add(&mut self, more: &ModelUsage) {
+        let known = self.models.entry(more.model.clone()).or_insert_with(|| ModelUsage {
+            usage: Usage::default(),
+            cost: becket_types::Cost(0.0),
+            ..more.clone()
+        });
+        known.usage += more.usage;
+        known.cost.0 += more.cost.0;
+    }
+
+    /// Returns the answer to `get_usage`.
+    pub(super) fn usage(&self) -> Value {
+        let models = self.models.iter().map(|(name, model)| {
+            let name = name.strip_prefix("anthropic/").unwrap_or(name).to_owned();
+            let usage = json!({
+                "inputTokens": model.usage.input, "outputTokens": model.usage.output,
+                "cacheReadInputTokens": model.usage.cache_read, "cacheCreationInputTokens": model.usage.cache_write,
+                "webSearchRequests": 0, "costUSD": model.cost.0, "contextWindow": model.context_window,
+                "maxOutputTokens": model.max_output,
+            });
+            (name, usage)
+        });
+        json!({
+            "session": {
+                "total_cost_usd": self.cost, "total_duration_ms": self.duration_ms,
+                "total_api_duration_ms": self.api_ms, "total_lines_added": self.lines.0,
+                "total_lines_removed": self.lines.1, "model_usage": models.collect::<Map<String, Value>>(),
+            },
+            "subscription_type": null, "rate_limits_available": false, "rate_limits": null, "behaviors": null,
+        })
     }
 
     pub(super) fn context_usage(&self, model: &str) -> Value {
@@ -49,7 +97,9 @@ impl Figures {
         };
         let mut categories: Vec<Value> = kinds
             .iter()
-            .map(|(name, tokens)| json!({ "name": name, "tokens": tokens, "color": "", "kind": "used" }))
+            .map(|(name, tokens)| {
+                json!({ "id": name, "name": name, "tokens": tokens, "color": "", "kind": "used" })
+            })
             .collect();
         categories.push(json!({
             "id": "free_space", "name": "Free space", "tokens": usable.saturating_sub(*used), "color": "",
@@ -61,6 +111,14 @@ impl Figures {
             "mcpTools": [], "agents": [],
         })
     }
+}
+
+/// Returns the numbers of lines that a diff adds and removes.
+fn changed_lines(diff: &str) -> (u64, u64) {
+    let count = |sign: char, head: &str| {
+        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count() as u64
+    };
+    (count('+', "+++ "), count('-', "--- "))
 }
 
 fn kind_name(kind: becket_types::SpanKind) -> String {

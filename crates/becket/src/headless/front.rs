@@ -5,12 +5,15 @@
 //!   whose input was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
+use super::control::{Batch, LiveSettings};
 use super::figures::{Figures, Rewinding};
+use super::jobs::Jobs;
 use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
 use super::waits::{Held, Waited, Waits};
 use super::{GRACE, Signals, note, note_left_out, until, written};
+use crate::assemble::SharedModels;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::slash::Slash;
@@ -21,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// A question that was sent to the program.
 pub(super) struct Question {
@@ -97,6 +100,14 @@ pub(super) struct Pending {
     /// Answers that wait for the agent's receipt.
     pub(super) receipts: HashMap<String, Value>,
     pub(super) rewinding: Option<Rewinding>,
+    /// Requests that are carried out in several commands.
+    pub(super) batches: HashMap<String, Batch>,
+    /// The request whose side question is being answered.
+    pub(super) side: Option<String>,
+    /// The request that discards waiting prompts, and the ids of those that are discarded so far.
+    pub(super) withdrawn: Option<(String, Vec<String>)>,
+    /// Ends the work for a request that the program withdraws.
+    pub(super) cancels: HashMap<String, oneshot::Sender<()>>,
 }
 
 impl Pending {
@@ -126,16 +137,17 @@ pub(super) struct ProgramRequests {
 }
 
 /// The session as requests ask for it.
-#[derive(Debug)]
 pub(super) struct SessionAnswers {
     /// The model at the start of the session.
     pub(super) model: String,
     pub(super) cwd: PathBuf,
-    pub(super) settings: Value,
-    pub(super) rules: Value,
+    pub(super) live: LiveSettings,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
     pub(super) commands: KnownCommands,
+    pub(super) jobs: Jobs,
+    pub(super) hooks: Option<becket_hooks::Engine>,
+    pub(super) models: SharedModels,
 }
 
 /// The MCP servers, and what waits for them.
@@ -168,6 +180,7 @@ impl Front {
                 // Lines that a program sends early are handled once the agent is ready.
                 line = self.input.next(), if self.state.introduced => self.line(line).await,
                 waited = self.servers.waits.next() => self.waited(waited).await,
+                change = self.session.jobs.next() => self.job_changed(change).await,
                 status = signals.next() => {
                     if self.state.interrupted || status == ExitStatus::Terminated {
                         return Some(Ok(status));
@@ -211,6 +224,9 @@ impl Front {
 
     async fn event(&mut self, event: &Event) -> Result<(), Failure> {
         self.remember(event);
+        if self.side_answered(event)? {
+            return Ok(());
+        }
         match event {
             Event::PermissionAsked(request) => return self.question(request, None).await,
             Event::Subagent { call_id, what } => {
@@ -218,8 +234,14 @@ impl Front {
                     return self.question(request, Some(call_id)).await;
                 }
             }
+            Event::Receipt { request_id, error } if self.part_received(request_id, error.as_ref())? => {
+                return Ok(());
+            }
             Event::Receipt { request_id, error: None } => {
-                let answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                let mut answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                if let Some((_, ids)) = self.pending.withdrawn.take_if(|(id, _)| id == request_id) {
+                    answer["cancelled"] = json!(ids);
+                }
                 if let Some(mode) = answer.get("mode").and_then(Value::as_str) {
                     written(self.printer.mode_changed(mode))?;
                 }
@@ -268,7 +290,14 @@ impl Front {
                 self.state.in_turn = true;
                 self.pending.delivered(client_id.as_ref());
             }
-            Event::Withdrawn { client_id } => self.pending.delivered(Some(client_id)),
+            Event::Withdrawn { client_id } => {
+                self.pending.delivered(Some(client_id).filter(|id| !id.is_empty()));
+                if let Some((_, ids)) = &mut self.pending.withdrawn
+                    && !client_id.is_empty()
+                {
+                    ids.push(client_id.clone());
+                }
+            }
             Event::Subagent { call_id, what } => match &**what {
                 Event::SessionStarted { session, .. } => {
                     self.known.tasks.insert(session.to_string(), call_id.clone());
@@ -292,7 +321,13 @@ impl Front {
         let Some(read) = read else { return self.input_ended().await };
         self.input.asked |= !matches!(read, Ok(InputLine::Nothing));
         match read {
-            Ok(InputLine::Nothing | InputLine::Cancel { .. }) => {}
+            Ok(InputLine::Nothing) => {}
+            Ok(InputLine::Cancel { request_id }) => {
+                if let Some(cancel) = self.pending.cancels.remove(&request_id) {
+                    // Work that has ended needs no signal.
+                    let _ = cancel.send(());
+                }
+            }
             Ok(InputLine::Command(Command::Prompt(input))) => {
                 if self.servers.waits.any() {
                     self.servers.waits.hold(Held::Prompt(input));

@@ -80,7 +80,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns the hooks of a request, and the reason if they cannot be used. Each callback gets the program's id for it.
-fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<String>) {
+pub(super) fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<String>) {
     let Some(events) = body.get("hooks").and_then(Value::as_object) else { return (Vec::new(), None) };
     let mut table = serde_json::Map::new();
     for (event, matchers) in events {
@@ -196,10 +196,11 @@ pub(super) fn answer(assembled: &Assembled) -> Value {
         .iter()
         .map(|(name, about, hint)| json!({ "name": name, "description": about, "argumentHint": hint }))
         .collect();
-    let model = assembled.opening.model.strip_prefix("anthropic/").unwrap_or(&assembled.opening.model);
+    let settings = assembled.models.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let models = super::control::models(&assembled.opening.model, &settings);
     json!({
         "commands": commands, "agents": agents, "output_style": "default", "available_output_styles": ["default"],
-        "models": [{ "value": "default", "resolvedModel": model, "displayName": model, "description": "the model of this session" }],
+        "models": models,
         "hook_on_failure_supported": true, "hooks_applied": true,
         "account": { "apiKeySource": assembled.offers.api_key_source },
         "claude_code_version": becket_print::CLAUDE_CODE_VERSION, "becket_version": env!("CARGO_PKG_VERSION"),

@@ -31,6 +31,8 @@ pub(super) enum Held {
 #[derive(Default)]
 pub(super) struct Waits {
     running: FuturesUnordered<BoxFuture<'static, Waited>>,
+    /// Work that holds no line back.
+    beside: FuturesUnordered<BoxFuture<'static, Waited>>,
     /// Lines that came in the meantime.
     held: VecDeque<Held>,
 }
@@ -40,12 +42,29 @@ impl Waits {
         self.running.push(Box::pin(work));
     }
 
+    /// Adds work for which later lines do not wait. Only the end of the input waits for its answer.
+    pub(super) fn beside(&mut self, work: impl Future<Output = Waited> + Send + 'static) {
+        self.beside.push(Box::pin(work));
+    }
+
     /// Returns the next result. Never returns while nothing is waited for.
     pub(super) async fn next(&mut self) -> Waited {
-        match self.running.next().await {
-            Some(waited) => waited,
-            None => std::future::pending().await,
+        tokio::select! {
+            Some(waited) = self.running.next() => waited,
+            Some(waited) = self.beside.next() => waited,
+            else => std::future::pending().await,
         }
+    }
+
+    /// Discards the prompts that are held. Returns the program's ids of them.
+    pub(super) fn drop_prompts(&mut self) -> Vec<String> {
+        let mut ids = Vec::new();
+        self.held.retain(|line| {
+            let Held::Prompt(input) = line else { return true };
+            ids.extend(input.client_id.clone());
+            false
+        });
+        ids
     }
 
     pub(super) fn hold(&mut self, line: Held) {
@@ -64,6 +83,6 @@ impl Waits {
 
     /// True if nothing waits and no line is held.
     pub(super) fn is_over(&self) -> bool {
-        !self.any() && self.held.is_empty()
+        !self.any() && self.beside.is_empty() && self.held.is_empty()
     }
 }

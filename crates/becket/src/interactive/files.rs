@@ -85,6 +85,11 @@ impl Files {
     }
 }
 
+/// Returns the files below a folder whose names fit a query, best first. Blocks.
+pub(crate) fn suggestions(root: &Path, query: &str) -> Vec<PathBuf> {
+    matches(&list(root), query)
+}
+
 fn list(root: &Path) -> Vec<String> {
     let files = crate::disk::walk(root)
         .build()

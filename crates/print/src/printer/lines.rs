@@ -111,7 +111,7 @@ impl SessionLines {
             "permissionMode": permission_mode, "slash_commands": commands, "agents": facts.agents,
             "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
-            "becket_version": self.version, "capabilities": ["interrupt_receipt_v1"],
+            "becket_version": self.version, "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "mcp_read_resource_v1"],
         })
     }
 

@@ -7,12 +7,28 @@ use crate::shapes;
 use becket_types::{CallId, Event, Message, Part, SessionId, TurnEnd, TurnResult};
 use serde_json::{Value, json};
 use std::io;
+use std::time::Instant;
 
 /// A running subagent.
 #[derive(Debug)]
 pub(super) struct Task {
-    session: SessionId,
+    pub(super) session: SessionId,
     calls: u64,
+    /// Tokens of all its requests so far.
+    tokens: u64,
+    began: Instant,
+    description: String,
+    kind: Value,
+}
+
+impl Task {
+    /// Returns the entry of the list of background tasks.
+    pub(super) fn entry(&self) -> Value {
+        json!({
+            "task_id": self.session, "task_type": "local_agent", "subagent_type": self.kind,
+            "description": self.description,
+        })
+    }
 }
 
 impl Printer {
@@ -28,36 +44,61 @@ impl Printer {
         if matches!(self.options.format, Format::Text | Format::Codex) {
             return Ok(());
         }
+        if let (Event::AssistantMessage { usage, .. }, Some(task)) =
+            (event, self.tasks.subagents.get_mut(call))
+        {
+            task.tokens += usage.total().0;
+        }
         match event {
             Event::SessionStarted { session, title, model, .. } => {
-                self.tasks.insert(call.clone(), Task { session: *session, calls: 0 });
                 let input = self.calls.get(call).map(|(_, input)| input.clone()).unwrap_or_default();
                 let body = json!({
                     "task_id": session, "description": title, "model": shapes::model(model),
                     "task_type": "local_agent", "prompt": input.get("prompt"),
                     "subagent_type": input.get("agent").or_else(|| input.get("subagent_type")),
+                    "is_backgrounded": self.is_backgrounded(call),
                 });
+                let task = Task {
+                    session: *session,
+                    calls: 0,
+                    tokens: 0,
+                    began: Instant::now(),
+                    description: title.clone().unwrap_or_default(),
+                    kind: body["subagent_type"].clone(),
+                };
+                let entry = task.entry();
+                self.tasks.subagents.insert(call.clone(), task);
                 if let Some(mirror) = &mut self.mirror {
                     let facts = json!({ "agentType": body["subagent_type"], "description": title });
                     let line = mirror.begin_task(call.as_str(), &session.to_string(), facts);
                     self.output.emit(line)?;
                 }
-                self.task_line("task_started", call, body)
+                self.task_line("task_started", call, body)?;
+                if self.is_backgrounded(call) { self.listed(entry) } else { Ok(()) }
             }
             Event::TurnFinished(result) => {
-                let task = self.tasks.remove(call);
+                let status = match result.end {
+                    TurnEnd::Completed => "completed",
+                    TurnEnd::Interrupted => "killed",
+                    _ => "failed",
+                };
+                let task = self.subagent_ends(call, status)?;
                 self.mirror.iter_mut().for_each(|mirror| mirror.end_task(call.as_str()));
                 let body = self.task_end(task.as_ref(), result);
-                self.task_line("task_notification", call, body)
+                self.task_line("task_notification", call, body)?;
+                self.subagent_gone(call, task.as_ref())
             }
             Event::ToolStarted { name, .. } => {
                 self.stream(event)?;
-                let Some(task) = self.tasks.get_mut(call) else { return Ok(()) };
+                let Some(task) = self.tasks.subagents.get_mut(call) else { return Ok(()) };
                 task.calls += 1;
                 let body = json!({
                     "task_id": task.session, "description": becket_types::sdk_names::sdk_name(name),
                     "last_tool_name": becket_types::sdk_names::sdk_name(name),
-                    "usage": { "total_tokens": 0, "tool_uses": task.calls, "duration_ms": 0 },
+                    "usage": {
+                        "total_tokens": task.tokens, "tool_uses": task.calls,
+                        "duration_ms": task.began.elapsed().as_millis() as u64,
+                    },
                 });
                 self.task_line("task_progress", call, body)
             }

@@ -102,6 +102,8 @@ impl Blocks {
             | Event::Receipt { .. }
             | Event::ModelChosen { .. }
             | Event::Grants { .. }
+            | Event::SideQuestionFailed { .. }
+            | Event::MovedToBackground { .. }
             | Event::WorkspaceChanged { .. }
             | Event::StepStarted { .. }
             | Event::CompactionStarted { .. }

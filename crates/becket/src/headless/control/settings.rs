@@ -1,0 +1,371 @@
+//! The settings of the session as they are now, with their sources, and the layer of settings that the program changes while
+//! the session runs.
+//!
+//! Rules, mode, model and effort are read from the agent at each request, so nothing here can be out of date. A change is sent
+//! to the agent as several commands; the request is answered when the agent has carried out the last one.
+
+use super::super::{Front, written};
+use super::listing::{EFFORTS, bare};
+use crate::failure::Failure;
+use becket_agent::Live;
+use becket_config::{Settings, Source};
+use becket_guard::Rule;
+use becket_types::{Command, PermissionMode, sdk_names};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+/// Separates the id of a request from the number of one of its commands.
+const PART: char = '\u{1f}';
+
+/// The sources of settings, weakest first.
+const SOURCES: [&str; 5] =
+    ["userSettings", "projectSettings", "localSettings", "flagSettings", "policySettings"];
+
+/// The settings with which the run began, and those that the program has set since.
+#[derive(Debug)]
+pub(in crate::headless) struct LiveSettings {
+    configured: Settings,
+    /// The effort with which the run began.
+    effort: Option<String>,
+    /// The model with which the run began.
+    model: String,
+    /// Settings of `apply_flag_settings`.
+    flags: Map<String, Value>,
+    /// Rules for tools of servers that the program has set while the session runs.
+    policies: Policies,
+}
+
+/// Rules for tools of servers.
+#[derive(Clone, Debug, Default)]
+pub(in crate::headless) struct Policies {
+    pub(in crate::headless) ask: Vec<String>,
+    pub(in crate::headless) deny: Vec<String>,
+}
+
+/// A request that the agent carries out in several commands.
+#[derive(Debug, Default)]
+pub(in crate::headless) struct Batch {
+    left: usize,
+    error: Option<String>,
+    mode: Option<String>,
+    /// The settings of the program once all commands have succeeded.
+    flags: Map<String, Value>,
+}
+
+impl LiveSettings {
+    pub(in crate::headless) fn new(configured: &Settings, model: &str) -> Self {
+        let effort = configured.config.effort.and_then(|effort| serde_json::to_value(effort).ok());
+        Self {
+            effort: effort.and_then(|effort| effort.as_str().map(str::to_owned)),
+            configured: configured.clone(),
+            model: model.to_owned(),
+            flags: Map::new(),
+            policies: Policies::default(),
+        }
+    }
+
+    pub(super) fn hooks_are_off(&self) -> bool {
+        self.configured.config.disable_all_hooks
+    }
+
+    /// Returns the answer to `get_settings`.
+    fn answer(&self, live: &Live) -> Value {
+        let rules = &live.guard.settings().rules;
+        let allow: Vec<String> = rules.allow.iter().chain(live.guard.session_rules()).map(shown).collect();
+        let list = |rules: &[Rule]| rules.iter().map(shown).collect::<Vec<_>>();
+        let added: Vec<String> = live
+            .guard
+            .settings()
+            .roots
+            .iter()
+            .skip(1)
+            .map(|root| root.to_string_lossy().into_owned())
+            .collect();
+        let mut effective = self.flags.clone();
+        effective.insert("model".to_owned(), json!(bare(&live.model)));
+        effective.insert(
+            "permissions".to_owned(),
+            json!({
+                "defaultMode": live.guard.mode().as_str(), "allow": allow, "ask": list(&rules.ask),
+                "deny": list(&rules.deny), "additionalDirectories": added,
+            }),
+        );
+        if let Some(effort) = &live.effort {
+            effective.insert("effortLevel".to_owned(), json!(effort));
+        }
+        let sources = SOURCES.iter().filter_map(|source| {
+            let settings = self.of_source(source);
+            (!settings.is_empty()).then(|| json!({ "source": source, "settings": settings }))
+        });
+        json!({
+            "effective": effective, "sources": sources.collect::<Vec<_>>(),
+            "applied": { "model": bare(&live.model), "effort": live.effort },
+        })
+    }
+
+    /// Returns the settings of one source, in the SDK's names.
+    fn of_source(&self, source: &str) -> Map<String, Value> {
+        let mut out = Map::new();
+        let mut permissions = Map::new();
+        let is_from = |key: &str| source_name(&self.configured.source(key)) == Some(source);
+        for (key, name) in [("model", "model"), ("effort", "effortLevel")] {
+            if let Some(value) = self.configured.value(key).filter(|_| is_from(key)) {
+                out.insert(name.to_owned(), value.clone());
+            }
+        }
+        if let Some(mode) = self.configured.value("permission_mode").filter(|_| is_from("permission_mode")) {
+            permissions.insert("defaultMode".to_owned(), mode.clone());
+        }
+        for (key, name) in [
+            ("permissions.allow", "allow"),
+            ("permissions.ask", "ask"),
+            ("permissions.deny", "deny"),
+            ("add_dirs", "additionalDirectories"),
+        ] {
+            let own = self.configured.sourced(key).into_iter();
+            let own: Vec<String> =
+                own.filter(|(_, from)| source_name(from) == Some(source)).map(|(item, _)| item).collect();
+            if !own.is_empty() {
+                permissions.insert(name.to_owned(), json!(own));
+            }
+        }
+        if !permissions.is_empty() {
+            out.insert("permissions".to_owned(), Value::Object(permissions));
+        }
+        if source == "flagSettings" {
+            out.extend(self.flags.clone());
+        }
+        out
+    }
+
+    /// Returns the answer to `list_permission_rules`.
+    fn rules(&self, live: &Live, cwd: &std::path::Path) -> Value {
+        let rules = &live.guard.settings().rules;
+        let program = live.guard.program_rules();
+        let lists = [
+            ("allow", "permissions.allow", &rules.allow, &program.allow),
+            ("ask", "permissions.ask", &rules.ask, &program.ask),
+            ("deny", "permissions.deny", &rules.deny, &program.deny),
+        ];
+        let mut out = Vec::new();
+        for (behavior, key, list, program) in lists {
+            let sourced = self.configured.sourced(key);
+            for rule in list {
+                let written = |text: &str| Rule::parse(text).is_ok_and(|known| known == *rule);
+                let configured = sourced.iter().find(|(text, _)| written(text));
+                let source = match configured {
+                    _ if program.contains(rule) => "flagSettings",
+                    Some((_, source)) => source_name(source).unwrap_or("cliArg"),
+                    None => "session",
+                };
+                out.push(described(behavior, source, rule));
+            }
+        }
+        out.extend(live.guard.session_rules().map(|rule| described("allow", "session", rule)));
+        let folders = self.configured.sourced("add_dirs");
+        let folder = |path: &PathBuf| {
+            let named = folders.iter().find(|(text, _)| {
+                std::path::Path::new(text).canonicalize().is_ok_and(|known| known == *path)
+            });
+            let source = named.map_or("session", |(_, source)| source_name(source).unwrap_or("cliArg"));
+            json!({ "path": path.to_string_lossy(), "source": source })
+        };
+        let folders: Vec<Value> = live.guard.settings().roots.iter().skip(1).map(folder).collect();
+        json!({ "state": {
+            "rules": out, "workspaceDirectories": folders, "originalCwd": cwd.to_string_lossy(), "managedOnly": false,
+        } })
+    }
+
+    /// Returns the command that sets the rules of the program: those of its settings and of its servers.
+    fn program_rules(&self, flags: &Map<String, Value>) -> Command {
+        let list = |name: &str| -> Vec<String> {
+            let rules = flags.get("permissions").and_then(|permissions| permissions.get(name));
+            let rules = rules.and_then(Value::as_array).into_iter().flatten();
+            rules.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let with = |name: &str, more: &[String]| {
+            let mut rules = list(name);
+            rules.extend(more.iter().cloned());
+            rules
+        };
+        Command::SetRules {
+            allow: list("allow"),
+            ask: with("ask", &self.policies.ask),
+            deny: with("deny", &self.policies.deny),
+        }
+    }
+
+    /// Returns the commands that bring settings of the program into force. `Err` names what cannot be set.
+    fn commands(
+        &self,
+        changed: &Map<String, Value>,
+        flags: &Map<String, Value>,
+    ) -> Result<Vec<Command>, String> {
+        let mut out = Vec::new();
+        for (key, value) in changed {
+            match (key.as_str(), value) {
+                ("model", Value::String(model)) => out.push(Command::SetModel { model: model.clone() }),
+                ("model", Value::Null) => out.push(Command::SetModel { model: self.model.clone() }),
+                ("effortLevel", Value::String(effort)) if EFFORTS.contains(&effort.as_str()) => {
+                    out.push(Command::SetEffort { effort: Some(effort.clone()) });
+                }
+                ("effortLevel", Value::Null) => out.push(Command::SetEffort { effort: self.effort.clone() }),
+                ("effortLevel", other) => {
+                    return Err(format!("effortLevel {other} is none of {}", EFFORTS.join(", ")));
+                }
+                ("permissions", Value::Null | Value::Object(_)) => {
+                    self.permission_commands(value, flags, &mut out)?;
+                }
+                ("outputStyle", Value::Null) => {}
+                ("outputStyle", Value::String(style)) if style == "default" => {}
+                (_, Value::Null) => {}
+                (key, value) => {
+                    return Err(format!(
+                        "the setting {key} cannot be {value} here; a running session takes model, effortLevel and permissions"
+                    ));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn permission_commands(
+        &self,
+        given: &Value,
+        flags: &Map<String, Value>,
+        out: &mut Vec<Command>,
+    ) -> Result<(), String> {
+        for (key, value) in given.as_object().into_iter().flatten() {
+            match (key.as_str(), value) {
+                ("allow" | "ask" | "deny" | "additionalDirectories", Value::Array(items))
+                    if items.iter().all(Value::is_string) => {}
+                ("defaultMode", Value::String(mode)) => {
+                    mode.parse::<PermissionMode>()?;
+                }
+                (_, Value::Null) => {}
+                (key, value) => return Err(format!("the setting permissions.{key} cannot be {value} here")),
+            }
+        }
+        out.push(self.program_rules(flags));
+        if let Some(mode) = given.get("defaultMode").and_then(Value::as_str) {
+            out.push(Command::SetMode { mode: mode.to_owned() });
+        }
+        let folders = given.get("additionalDirectories").and_then(Value::as_array).into_iter().flatten();
+        let folders = folders.filter_map(Value::as_str);
+        out.extend(folders.map(|path| Command::AddDirectory { path: Some(PathBuf::from(path)) }));
+        Ok(())
+    }
+}
+
+impl Front {
+    /// Returns the session's settings as the agent has them now.
+    pub(super) fn live(&self) -> Live {
+        self.agent.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn settings(&self) -> Value {
+        self.session.live.answer(&self.live())
+    }
+
+    pub(super) fn permission_rules(&self) -> Value {
+        self.session.live.rules(&self.live(), &self.session.cwd)
+    }
+
+    /// Sets the program's settings. A key with null is removed. `Ok(true)`: the answer comes when the agent has them.
+    pub(super) async fn apply_flags(&mut self, id: &str, body: &Value) -> Result<bool, String> {
+        let changed = body.get("settings").and_then(Value::as_object);
+        let changed = changed.ok_or("apply_flag_settings needs `settings`, an object")?;
+        let mut flags = self.session.live.flags.clone();
+        for (key, value) in changed {
+            if value.is_null() {
+                flags.remove(key);
+            } else {
+                flags.insert(key.clone(), value.clone());
+            }
+        }
+        let commands = self.session.live.commands(changed, &flags)?;
+        if commands.is_empty() {
+            self.session.live.flags = flags;
+            return Ok(false);
+        }
+        self.batch(id, commands, flags).await;
+        Ok(true)
+    }
+
+    /// Sends the rules for tools of servers that the program has set.
+    pub(in crate::headless) async fn set_policies(&mut self, policies: Policies) {
+        self.session.live.policies = policies;
+        let command = self.session.live.program_rules(&self.session.live.flags);
+        self.command(command).await;
+    }
+
+    /// Sends several commands for one request.
+    async fn batch(&mut self, id: &str, commands: Vec<Command>, flags: Map<String, Value>) {
+        let batch = Batch { left: commands.len(), flags, ..Batch::default() };
+        self.pending.batches.insert(id.to_owned(), batch);
+        for (n, what) in commands.into_iter().enumerate() {
+            if let (Command::SetMode { mode }, Some(batch)) = (&what, self.pending.batches.get_mut(id)) {
+                batch.mode = Some(mode.clone());
+            }
+            let request_id = format!("{id}{PART}{n}");
+            self.command(Command::WithReceipt { request_id, what: Box::new(what) }).await;
+        }
+    }
+
+    /// Takes the agent's receipt for one command of a request. Returns false if the receipt is for a whole request.
+    pub(in crate::headless) fn part_received(
+        &mut self,
+        part: &str,
+        error: Option<&String>,
+    ) -> Result<bool, Failure> {
+        let Some((id, _)) = part.split_once(PART) else { return Ok(false) };
+        let Some(batch) = self.pending.batches.get_mut(id) else { return Ok(true) };
+        batch.left -= 1;
+        batch.error = batch.error.take().or(error.cloned());
+        if batch.left > 0 {
+            return Ok(true);
+        }
+        let Some(batch) = self.pending.batches.remove(id) else { return Ok(true) };
+        match batch.error {
+            Some(why) => written(self.printer.refusal(id, &why))?,
+            None => {
+                self.session.live.flags = batch.flags;
+                if let Some(mode) = &batch.mode {
+                    written(self.printer.mode_changed(mode))?;
+                }
+                written(self.printer.control_response(id, &json!({})))?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns the name of a source of settings; `None` for a value of becket itself.
+fn source_name(source: &Source) -> Option<&'static str> {
+    match source {
+        Source::User(_) => Some("userSettings"),
+        Source::Project(_) => Some("projectSettings"),
+        Source::Local(_) => Some("localSettings"),
+        Source::Settings(_) => Some("flagSettings"),
+        Source::Managed(_) => Some("policySettings"),
+        Source::Environment(_) | Source::Flag(_) | Source::Session | Source::Default => None,
+    }
+}
+
+/// Returns a rule as the SDK writes it.
+fn shown(rule: &Rule) -> String {
+    match sdk_names::rule_parts(&rule.to_string()) {
+        (tool, Some(content)) => format!("{tool}({content})"),
+        (tool, None) => tool,
+    }
+}
+
+fn described(behavior: &str, source: &str, rule: &Rule) -> Value {
+    let editability = match source {
+        "userSettings" | "projectSettings" | "localSettings" => "persistent",
+        "session" | "flagSettings" => "session",
+        _ => "readonly",
+    };
+    json!({ "behavior": behavior, "source": source, "rule": shown(rule), "editability": editability })
+}

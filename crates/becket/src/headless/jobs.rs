@@ -1,0 +1,121 @@
+//! Commands in the background, as the program sees them: lines about their starts and ends, a file with the output of each
+//! that has ended, and the requests `stop_task` and `get_task_output`.
+//!
+//! A job has the same id here as in the results of calls: its number.
+
+use super::waits::Waited;
+use super::{Front, written};
+use crate::failure::Failure;
+use becket_print::{ShellTask, ShellTaskEnd};
+use becket_session::secrets::mask_published;
+use becket_tool_shell::{JobChange, JobEnd, JobOutcome, Shell};
+use becket_types::Command;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Bytes of output that `get_task_output` gives.
+const LAST: usize = 8 * 1024;
+
+/// The commands in the background of a run.
+pub(super) struct Jobs {
+    shell: Arc<Shell>,
+    changes: Option<mpsc::UnboundedReceiver<JobChange>>,
+    /// The folder for the outputs of commands that have ended; `None` if the session is not kept.
+    outputs: Option<PathBuf>,
+}
+
+impl Jobs {
+    /// `shown`: lines tell the program of starts and ends.
+    pub(super) fn new(shell: &Arc<Shell>, shown: bool, session: Option<PathBuf>) -> Self {
+        let changes = if shown { shell.watch_jobs() } else { None };
+        Self { shell: Arc::clone(shell), changes, outputs: session.map(|folder| folder.join("tasks")) }
+    }
+
+    /// Waits for the next change, for ever if none is told.
+    pub(super) async fn next(&mut self) -> JobChange {
+        if let Some(changes) = &mut self.changes
+            && let Some(change) = changes.recv().await
+        {
+            return change;
+        }
+        std::future::pending().await
+    }
+
+    fn is_running(&self, id: u64) -> bool {
+        self.shell.job_lines().iter().any(|(known, _, running)| *known == id && *running)
+    }
+}
+
+impl Front {
+    /// Tells the program that a command in the background has started or ended.
+    pub(super) async fn job_changed(&mut self, change: JobChange) -> Result<(), Failure> {
+        // The result of the last turn is the last line of a run.
+        if self.input.told_end && !self.state.in_turn {
+            return Ok(());
+        }
+        let JobChange { id, call, description, end } = change;
+        let task = ShellTask { id, call: &call, description: &description };
+        let Some(JobEnd { outcome, summary }) = end else {
+            return written(self.printer.shell_task_started(task));
+        };
+        let status = match outcome {
+            JobOutcome::Completed => "completed",
+            JobOutcome::Failed => "failed",
+            JobOutcome::Killed => "killed",
+        };
+        let output_file = self.save_output(id).await.unwrap_or_default();
+        let end = ShellTaskEnd { status, summary: format!("{summary}: {description}"), output_file };
+        written(self.printer.shell_task_ended(task, &end))
+    }
+
+    /// Writes the output of a job to its file. `None` if there is none: the session is not kept, or the disk is full.
+    async fn save_output(&self, id: u64) -> Option<String> {
+        let (shell, folder) = (Arc::clone(&self.jobs().shell), self.jobs().outputs.clone()?);
+        let path = folder.join(format!("{id}.output"));
+        let file = path.clone();
+        let saved = tokio::task::spawn_blocking(move || {
+            // A session without a folder has none for outputs either.
+            if !folder.parent().is_some_and(std::path::Path::is_dir) {
+                return false;
+            }
+            std::fs::create_dir_all(&folder).and_then(|()| shell.save_job_output(id, &file)).unwrap_or(false)
+        });
+        saved.await.unwrap_or(false).then(|| path.to_string_lossy().into_owned())
+    }
+
+    fn jobs(&self) -> &Jobs {
+        &self.session.jobs
+    }
+
+    /// Ends a task: a command in the background, or a subagent. `None`: the answer comes when it has ended.
+    pub(super) async fn stop_task(&mut self, id: &str, task: &str) -> Option<Result<Value, String>> {
+        if let Ok(number) = task.parse::<u64>()
+            && self.jobs().is_running(number)
+        {
+            let (id, shell) = (id.to_owned(), Arc::clone(&self.jobs().shell));
+            self.servers.waits.beside(async move {
+                let ended = shell.end_job(number).await;
+                Waited::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
+            });
+            return None;
+        }
+        let Some(call_id) = self.known.tasks.get(task).cloned() else { return Some(Err(no_task())) };
+        self.command(Command::ToSubagent { call_id, what: Box::new(Command::Interrupt) }).await;
+        Some(Ok(json!({})))
+    }
+
+    /// Returns the last output of a command in the background.
+    pub(super) fn task_output(&self, task: &str) -> Result<Value, String> {
+        let text = task.parse().ok().and_then(|number| self.jobs().shell.job_text(number, LAST));
+        let text = text.ok_or_else(|| format!("there is no command {task:?} in the background"))??;
+        Ok(json!({
+            "output": mask_published(&text.text).0, "total_bytes": text.total, "truncated": text.is_cut,
+        }))
+    }
+}
+
+fn no_task() -> String {
+    "no task with this id is running".to_owned()
+}
