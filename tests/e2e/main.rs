@@ -22,6 +22,7 @@ mod faults;
 mod federation;
 mod first_run;
 mod formats;
+mod hook_answers;
 mod hooks;
 mod hostile_folders;
 mod inspected_run;

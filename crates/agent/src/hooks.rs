@@ -34,6 +34,7 @@ pub(crate) fn masked(mut outcome: HookOutcome) -> HookOutcome {
         Some(
             HookPermission::Allow { reason }
             | HookPermission::Ask { reason }
+            | HookPermission::Defer { reason }
             | HookPermission::Deny { reason },
         ) => mask(reason),
         None => {}

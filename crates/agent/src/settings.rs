@@ -81,6 +81,8 @@ pub struct Asking {
 pub struct SessionSettings {
     /// True if the session existed before this run.
     pub resumed: bool,
+    /// True if the session is a copy that this run made of another one.
+    pub forked: bool,
     pub title: Option<String>,
     /// States to write to the session before its next turn, if they differ. Later runs of the session read
     /// them.
@@ -157,6 +159,7 @@ impl Default for SessionSettings {
     fn default() -> Self {
         Self {
             resumed: false,
+            forked: false,
             title: None,
             states: Vec::new(),
             api_key_source: "none".to_owned(),

@@ -55,7 +55,7 @@ pub(crate) struct Assembled {
     pub opening: Opening,
     /// The hooks of the session; a program that drives becket adds its own. `None`: there are no hooks, and none can be
     /// added.
-    pub hooks: Option<becket_hooks::Engine>,
+    pub hooks: Option<hooks::OutsideHooks>,
     /// Settings with which models are opened. A changed key is used for the next model that is opened.
     pub models: SharedModels,
     pub offers: Offers,
@@ -215,7 +215,9 @@ async fn assembled(
     policy.protect.extend(tools.protected());
     // The session is created last, so a run that is refused leaves none behind.
     let window = model.info().window;
-    let started = crate::mcp::start(environment, run, &programs, window, of_agents, &mut notes).await?;
+    let outside = engine.clone().map(hooks::OutsideHooks::new);
+    let own_servers = crate::mcp::Origins { of_agents, hooks: outside.clone() };
+    let started = crate::mcp::start(environment, run, &programs, window, own_servers, &mut notes).await?;
     let mcp = started.hub;
     let session = session(environment, run, existing, policy, becket_agent::scope(model.info()));
     if let (Err(_), Some(mcp)) = (&session, &mcp) {
@@ -226,6 +228,9 @@ async fn assembled(
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
     let opened = OpenedSession::of(&session, resumed, run.session.persist);
+    if let Some(outside) = &outside {
+        outside.begin(opened.id, Some(session.dir()), &run.project.cwd);
+    }
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
@@ -281,7 +286,7 @@ async fn assembled(
         notes,
         session: opened,
         opening,
-        hooks: engine,
+        hooks: outside,
         offers,
         models,
     })
@@ -418,6 +423,7 @@ fn session_settings(
 ) -> AgentSettings {
     let mut settings = agent_settings(environment, run);
     settings.session.resumed = resumed;
+    settings.session.forked = run.is_forked();
     settings.hooks.agent = own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() });
     settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
     settings.session.states.extend(own.state().filter(|_| run.command.is_none()));

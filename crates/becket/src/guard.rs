@@ -18,7 +18,16 @@ use std::sync::Arc;
 ///
 /// Returns a failure for the user if a rule or the managed settings cannot be read.
 pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guard, Failure> {
-    guard_in(environment, &run.settings, &run.project.roots)
+    let mut guard = guard_in(environment, &run.settings, &run.project.roots)?;
+    let policies = &run.client.policies;
+    if !policies.ask.is_empty() || !policies.deny.is_empty() {
+        // The program asks about these tools itself, in every mode.
+        let none: &[String] = &[];
+        let rules = Rules::parse(none, &policies.ask, &policies.deny);
+        let rules = rules.map_err(|errors| unreadable(&run.settings, &errors))?;
+        guard.hold_policies(rules);
+    }
+    Ok(guard)
 }
 
 /// Builds the guard for these settings and folders.

@@ -13,7 +13,9 @@ mod jobs;
 mod known_commands;
 mod lines;
 mod link;
+mod local;
 mod opening;
+mod permission_tool;
 mod waits;
 
 use crate::args::InputFormat;
@@ -96,7 +98,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks)).unwrap_or_default();
     written(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
     if let Some(engine) = hooks.as_ref().filter(|_| settings.is_driven()) {
-        ask_program(engine, callbacks, &host);
+        ask_program(engine.engine(), callbacks, &host);
     }
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     settings.client.host_servers = None;
@@ -132,6 +134,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             commands: KnownCommands::new(commands, Vec::new()),
             jobs,
             hooks,
+            permission_tool: settings.client.permission_tool.clone(),
             models,
         },
         servers: Servers { hub: mcp.clone(), waits, environment: environment.clone() },
@@ -223,6 +226,13 @@ async fn open_turn(
     continues: bool,
 ) -> Result<(), Failure> {
     let command = match prompt {
+        Some((text, ..)) if front.is_local(&text) => {
+            // Answered once the agent has introduced the session.
+            let parts = vec![Part::text(text)];
+            front.pending.local.push_back(PromptInput { parts, ..PromptInput::default() });
+            front.end_input().await;
+            return Ok(());
+        }
         Some((text, images, instruction)) => opening_command(front, mcp, text, images, instruction).await?,
         None if continues => Command::Continue,
         None => return Ok(()),
@@ -244,7 +254,7 @@ async fn opening_command(
     instruction: Option<String>,
 ) -> Result<Command, Failure> {
     if let Some(mcp) = mcp {
-        text = crate::mcp::expanded(mcp, text).await?;
+        text = crate::mcp::expanded(mcp, text, front.session.hooks.as_ref()).await?;
     }
     let prompt = front.slash.expanded(text.clone()).await.map_err(Failure::usage)?;
     note_left_out(&text, &prompt.left_out);
@@ -282,6 +292,7 @@ struct Rest {
 async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<ExitStatus, Failure> {
     let Rest { agent, shell, mcp, begun, last_message } = rest;
     let mut signals = Signals::new()?;
+    let is_local = !front.pending.local.is_empty();
     let (mut last, mut saved, mut broken) = (Vec::new(), false, None);
     let outcome = tokio::select! {
         // The agent's future is polled here, on this thread. After it returns, its remaining events are read.
@@ -299,12 +310,16 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
             None
         }
     };
-    if driven {
+    if driven || is_local {
         leave(begun.as_deref());
     }
     let status = match outcome {
         Some(status) => status?,
-        None => front.drain(broken)?,
+        None => {
+            let status = front.drain(broken)?;
+            front.answer_waiting().await?;
+            if is_local { front.printer.status() } else { status }
+        }
     };
     // The last attempt to save may have succeeded.
     let status = if saved && status == ExitStatus::NotSaved { ExitStatus::Ok } else { status };

@@ -4,6 +4,7 @@
 //! If no hook is configured, no engine is created. `becket_hooks` defines what a hook means.
 
 mod judge;
+mod outside;
 
 use crate::agents::{DefinedIn, Definition};
 use crate::environment::Environment;
@@ -18,6 +19,7 @@ use becket_tool_skill::Skills;
 use becket_types::{HookCall, HookEvent, HookOutcome};
 use futures::future::BoxFuture;
 pub(crate) use judge::Judge;
+pub(crate) use outside::{HookedAsk, OutsideHooks};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

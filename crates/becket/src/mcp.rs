@@ -8,6 +8,7 @@ use crate::agents::Definition;
 use crate::args::ElicitationArg;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::hooks::{HookedAsk, OutsideHooks};
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
@@ -315,6 +316,12 @@ fn agent_item(
     }
 }
 
+/// Parts of a session from which servers and answers to their questions come.
+pub(crate) struct Origins {
+    pub of_agents: OfAgents,
+    pub hooks: Option<OutsideHooks>,
+}
+
 /// The servers of a run, and the names of those that only agents use.
 #[derive(Default)]
 pub(crate) struct Started {
@@ -332,7 +339,7 @@ pub(crate) async fn start(
     run: &RunSettings,
     programs: &Programs,
     window: u64,
-    of_agents: OfAgents,
+    Origins { of_agents, hooks }: Origins,
     notes: &mut Vec<String>,
 ) -> Result<Started, Failure> {
     if run.command.is_some() {
@@ -359,7 +366,8 @@ pub(crate) async fn start(
     let of_host: &[String] = run.client.host_servers.as_ref().map_or(&[], |host| &host.names);
     for name in of_host {
         configs.retain(|config| config.name != *name);
-        configs.push(ServerConfig::of_host(name));
+        let timeout = run.client.policies.timeouts.get(name).copied();
+        configs.push(ServerConfig { timeout, ..ServerConfig::of_host(name) });
     }
     let mut private = Vec::new();
     for server in of_agents.servers {
@@ -390,6 +398,10 @@ pub(crate) async fn start(
         }
         (Some(ElicitationArg::Cancel) | None, _) => Elicitation::Cancel,
     };
+    if let Some(hooks) = hooks {
+        let otherwise = settings.elicitation;
+        settings.elicitation = Elicitation::Ask(Arc::new(HookedAsk { hooks, otherwise }));
+    }
     // A tenth of the context window.
     settings.most_definitions = (window / 10 * BYTES_PER_TOKEN) as usize;
     let hub = Hub::start(configs, settings);
@@ -522,13 +534,24 @@ pub(crate) fn refers(hub: &Hub, text: &str) -> bool {
 /// # Errors
 ///
 /// Returns a failure for the user if a prompt or resource cannot be read.
-pub(crate) async fn expanded(hub: &Hub, text: String) -> Result<String, Failure> {
+pub(crate) async fn expanded(
+    hub: &Hub,
+    text: String,
+    hooks: Option<&OutsideHooks>,
+) -> Result<String, Failure> {
     if let Some(command) = text.strip_prefix("/mcp__") {
         hub.settled(NAMED).await;
         let mut words = command.split_whitespace();
         let name = format!("mcp__{}", words.next().unwrap_or_default());
         let words: Vec<String> = words.map(str::to_owned).collect();
-        return hub.prompt(&name, &words).await.map(|prompt| prompt.0).map_err(Failure::usage);
+        let prompt = hub.prompt(&name, &words).await.map(|prompt| prompt.0).map_err(Failure::usage)?;
+        return match hooks {
+            Some(hooks) => {
+                let given = words.join(" ");
+                hooks.expansion("mcp_prompt", &name, &given, prompt).await.map_err(Failure::usage)
+            }
+            None => Ok(prompt),
+        };
     }
     let mut out = text.clone();
     for word in text.split_whitespace() {

@@ -168,6 +168,14 @@ impl RunSettings {
         !matches!(self.session.choice, SessionChoice::New { .. })
     }
 
+    /// True if the run continues in a copy of a session.
+    pub(crate) fn is_forked(&self) -> bool {
+        matches!(
+            &self.session.choice,
+            SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. }
+        )
+    }
+
     /// True if a program sends the messages of the run, and reads its results (`--input-format stream-json`).
     pub(crate) fn is_driven(&self) -> bool {
         self.client.input == InputFormat::StreamJson
@@ -262,6 +270,8 @@ impl RunSettings {
                 input: args.output.input_format,
                 host_servers: None,
                 ask_user: None,
+                policies: ServerPolicies::default(),
+                permission_tool: args.sdk.permission_prompt_tool.filter(|tool| tool.starts_with("mcp__")),
             },
             additions: Additions { mcp: args.mcp, agents, only_skills: None },
             command: None,
@@ -310,8 +320,9 @@ fn asks_host(args: &Run) -> Result<bool, Failure> {
             Err(Failure::usage("--permission-prompt-tool stdio needs answers on standard input")
                 .hint("add --input-format stream-json --output-format stream-json"))
         }
+        Some(tool) if tool.starts_with("mcp__") => Ok(true),
         Some(other) => Err(Failure::usage(format!("--permission-prompt-tool: {other:?} cannot be asked"))
-            .hint("use stdio, which asks the program that drives becket")),
+            .hint("use stdio, which asks the program that drives becket, or mcp__SERVER__TOOL")),
     }
 }
 

@@ -5,17 +5,18 @@
 //! has agreed to it.
 
 use crate::environment::Environment;
+use crate::hooks::OutsideHooks;
 use crate::interactive::custom_commands::{Called, CommandPrompt, Consent, CustomCommands, SessionSkills};
 use crate::interactive::user_shell::UserShell;
 use crate::settings::{RunSettings, project_root};
 use crate::toolbox;
-use becket_hooks::Engine;
 use becket_tool_shell::Shell;
 use std::sync::Arc;
 
 /// Looks up commands when the first one is called.
+#[derive(Clone)]
 pub(crate) struct Slash {
-    make: Box<dyn Fn() -> (CustomCommands, UserShell) + Send>,
+    make: Arc<dyn Fn() -> (CustomCommands, UserShell) + Send + Sync>,
 }
 
 impl Slash {
@@ -23,7 +24,7 @@ impl Slash {
         environment: &Environment,
         run: &RunSettings,
         shell: &Arc<Shell>,
-        hooks: Option<Engine>,
+        hooks: Option<OutsideHooks>,
     ) -> Self {
         let (environment, shell) = (environment.clone(), Arc::clone(shell));
         let (cwd, roots, config) =
@@ -45,7 +46,7 @@ impl Slash {
             );
             (custom_commands, UserShell::new(Arc::clone(&shell), cwd.clone(), &roots))
         };
-        Self { make: Box::new(make) }
+        Self { make: Arc::new(make) }
     }
 
     /// Adds the commands and skills that a prompt may call: name, description, and hint for arguments.
@@ -82,7 +83,7 @@ impl Slash {
 }
 
 /// Returns the name and the arguments of a prompt that calls a command.
-fn named(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn named(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');

@@ -49,6 +49,16 @@ impl Explanation {
 }
 
 impl Guard {
+    /// Adds rules of the program that drives the session, for tools of its own servers. Those that ask hold in every mode.
+    pub fn hold_policies(&mut self, rules: Rules) {
+        let mut asks = self.floor.as_ref().map(|floor| floor.settings.rules.ask.clone()).unwrap_or_default();
+        asks.extend(rules.ask.iter().cloned());
+        self.settings.rules.ask.extend(rules.ask);
+        self.settings.rules.deny.extend(rules.deny);
+        self.compile();
+        *self = self.clone().with_floor(asks);
+    }
+
     /// Adds ask rules that apply in every mode, also in `bypassPermissions`.
     pub fn with_floor(mut self, ask: Vec<Rule>) -> Self {
         if !ask.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! Pure. An answer that cannot be parsed is an error with the reason; [`crate::engine`] decides about its effect.
 
-use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission, HookText, cut_end};
+use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission, HookSpecial, HookText, cut_end};
 use serde_json::Value;
 
 /// Maximum size in bytes of a hook's text for the model.
@@ -117,6 +117,11 @@ fn own_keys(
                 out.block = refused.block;
             }
         }
+        Some("defer") if event == HookEvent::PreToolUse => {
+            let reason =
+                if reason.is_empty() { format!("the hook {from} defers it") } else { limited(reason) };
+            out.permission = Some(HookPermission::Defer { reason });
+        }
         Some("ask" | "defer") => {
             let reason = if reason.is_empty() {
                 format!("the hook {from} wants you to decide")
@@ -127,9 +132,12 @@ fn own_keys(
         }
         Some("allow") => out.permission = allowed(event, Some(reason)),
         Some(other) => {
-            return Err(format!("its permissionDecision {other:?} is unknown; use allow, deny or ask"));
+            return Err(format!(
+                "its permissionDecision {other:?} is unknown; use allow, deny, ask or defer"
+            ));
         }
     }
+    special(event, keys, &mut out.special)?;
     out.updated_input = keys.get("updatedInput").filter(|input| input.is_object()).cloned();
     out.updated_output =
         ["updatedToolOutput", "updatedMCPToolOutput"].iter().find_map(|key| keys.get(*key)).cloned();
@@ -150,6 +158,39 @@ fn own_keys(
     }
     if let Some(context) = word("additionalContext").filter(|text| !text.trim().is_empty()) {
         out.context.push(text(from, context));
+    }
+    Ok(())
+}
+
+/// Reads the keys that only some events take.
+fn special(
+    event: HookEvent,
+    keys: &serde_json::Map<String, Value>,
+    out: &mut HookSpecial,
+) -> Result<(), String> {
+    let word =
+        |key: &str| keys.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+    match event {
+        HookEvent::SessionStart | HookEvent::UserPromptSubmit | HookEvent::PermissionRequest => {
+            out.title = word("sessionTitle").map(|title| title.lines().next().unwrap_or_default().to_owned());
+            if event == HookEvent::SessionStart {
+                out.first_message = word("initialUserMessage").map(str::to_owned);
+            }
+        }
+        HookEvent::PermissionDenied => out.retry = keys.get("retry") == Some(&Value::Bool(true)),
+        HookEvent::Elicitation | HookEvent::ElicitationResult => {
+            out.elicitation = match word("action") {
+                Some(action @ ("accept" | "decline" | "cancel")) => Some((
+                    action.to_owned(),
+                    keys.get("content").filter(|content| content.is_object()).cloned(),
+                )),
+                Some(other) => {
+                    return Err(format!("its action {other:?} is unknown; use accept, decline or cancel"));
+                }
+                None => None,
+            };
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -189,6 +230,12 @@ pub fn joined(outcomes: impl IntoIterator<Item = HookOutcome>) -> HookOutcome {
         all.updated_output = one.updated_output.or(all.updated_output.take());
         all.updated_permissions = one.updated_permissions.or(all.updated_permissions.take());
         all.interrupt |= one.interrupt;
+        all.special = HookSpecial {
+            title: one.special.title.or(all.special.title.take()),
+            first_message: all.special.first_message.take().or(one.special.first_message),
+            retry: all.special.retry | one.special.retry,
+            elicitation: all.special.elicitation.take().or(one.special.elicitation),
+        };
         all.context.extend(one.context);
         all.messages.extend(one.messages);
         all.runs.extend(one.runs);
@@ -200,7 +247,8 @@ fn stricter(a: Option<HookPermission>, b: Option<HookPermission>) -> Option<Hook
     let rank = |permission: &HookPermission| match permission {
         HookPermission::Allow { .. } => 0,
         HookPermission::Ask { .. } => 1,
-        HookPermission::Deny { .. } => 2,
+        HookPermission::Defer { .. } => 2,
+        HookPermission::Deny { .. } => 3,
     };
     match (a, b) {
         (Some(a), Some(b)) => Some(if rank(&b) > rank(&a) { b } else { a }),
@@ -266,6 +314,7 @@ mod tests {
         let all = [
             HookPermission::Allow { reason: "a".into() },
             HookPermission::Ask { reason: "b".into() },
+            HookPermission::Defer { reason: "d".into() },
             HookPermission::Deny { reason: "c".into() },
         ];
         for a in &all {
@@ -279,6 +328,31 @@ mod tests {
                 assert_eq!(rank(&got), rank(a).max(rank(b)));
             }
         }
+    }
+
+    #[test]
+    fn some_events_take_answers_of_their_own() {
+        let own = |event, keys: Value| json(event, "h", &json!({ "hookSpecificOutput": keys }));
+        let defer = json!({ "permissionDecision": "defer", "permissionDecisionReason": "later" });
+        assert_eq!(
+            own(HookEvent::PreToolUse, defer).unwrap().permission,
+            Some(HookPermission::Defer { reason: "later".into() })
+        );
+        let start =
+            own(HookEvent::SessionStart, json!({ "sessionTitle": " a\nb", "initialUserMessage": "go" }));
+        let start = start.unwrap().special;
+        assert_eq!((start.title.as_deref(), start.first_message.as_deref()), (Some("a"), Some("go")));
+        assert!(own(HookEvent::PermissionDenied, json!({ "retry": true })).unwrap().special.retry);
+        let answer = json!({ "action": "accept", "content": { "n": 1 } });
+        assert_eq!(
+            own(HookEvent::Elicitation, answer).unwrap().special.elicitation,
+            Some(("accept".into(), Some(json!({ "n": 1 }))))
+        );
+        assert!(own(HookEvent::ElicitationResult, json!({ "action": "maybe" })).is_err());
+        assert_eq!(
+            own(HookEvent::Stop, json!({ "sessionTitle": "x" })).unwrap().special,
+            HookSpecial::default()
+        );
     }
 
     #[test]

@@ -461,7 +461,7 @@ fn with_stderr(what: String, stderr: &str) -> String {
 
 /// Describes the result of a run that answered.
 fn result_of(outcome: &HookOutcome) -> (HookResult, String) {
-    use becket_types::HookPermission::{Allow, Ask, Deny};
+    use becket_types::HookPermission::{Allow, Ask, Defer, Deny};
     if let Some(stop) = &outcome.stop {
         return (HookResult::Blocked, format!("stop: {stop}"));
     }
@@ -471,6 +471,7 @@ fn result_of(outcome: &HookOutcome) -> (HookResult, String) {
     match &outcome.permission {
         Some(Deny { reason }) => (HookResult::Blocked, format!("deny: {reason}")),
         Some(Ask { reason }) => (HookResult::Ok, format!("ask: {reason}")),
+        Some(Defer { reason }) => (HookResult::Ok, format!("defer: {reason}")),
         Some(Allow { reason }) => (HookResult::Ok, format!("allow: {reason}")),
         None if outcome.updated_input.is_some() => (HookResult::Ok, "changed the input".to_owned()),
         None if outcome.updated_output.is_some() => (HookResult::Ok, "changed the output".to_owned()),

@@ -47,7 +47,8 @@ pub enum Answer {
 }
 
 impl Elicitation {
-    pub(crate) async fn answer(&self, question: Question) -> Answer {
+    /// Returns the answer to a question.
+    pub async fn answer(&self, question: Question) -> Answer {
         match (self, &question.form) {
             (Self::Ask(host), _) => host.ask(question).await,
             (Self::Defaults, Form::Fields(schema)) => defaults(schema),
@@ -92,12 +93,35 @@ pub fn misfit(schema: &Value, content: &Map<String, Value>) -> Option<String> {
             Some("array") => value.is_array(),
             _ => true,
         };
-        let listed = field.get("enum").and_then(Value::as_array).is_none_or(|all| all.contains(value));
-        if !fits || !listed {
+        if !fits || !is_listed(field, value) || !is_within(field, value) {
             return Some(format!("{name} does not fit {field}"));
         }
     }
     None
+}
+
+/// True if the value is one of those that the field lists. Of a list, each entry counts.
+fn is_listed(field: &Value, value: &Value) -> bool {
+    if let (Some(items), Some(values)) = (field.get("items"), value.as_array()) {
+        return values.iter().all(|value| is_listed(items, value));
+    }
+    let listed = field.get("enum").and_then(Value::as_array).is_none_or(|all| all.contains(value));
+    let titled = ["oneOf", "anyOf"].iter().find_map(|key| field.get(*key)?.as_array());
+    listed && titled.is_none_or(|all| all.iter().any(|one| one.get("const") == Some(value)))
+}
+
+/// True if the value keeps to the limits of the field: of a number its size, of a text and a list its length.
+fn is_within(field: &Value, value: &Value) -> bool {
+    let limit = |key: &str| field.get(key).and_then(Value::as_f64);
+    let between = |size: f64, least: &str, most: &str| {
+        limit(least).is_none_or(|least| size >= least) && limit(most).is_none_or(|most| size <= most)
+    };
+    match value {
+        Value::Number(number) => between(number.as_f64().unwrap_or_default(), "minimum", "maximum"),
+        Value::String(text) => between(text.chars().count() as f64, "minLength", "maxLength"),
+        Value::Array(items) => between(items.len() as f64, "minItems", "maxItems"),
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +140,28 @@ mod tests {
             (json!({}), Answer::Accept(Map::new())),
         ] {
             assert_eq!(defaults(&schema), wanted, "{schema}");
+        }
+    }
+
+    #[test]
+    fn answers_keep_to_the_limits_of_their_fields() {
+        let schema = json!({"properties": {
+            "n": {"type": "integer", "minimum": 1, "maximum": 9},
+            "s": {"type": "string", "minLength": 2, "maxLength": 3},
+            "o": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+            "l": {"type": "array", "maxItems": 2, "items": {"type": "string", "enum": ["x", "y"]}},
+        }});
+        for (content, fits) in [
+            (json!({"n": 1, "s": "ab", "o": "a", "l": ["x", "y"]}), true),
+            (json!({"n": 0}), false),
+            (json!({"n": 10}), false),
+            (json!({"s": "a"}), false),
+            (json!({"s": "abcd"}), false),
+            (json!({"o": "b"}), false),
+            (json!({"l": ["z"]}), false),
+            (json!({"l": ["x", "x", "x"]}), false),
+        ] {
+            assert_eq!(misfit(&schema, content.as_object().unwrap()).is_none(), fits, "{content}");
         }
     }
 

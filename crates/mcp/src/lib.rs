@@ -45,7 +45,7 @@ mod tool;
 mod transport;
 
 pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
-pub use direct::{call_tool, call_whole};
+pub use direct::{call_of_anyone, call_tool, call_whole};
 pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};

@@ -70,7 +70,7 @@ impl ExitStatus {
         match &result.end {
             TurnEnd::Completed if denied_last => Self::PermissionDenied,
             TurnEnd::Completed if result.unsaved => Self::NotSaved,
-            TurnEnd::Completed => Self::Ok,
+            TurnEnd::Completed | TurnEnd::Deferred { .. } => Self::Ok,
             TurnEnd::Interrupted => Self::Interrupted,
             TurnEnd::MaxTurns { .. } => Self::MaxTurns,
             TurnEnd::Budget { .. } | TurnEnd::TokenLimit { .. } => Self::Budget,

@@ -29,17 +29,8 @@ pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &P
 }
 
 fn suggestions(request: &PermissionRequest) -> Vec<Value> {
-    let rule = request.offer.iter().map(|offer| {
-        let (tool, content) = sdk_names::rule_parts(&offer.rule);
-        let mut rule = json!({ "toolName": tool });
-        if let Some(content) = content {
-            rule["ruleContent"] = json!(content);
-        }
-        json!({ "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session" })
-    });
-    let writes = request.access.effect == becket_types::Effect::Write;
-    let mode = writes.then(|| json!({ "type": "setMode", "mode": "acceptEdits", "destination": "session" }));
-    rule.chain(mode).collect()
+    let rule = request.offer.as_ref().map(|offer| offer.rule.as_str());
+    sdk_names::suggestions(rule, request.access.effect == becket_types::Effect::Write)
 }
 
 /// The meaning of an answer.

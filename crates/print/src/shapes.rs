@@ -179,6 +179,7 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
         TurnEnd::ContextFull { .. } => ("error_during_execution", true, "prompt_too_long"),
         TurnEnd::NoRoom { .. } => ("error_no_room", true, "no_room"),
         TurnEnd::HookStopped { .. } => ("error_during_execution", true, "hook_stopped"),
+        TurnEnd::Deferred { .. } => ("success", false, "tool_deferred"),
         TurnEnd::ModelError { .. } => ("error_during_execution", true, "api_error"),
         TurnEnd::Failed { .. } => ("error_during_execution", true, "internal_error"),
     }
@@ -187,7 +188,7 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
 /// Why a turn did not end well, in a sentence; `None` when it did.
 pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
     Some(match end {
-        TurnEnd::Completed => return None,
+        TurnEnd::Completed | TurnEnd::Deferred { .. } => return None,
         TurnEnd::Interrupted => "interrupted".to_owned(),
         TurnEnd::MaxTurns { limit } => {
             let turns = if *limit == 1 { "turn" } else { "turns" };
@@ -259,6 +260,13 @@ pub(crate) fn result(
         // The text is there also when the turn failed: what was produced is never thrown away.
         "result": r.text,
     });
+    if let TurnEnd::Deferred { call } = &r.end {
+        out["stop_reason"] = json!("tool_deferred");
+        out["deferred_tool_use"] = json!({
+            "id": call.id, "name": sdk_names::sdk_name(&call.name),
+            "input": sdk_names::sdk_input(&call.name, &call.input, cwd),
+        });
+    }
     if let TurnEnd::ModelError { status: Some(status), .. } = &r.end {
         out["api_error_status"] = json!(status);
     }

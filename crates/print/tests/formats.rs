@@ -398,14 +398,15 @@ fn what_a_subagent_does_stands_under_its_call() {
         "assistant",
         "permission_denied",
         "informational",
+        "task_updated",
         "task_notification",
         "success",
     ];
     assert_eq!(kinds, all);
-    assert!(own[1..6].iter().all(|l| l["parent_tool_use_id"] == "t1"), "{own:?}");
+    assert!(own[1..7].iter().all(|l| l["parent_tool_use_id"] == "t1"), "{own:?}");
     assert_eq!(own[2]["message"]["content"].as_array().unwrap().len(), 1);
-    assert_eq!((&own[5]["status"], &own[5]["num_turns"]), (&json!("failed"), &json!(2)));
-    assert!(own[5]["summary"].as_str().unwrap().contains("stopped after 2 turns"));
+    assert_eq!((&own[6]["status"], &own[6]["num_turns"]), (&json!("failed"), &json!(2)));
+    assert!(own[6]["summary"].as_str().unwrap().contains("stopped after 2 turns"));
 
     let (out, ..) = print(options(true), &events);
     let words: Vec<_> = lines(&out).into_iter().filter(|l| l["message"].is_object()).collect();

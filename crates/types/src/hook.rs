@@ -60,9 +60,19 @@ pub struct HookCall {
 /// A decision about a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookPermission {
-    Allow { reason: String },
-    Ask { reason: String },
-    Deny { reason: String },
+    Allow {
+        reason: String,
+    },
+    Ask {
+        reason: String,
+    },
+    /// The call waits for a later run of the session: the turn ends before it. Where a person can be asked, it is a question.
+    Defer {
+        reason: String,
+    },
+    Deny {
+        reason: String,
+    },
 }
 
 /// Text for the model, with the name of the hook that it comes from.
@@ -88,10 +98,25 @@ pub struct HookOutcome {
     pub updated_permissions: Option<Value>,
     /// A denied request ends the turn too.
     pub interrupt: bool,
+    /// Answers that only some events take.
+    pub special: HookSpecial,
     pub context: Vec<HookText>,
     /// Lines for people.
     pub messages: Vec<HookMessage>,
     pub runs: Vec<HookRun>,
+}
+
+/// Answers of hooks that only some events take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookSpecial {
+    /// A title for the session.
+    pub title: Option<String>,
+    /// A message that is sent as if the user had written it, at the start of the session.
+    pub first_message: Option<String>,
+    /// The model may make a denied call again.
+    pub retry: bool,
+    /// The answer to a question of an MCP server: `accept`, `decline` or `cancel`, and the content of a form.
+    pub elicitation: Option<(String, Option<Value>)>,
 }
 
 /// A line for people.

@@ -54,7 +54,7 @@ pub use event::{
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
-    HookCall, HookEvent, HookMessage, HookOutcome, HookPermission, HookResult, HookRun, HookText,
+    HookCall, HookEvent, HookMessage, HookOutcome, HookPermission, HookResult, HookRun, HookSpecial, HookText,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{
@@ -75,7 +75,7 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
-pub use turn::{ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
+pub use turn::{DeferredCall, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };

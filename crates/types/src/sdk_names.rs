@@ -15,6 +15,7 @@ mod result;
 pub use input::{own_input, renames, sdk_input};
 pub use result::sdk_result;
 
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// becket's name, the SDK's name, and further names that mean the same tool in rules and hooks.
@@ -76,6 +77,21 @@ pub fn hook_names(name: &str) -> Vec<&str> {
         }
         None => vec![name],
     }
+}
+
+/// Returns the permission updates that would spare a question: a rule for the session, and for changes of files the mode that
+/// allows them. In the SDK's shape.
+pub fn suggestions(rule: Option<&str>, writes: bool) -> Vec<Value> {
+    let rule = rule.map(|rule| {
+        let (tool, content) = rule_parts(rule);
+        let mut rule = json!({ "toolName": tool });
+        if let Some(content) = content {
+            rule["ruleContent"] = json!(content);
+        }
+        json!({ "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session" })
+    });
+    let mode = writes.then(|| json!({ "type": "setMode", "mode": "acceptEdits", "destination": "session" }));
+    rule.into_iter().chain(mode).collect()
 }
 
 /// A rule such as `Bash(git *)` as the SDK writes it: tool name and content.

@@ -64,6 +64,10 @@ pub enum TurnEnd {
     HookStopped {
         what: String,
     },
+    /// A hook wants this call to be decided in a later run of the session. The turn ended before the call.
+    Deferred {
+        call: DeferredCall,
+    },
     /// The model cannot be reached, or it refused the request permanently. `kind` is the machine name of the
     /// error.
     ModelError {
@@ -94,6 +98,7 @@ impl TurnEnd {
             Self::ContextFull { .. } => "context_full",
             Self::NoRoom { .. } => "no_room",
             Self::HookStopped { .. } => "hook_stopped",
+            Self::Deferred { .. } => "tool_deferred",
             Self::ModelError { .. } => "model_error",
             Self::Failed { .. } => "failed",
         }
@@ -106,6 +111,14 @@ impl TurnEnd {
             _ => None,
         }
     }
+}
+
+/// A call that waits for a later run of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeferredCall {
+    pub id: CallId,
+    pub name: String,
+    pub input: Value,
 }
 
 /// The result of a turn: its end, text, usage and cost.

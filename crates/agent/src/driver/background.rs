@@ -150,6 +150,17 @@ impl Subagents {
         core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
     }
 
+    /// Describes the subagents of the background for hooks.
+    pub(super) fn summaries(&self) -> Vec<Value> {
+        let one = |(_, running): (&CallId, &Running)| {
+            json!({
+                "id": running.about.session, "type": "subagent", "status": "running",
+                "description": running.about.description, "agent_type": running.kind.name,
+            })
+        };
+        self.in_background().map(one).collect()
+    }
+
     /// Gives the rules of the driving program to running subagents.
     pub(super) fn pass_rules(&self, rules: &Command) {
         self.send(|_| Some(rules.clone()));

@@ -21,8 +21,8 @@ use crate::settings::{AgentSettings, SecretOutputs};
 use becket_model::Model;
 use becket_session::store::ledger_path;
 use becket_types::{
-    CallId, CompactionTrigger, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText, NoticeLevel,
-    Synthetic, TurnEnd,
+    CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
+    MessageId, NoticeLevel, Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -63,6 +63,12 @@ pub(super) enum Then {
 pub(crate) struct HookState {
     /// The reason why a hook ends the turn.
     pub(super) stop: Option<String>,
+    /// A call that a hook wants to be decided later. The turn ends before it.
+    pub(super) deferred: Option<DeferredCall>,
+    /// A title that a hook gives the session. It waits until the ledger has its first entries.
+    pub(super) title: Option<String>,
+    /// Names the prompt of the turn in the input of hooks.
+    prompt: Option<String>,
     /// Hooks for which nobody waits.
     pub(super) beside: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
     /// Entries that wait until the ledger of the session has its first entries.
@@ -83,7 +89,18 @@ pub(crate) struct Switching {
 impl HookState {
     /// Returns the end of the turn, if a hook has ended it.
     pub(super) fn end(&self) -> Option<TurnEnd> {
+        if let Some(call) = &self.deferred {
+            return Some(TurnEnd::Deferred { call: call.clone() });
+        }
         self.stop.clone().map(|what| TurnEnd::HookStopped { what })
+    }
+}
+
+impl HookState {
+    /// Forgets what hooks decided about the turn before.
+    pub(super) fn begin_turn(&mut self) {
+        (self.stop, self.deferred) = (None, None);
+        self.prompt = Some(MessageId::new().to_string());
     }
 }
 
@@ -131,6 +148,9 @@ impl HookCaller<'_> {
         put("cwd", json!(self.conversation.settings.environment.cwd.to_string_lossy()));
         put("permission_mode", json!(self.tools.guard.mode().to_string()));
         put("hook_event_name", json!(event.as_str()));
+        if let Some(prompt) = &self.hooking.prompt {
+            put("prompt_id", json!(prompt));
+        }
         if let Some(effort) = &self.conversation.settings.requests.effort {
             put("effort", json!({ "level": effort }));
         }
@@ -180,6 +200,12 @@ impl HookCaller<'_> {
         // The texts wait until a message may be appended.
         let texts = outcome.context.into_iter().chain(outcome.block);
         self.hooking.held_context.extend(texts.map(|text| (event.unwrap_or(HookEvent::Notification), text)));
+        if outcome.special.retry {
+            let from = outcome.runs.first().map(|run| run.hook.clone()).unwrap_or_default();
+            let text = "The call that was denied may be made again.".to_owned();
+            self.hooking.held_context.push((HookEvent::PermissionDenied, HookText { from, text }));
+        }
+        self.hooking.title = outcome.special.title.or(self.hooking.title.take());
         if let Some(stop) = outcome.stop {
             self.hooking.stop = Some(stop);
         }
@@ -232,7 +258,12 @@ impl HookCaller<'_> {
             self.wait_for_hooks(calls, Then::Nothing);
             return;
         }
-        let source = if self.conversation.settings.session.resumed { "resume" } else { "startup" };
+        let session = &self.conversation.settings.session;
+        let source = match (session.forked, session.resumed) {
+            (true, _) => "fork",
+            (false, true) => "resume",
+            (false, false) => "startup",
+        };
         let keys = json!({ "source": source, "model": self.conversation.wire.model.info().id });
         let calls = self.hook_call(HookEvent::SessionStart, Some(source), keys).into_iter().collect();
         self.wait_for_hooks(calls, Then::Nothing);
@@ -281,9 +312,15 @@ impl HookCaller<'_> {
             return false;
         }
         let texts: Vec<String> = prompts.iter().filter_map(|id| inbox.text(*id)).collect();
-        let calls = texts
-            .iter()
-            .filter_map(|text| self.hook_call(HookEvent::UserPromptSubmit, None, json!({ "prompt": text })));
+        let source = if self.conversation.settings.asking.headless { "sdk" } else { "user" };
+        let title = lock(&self.conversation.core.session).title().map(str::to_owned);
+        let calls = texts.iter().filter_map(|text| {
+            let mut keys = json!({ "prompt": text, "source": source });
+            if let Some(title) = &title {
+                keys["session_title"] = json!(title);
+            }
+            self.hook_call(HookEvent::UserPromptSubmit, None, keys)
+        });
         let calls: Vec<HookCall> = calls.collect();
         self.wait_for_hooks(calls, Then::Deliver { prompts: prompts.to_vec(), steered })
     }
@@ -291,7 +328,15 @@ impl HookCaller<'_> {
     /// Runs hooks at the end of a turn, which may send the model back.
     pub(super) fn stop_hooks(&mut self, sent_back: u32) {
         let event = end_event(&self.conversation.settings).unwrap_or(HookEvent::Stop);
-        let keys = json!({ "stop_hook_active": sent_back > 0, "last_assistant_message": self.conversation.spending.turn.text });
+        let mut keys = json!({
+            "stop_hook_active": sent_back > 0,
+            "last_assistant_message": self.conversation.spending.turn.text,
+            "background_tasks": self.tools.subagents.summaries(), "session_crons": [],
+        });
+        if event == HookEvent::SubagentStop {
+            let session = lock(&self.conversation.core.session);
+            keys["agent_transcript_path"] = json!(ledger_path(session.dir()).to_string_lossy());
+        }
         let agent = self.conversation.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
         let kind = agent.map(|agent| agent.kind.clone());
         let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();

@@ -343,9 +343,16 @@ impl Agent {
             Wake::Prepared(asked) => self.compaction.preparation_came(&mut self.conversation, asked),
             Wake::Counted(exact) => self.counted(exact),
             Wake::Restored(done) => self.restored(done),
-            Wake::Judged(judged) => self.tool_runner().call_judged(judged),
+            Wake::Judged(judged) => {
+                self.tool_runner().call_judged(judged);
+                self.take_title();
+                self.show_live();
+            }
             Wake::Hooked(outcomes) => self.hooked(outcomes),
-            Wake::HookedBeside(outcome) => self.hooks().record_hooks(outcome),
+            Wake::HookedBeside(outcome) => {
+                self.hooks().record_hooks(outcome);
+                self.take_title();
+            }
             Wake::SwitchJudged(outcome) => {
                 self.hooks().switch_judged(&outcome);
                 self.show_live();
@@ -481,7 +488,7 @@ impl Agent {
             Action::StartTurn => {
                 self.conversation.spending.turn.begin();
                 self.conversation.spending.in_turn = true;
-                self.hooking.stop = None;
+                self.hooking.begin_turn();
                 self.undoing.forget();
                 self.tools.repetition.reset();
                 self.conversation.budget.governor.turn_started();

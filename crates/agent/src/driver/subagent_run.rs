@@ -198,6 +198,7 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         | TurnEnd::NoAnswer { what }
         | TurnEnd::CallsAsText { what }
         | TurnEnd::HookStopped { what } => what.clone(),
+        TurnEnd::Deferred { call } => format!("a hook deferred its call of {}", call.name),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     };
     (Some(why.trim_end_matches('.').to_owned()), false)

@@ -44,7 +44,11 @@ impl HookCaller<'_> {
     pub(super) fn switch_judged(&mut self, outcome: &HookOutcome) {
         let Some(Switching { model, receipt, .. }) = self.hooking.switching.take() else { return };
         let refused = match &outcome.permission {
-            Some(HookPermission::Deny { reason } | HookPermission::Ask { reason }) => Some(reason.clone()),
+            Some(
+                HookPermission::Deny { reason }
+                | HookPermission::Ask { reason }
+                | HookPermission::Defer { reason },
+            ) => Some(reason.clone()),
             Some(HookPermission::Allow { .. }) | None => {
                 outcome.block.as_ref().map(|block| block.text.clone())
             }

@@ -26,8 +26,8 @@ use becket_session::Durability;
 use becket_session::secrets::masked_in;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, Effect, EntryKind, Event, HookEvent, HookText, JournalState, NoticeLevel, PermissionDenial,
-    PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
+    Access, DeferredCall, Effect, EntryKind, Event, HookEvent, HookText, JournalState, NoticeLevel,
+    PermissionDenial, PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ mod decision;
 mod hooked;
 mod limit;
 mod outcome;
+mod todo_hooks;
+mod updates;
 
 pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
@@ -87,6 +89,9 @@ impl ToolRunner<'_> {
 
     /// Takes the answer of hooks about a waiting call, and continues with the calls.
     pub(super) fn call_judged(&mut self, judged: Judged) {
+        if let Some(updates) = &judged.outcome.updated_permissions {
+            self.update_permissions(updates);
+        }
         self.hooks().call_judged(judged);
         self.advance();
     }
@@ -154,6 +159,10 @@ impl ToolRunner<'_> {
             return Taken::Blocked;
         }
         slot.subject = subject(&access, &env);
+        if self.hooking.deferred.is_some() {
+            slot.refuse("Not run: the turn ends before this call, because another call is deferred.");
+            return Taken::Settled;
+        }
         if !std::mem::replace(&mut slot.journaled, true) {
             if !self.tools.ids.may_run(&slot.call) {
                 slot.refuse(
@@ -170,12 +179,23 @@ impl ToolRunner<'_> {
             return Taken::Blocked;
         }
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
+        if slot.opinion.defers(&judged.verdict)
+            && self.conversation.settings.asking.headless
+            && !self.conversation.settings.is_subagent()
+        {
+            let (id, input) = (slot.call.id.clone(), slot.call.input.clone());
+            self.hooking.deferred = Some(DeferredCall { id, name: tool.spec().name.clone(), input });
+            slot.refuse(
+                "Not run: a hook deferred this call until the session is continued. If it is still needed then, make it again.",
+            );
+            return Taken::Settled;
+        }
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
         if self.conversation.settings.hooks.engine.is_some()
-            && let Verdict::Ask { reason, .. } = &verdict
-            && self.hooks().ask_request_hooks(slot, index, &access, reason, &batch.judging)
+            && let Verdict::Ask { reason, rule } = &verdict
+            && self.hooks().ask_request_hooks(slot, index, &access, (reason, rule.as_deref()), &batch.judging)
         {
             return Taken::Blocked;
         }
@@ -299,6 +319,7 @@ impl ToolRunner<'_> {
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
         let after = self.hooks().after_hooks(&slot.call, &access);
+        let todo = self.hooks().todo_hooks(&slot.call);
         let hook = (access.effect == Effect::Write)
             .then(|| self.conversation.settings.tools.edit_hook.clone())
             .flatten();
@@ -333,10 +354,13 @@ impl ToolRunner<'_> {
                     files.after(&id, &mut output).await;
                 }
                 host.watch().note_own_changes(output.changes.iter().map(|change| change.path.as_path()));
-                let hooked = match after {
-                    Some(after) => after.run(&mut output, time, &around.cancel).await,
-                    None => None,
+                let mut hooked = match todo {
+                    Some(todo) => todo.run(&mut output, &around.cancel).await,
+                    None => Vec::new(),
                 };
+                if let Some(after) = after {
+                    hooked.extend(after.run(&mut output, time, &around.cancel).await);
+                }
                 Done { index, output, time, hooked }
             }
             .boxed(),

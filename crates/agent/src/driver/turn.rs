@@ -17,7 +17,7 @@ use crate::spend::over_time;
 use becket_session::Durability;
 use becket_types::{
     CompactionTrigger, DeliveryMode, EntryKind, Event, HookEvent, HookOutcome, HookText, Limit, NoticeLevel,
-    Origin, Role, Synthetic, Tokens, TurnEnd, TurnState,
+    Origin, Part, PromptInput, Role, Synthetic, Tokens, TurnEnd, TurnState,
 };
 use serde_json::Map;
 use tokio::time::Instant;
@@ -70,6 +70,7 @@ impl Agent {
     /// Appends prompts to the ledger and syncs it to disk before anything else happens.
     pub(super) fn deliver(&mut self, prompts: &[PromptId], steered: bool) {
         self.begin_ledger();
+        self.take_title();
         self.tools.repetition.reset();
         self.inbox.deliver(prompts, steered, &mut self.conversation, &mut self.titling, &mut self.tools);
     }
@@ -78,7 +79,14 @@ impl Agent {
     pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
-            Then::Nothing => outcomes.into_iter().for_each(|outcome| self.hooks().record_hooks(outcome)),
+            Then::Nothing => {
+                for mut outcome in outcomes {
+                    let first = outcome.special.first_message.take();
+                    self.hooks().record_hooks(outcome);
+                    self.send_first(first);
+                }
+                self.take_title();
+            }
             Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
             Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
             Then::EndBatch { touched, mut hook_texts } => {
@@ -91,6 +99,24 @@ impl Agent {
                 self.tool_runner().end_batch(&touched, hook_texts);
             }
             Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
+        }
+    }
+
+    /// Sends the message of a hook at the start of the session like a prompt of the user.
+    fn send_first(&mut self, text: Option<String>) {
+        let Some(text) = text else { return };
+        // Front ends count their prompts, and this one is none of theirs.
+        let client_id = Some("hook-initial-message".to_owned());
+        let input = PromptInput { parts: vec![Part::text(text)], client_id, ..PromptInput::default() };
+        self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow);
+    }
+
+    /// Gives the session the title of a hook, once the ledger has its first entries.
+    pub(super) fn take_title(&mut self) {
+        if self.conversation.core.resumed
+            && let Some(title) = self.hooking.title.take()
+        {
+            self.titling.rename(title, &mut self.conversation);
         }
     }
 
@@ -109,6 +135,7 @@ impl Agent {
                 continue;
             };
             self.hooks().record_runs(&outcome);
+            self.hooking.title = outcome.special.title.or(self.hooking.title.take());
             let why = outcome.block.as_ref().map(|block| block.text.clone()).or(outcome.stop);
             match why {
                 Some(why) => {

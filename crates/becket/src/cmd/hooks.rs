@@ -229,6 +229,7 @@ fn decision(outcome: &HookOutcome) -> String {
     match &outcome.permission {
         Some(HookPermission::Deny { reason }) => return format!("deny: {reason}"),
         Some(HookPermission::Ask { reason }) => return format!("ask: {reason}"),
+        Some(HookPermission::Defer { reason }) => return format!("defer: {reason}"),
         Some(HookPermission::Allow { reason }) => return format!("allow: {reason}"),
         None => {}
     }

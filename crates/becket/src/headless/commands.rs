@@ -5,8 +5,10 @@
 //! commands as the last line.
 
 use super::known_commands::KnownCommands;
-use super::{Front, written};
+use super::waits::Waited;
+use super::{Front, note, written};
 use crate::failure::Failure;
+use becket_types::HookEvent;
 use serde_json::{Value, json};
 
 impl Front {
@@ -23,9 +25,40 @@ impl Front {
         let prompts =
             self.servers.hub.as_ref().map(|hub| crate::mcp::prompt_commands(hub)).unwrap_or_default();
         let now = KnownCommands::new(own, prompts);
-        if now == self.session.commands {
+        // A change that hooks are judging or have refused is not shown to them again.
+        if now == self.session.commands || self.pending.commands.as_ref() == Some(&now) {
             return Ok(());
         }
+        let hooks = self.session.hooks.clone().filter(|hooks| hooks.listens(HookEvent::ConfigChange));
+        if let Some(hooks) = hooks {
+            self.pending.commands = Some(now.clone());
+            self.servers.waits.beside(async move {
+                let keys = json!({ "source": "skills" });
+                let outcome = hooks.run(HookEvent::ConfigChange, Some("skills"), keys).await;
+                let refused =
+                    outcome.and_then(|outcome| outcome.block.map(|block| block.text).or(outcome.stop));
+                Waited::Commands(now, refused)
+            });
+            return Ok(());
+        }
+        self.show_commands(now)
+    }
+
+    /// Shows a change of the commands that hooks have judged, unless they refuse it.
+    pub(super) fn commands_judged(
+        &mut self,
+        now: KnownCommands,
+        refused: Option<String>,
+    ) -> Result<(), Failure> {
+        if let Some(why) = refused {
+            note(&format!("a hook refused that commands and skills change: {why}"));
+            return Ok(());
+        }
+        self.pending.commands = None;
+        self.show_commands(now)
+    }
+
+    fn show_commands(&mut self, now: KnownCommands) -> Result<(), Failure> {
         self.session.commands = now;
         let known = &self.session.commands;
         let names = known.own.iter().map(|(name, ..)| name.clone()).collect();

@@ -10,7 +10,7 @@ mod servers;
 mod settings;
 
 pub(super) use listing::models;
-pub(super) use settings::{Batch, LiveSettings, Policies};
+pub(super) use settings::{Batch, LiveSettings};
 
 use super::Front;
 use super::opening::is_empty;
@@ -34,6 +34,7 @@ impl Front {
             Some(answer) => answer,
             None => self.change(&id, subtype, body).await,
         };
+        self.send_rules().await;
         match answer {
             Some(Ok(response)) => super::written(self.printer.control_response(&id, &response)),
             Some(Err(why)) => super::written(self.printer.refusal(&id, &why)),
@@ -166,8 +167,8 @@ impl Front {
         let Some(engine) = &self.session.hooks else {
             return Err("this run has no hooks".to_owned());
         };
-        engine.remove(becket_hooks::Origin::Sdk, "");
-        engine.add(groups);
+        engine.engine().remove(becket_hooks::Origin::Sdk, "");
+        engine.engine().add(groups);
         Ok(self.session.greeting.clone())
     }
 

@@ -66,6 +66,26 @@ impl Figures {
         known.cost.0 += more.cost.0;
     }
 
+    /// Returns cost and usage in words.
+    pub(super) fn words(&self) -> String {
+        let mut out = format!(
+            "Total cost: ${:.4}\nTime: {:.1} s in turns, {:.1} s of it in requests\nLines: {} added, {} removed",
+            self.cost,
+            self.duration_ms as f64 / 1000.0,
+            self.api_ms as f64 / 1000.0,
+            self.lines.0,
+            self.lines.1
+        );
+        for (name, model) in &self.models {
+            let usage = &model.usage;
+            out.push_str(&format!(
+                "\n{name}: {} input, {} output, {} cache read, {} cache write (${:.4})",
+                usage.input, usage.output, usage.cache_read, usage.cache_write, model.cost.0
+            ));
+        }
+        out
+    }
+
     /// Returns the answer to `get_usage`.
     pub(super) fn usage(&self) -> Value {
         let models = self.models.iter().map(|(name, model)| {

@@ -16,6 +16,7 @@ use super::{GRACE, Signals, note, note_left_out, until, written};
 use crate::assemble::SharedModels;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::hooks::OutsideHooks;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
@@ -25,6 +26,9 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
+
+/// Beginning of the reason with which a hook refuses a prompt.
+const HOOK_REFUSED: &str = "a hook refused";
 
 /// A question that was sent to the program.
 pub(super) struct Question {
@@ -106,6 +110,12 @@ pub(super) struct Pending {
     pub(super) side: Option<String>,
     /// The request that discards waiting prompts, and the ids of those that are discarded so far.
     pub(super) withdrawn: Option<(String, Vec<String>)>,
+    /// Commands of becket that wait for the end of the turn.
+    pub(super) local: VecDeque<PromptInput>,
+    /// The rules of the program must be sent to the agent again.
+    pub(super) rules_changed: bool,
+    /// A change of the commands that hooks judge, or have refused.
+    pub(super) commands: Option<KnownCommands>,
     /// Ends the work for a request that the program withdraws.
     pub(super) cancels: HashMap<String, oneshot::Sender<()>>,
 }
@@ -146,7 +156,9 @@ pub(super) struct SessionAnswers {
     pub(super) greeting: Value,
     pub(super) commands: KnownCommands,
     pub(super) jobs: Jobs,
-    pub(super) hooks: Option<becket_hooks::Engine>,
+    pub(super) hooks: Option<OutsideHooks>,
+    /// The tool of an MCP server that decides about permissions.
+    pub(super) permission_tool: Option<String>,
     pub(super) models: SharedModels,
 }
 
@@ -265,6 +277,7 @@ impl Front {
             Reaction::TurnOver => {
                 self.state.in_turn = false;
                 self.withdraw_questions()?;
+                self.answer_waiting().await?;
                 if self.input.ended {
                     self.end_input_when_idle().await;
                 }
@@ -332,7 +345,7 @@ impl Front {
                 if self.servers.waits.any() {
                     self.servers.waits.hold(Held::Prompt(input));
                 } else {
-                    self.prompt(input).await;
+                    self.prompt(input).await?;
                 }
             }
             Ok(InputLine::Command(command)) => self.command(command).await,
@@ -356,23 +369,24 @@ impl Front {
     }
 
     /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
-    async fn prompt(&mut self, mut input: PromptInput) {
+    async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
+        let Some(mut input) = self.local(input).await? else { return Ok(()) };
         if let [Part::Text { text, .. }] = &mut input.parts[..] {
             if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
                 let (hub, text) = (Arc::clone(hub), std::mem::take(text));
-                self.servers.waits.add(async move { Waited::Prompt(with_servers(&hub, input, text).await) });
-                return;
+                let hooks = self.session.hooks.clone();
+                self.servers.waits.add(async move { with_servers(&hub, input, text, hooks).await });
+                return Ok(());
             }
-            match self.slash.expanded(text.clone()).await {
-                Ok(prompt) => {
-                    note_left_out(text, &prompt.left_out);
-                    *text = prompt.text;
-                    input.terms = prompt.terms;
-                }
-                Err(why) => note(&why),
+            if crate::slash::named(text).is_some() {
+                // Hooks of the program may judge the prompt, so the loop must go on meanwhile.
+                let (slash, text) = (self.slash.clone(), text.clone());
+                self.servers.waits.add(async move { with_command(&slash, input, text).await });
+                return Ok(());
             }
         }
         self.command(Command::Prompt(input)).await;
+        Ok(())
     }
 
     async fn waited(&mut self, waited: Waited) -> Result<(), Failure> {
@@ -381,10 +395,13 @@ impl Front {
             Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
             Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
             Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
+            Waited::Refused(why) => written(self.printer.no_turn(&why))?,
+            Waited::Decided(id, outcome) => self.response(&id, outcome).await?,
+            Waited::Commands(known, refused) => self.commands_judged(known, refused)?,
         }
         while let Some(held) = self.servers.waits.take() {
             match held {
-                Held::Prompt(input) => self.prompt(input).await,
+                Held::Prompt(input) => self.prompt(input).await?,
                 Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }
@@ -437,7 +454,8 @@ impl Front {
         request: &PermissionRequest,
         subagent: Option<&CallId>,
     ) -> Result<(), Failure> {
-        if self.input.ended && self.input.lines.is_none() {
+        let tool = self.session.permission_tool.clone();
+        if self.input.ended && self.input.lines.is_none() && tool.is_none() {
             self.decide(subagent, gone(&request.call_id)).await;
             return Ok(());
         }
@@ -450,6 +468,10 @@ impl Front {
             subagent: subagent.cloned(),
         };
         self.pending.questions.insert(id.clone(), question);
+        if let Some(tool) = tool {
+            self.ask_tool(id, tool, &body);
+            return Ok(());
+        }
         written(self.printer.state("requires_action"))?;
         written(self.printer.control_request(&id, &body))
     }
@@ -542,16 +564,42 @@ impl Front {
 }
 
 /// Returns the prompt with `text`, in which references to servers are expanded. A text that cannot be expanded is sent as it
-/// is.
-async fn with_servers(hub: &becket_mcp::Hub, mut input: PromptInput, text: String) -> PromptInput {
-    let expanded = crate::mcp::expanded(hub, text.clone()).await.unwrap_or_else(|failure| {
-        note(&failure.message);
-        text
-    });
+/// is, unless a hook refuses it.
+async fn with_servers(
+    hub: &becket_mcp::Hub,
+    mut input: PromptInput,
+    text: String,
+    hooks: Option<OutsideHooks>,
+) -> Waited {
+    let expanded = match crate::mcp::expanded(hub, text.clone(), hooks.as_ref()).await {
+        Ok(expanded) => expanded,
+        Err(failure) if failure.message.starts_with(HOOK_REFUSED) => return Waited::Refused(failure.message),
+        Err(failure) => {
+            note(&failure.message);
+            text
+        }
+    };
     if let [Part::Text { text, .. }] = &mut input.parts[..] {
         *text = expanded;
     }
-    input
+    Waited::Prompt(input)
+}
+
+/// Returns the prompt with `text`, whose command is expanded. A command that cannot be used is sent as it is, unless a hook
+/// refuses it.
+async fn with_command(slash: &Slash, mut input: PromptInput, called: String) -> Waited {
+    match slash.expanded(called.clone()).await {
+        Ok(prompt) => {
+            note_left_out(&called, &prompt.left_out);
+            if let [Part::Text { text, .. }] = &mut input.parts[..] {
+                *text = prompt.text;
+            }
+            input.terms = prompt.terms;
+        }
+        Err(why) if why.starts_with(HOOK_REFUSED) => return Waited::Refused(why),
+        Err(why) => note(&why),
+    }
+    Waited::Prompt(input)
 }
 
 /// Waits between two checks if the program is still running.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(super) type SlashCommand = (String, String, String);
 
 /// The commands as the program knows them.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownCommands {
     /// Those of becket, of files and of skills.
     pub(super) own: Vec<SlashCommand>,

@@ -12,7 +12,7 @@ use becket_print::Schema;
 use serde_json::{Value, json};
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -21,6 +21,7 @@ const FIELDS: [&str; 12] = [
     "agents",
     "skills",
     "sdkMcpServers",
+    "sdkMcpServerConfigs",
     "mcpServers",
     "title",
     "forwardSubagentText",
@@ -154,6 +155,10 @@ fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(
         && let Some(host) = &mut run.client.host_servers
     {
         host.names = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    }
+    for (server, settings) in body.get("sdkMcpServerConfigs").and_then(Value::as_object).into_iter().flatten()
+    {
+        run.client.policies.add(server, settings);
     }
     if let Some(servers) = body.get("mcpServers").and_then(Value::as_object) {
         for (name, server) in servers {

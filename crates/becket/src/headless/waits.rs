@@ -4,6 +4,7 @@
 //! Owns the order: a prompt or a change of the servers that comes while anything waits is held until that is over. So a
 //! prompt has the tools of the servers that were set before it, and changes do not overtake each other.
 
+use super::known_commands::KnownCommands;
 use becket_types::PromptInput;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -19,6 +20,12 @@ pub(super) enum Waited {
     Answer(String, Result<Value, String>),
     /// A prompt whose references to servers are expanded.
     Prompt(PromptInput),
+    /// The reason why a prompt is not sent.
+    Refused(String),
+    /// The decision of a tool about a question for permission, by the id of the question.
+    Decided(String, Result<Value, String>),
+    /// Commands that have changed, and the reason if hooks refuse the change.
+    Commands(KnownCommands, Option<String>),
 }
 
 /// A line of the program that is held.

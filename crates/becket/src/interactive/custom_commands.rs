@@ -11,10 +11,10 @@ mod expansion;
 
 use super::user_shell::UserShell;
 use crate::environment::Environment;
+use crate::hooks::OutsideHooks;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
-use becket_hooks::Engine;
 use becket_tool_skill::{Head, Scope, Skills};
 use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
 use becket_types::TurnTerms;
@@ -32,7 +32,7 @@ const BYTES: u64 = 64 * 1024;
 pub(crate) struct SessionSkills {
     pub find: Box<dyn Fn() -> Skills + Send + Sync>,
     /// Has the hooks of skills, which run once their skill is called.
-    pub hooks: Option<Engine>,
+    pub hooks: Option<OutsideHooks>,
 }
 
 pub(crate) struct CustomCommands {
@@ -206,8 +206,8 @@ impl CustomCommands {
             };
             left_out = self.agreed(&item, &[], String::new(), &mut skill.terms, consent)?;
         }
-        if let Some(engine) = &self.skills.hooks {
-            engine.skill_loaded(&skill.name);
+        if let Some(hooks) = &self.skills.hooks {
+            hooks.engine().skill_loaded(&skill.name);
         }
         Ok(CommandPrompt { text: skill.prompt, terms: skill.terms, left_out })
     }
@@ -238,8 +238,30 @@ impl CustomCommands {
         }
     }
 
-    /// Returns the prompt that `/name arguments` expands to.
+    /// Returns the prompt that `/name arguments` expands to, unless a hook refuses it.
     pub(crate) async fn called(
+        self: Arc<Self>,
+        user_shell: &UserShell,
+        name: &str,
+        arguments: &str,
+        consent: Consent,
+    ) -> Called {
+        let hooks = self.skills.hooks.clone();
+        match (self.expanded(user_shell, name, arguments, consent).await, hooks) {
+            (Called::Prompt(mut prompt), Some(hooks)) => {
+                match hooks.expansion("slash_command", name, arguments, prompt.text).await {
+                    Ok(text) => {
+                        prompt.text = text;
+                        Called::Prompt(prompt)
+                    }
+                    Err(why) => Called::Failed(why),
+                }
+            }
+            (called, _) => called,
+        }
+    }
+
+    async fn expanded(
         self: Arc<Self>,
         user_shell: &UserShell,
         name: &str,

@@ -45,7 +45,7 @@ pub(super) struct Pages {
     pub programs: Programs,
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
-    pub hooks: Option<becket_hooks::Engine>,
+    pub hooks: Option<crate::hooks::OutsideHooks>,
     /// The running session.
     pub live: Weak<Mutex<Session>>,
 }

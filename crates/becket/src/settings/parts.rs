@@ -5,8 +5,11 @@ use crate::args::InputFormat;
 use crate::interactive::elicitation::AskUser;
 use becket_print::{Format, Schema};
 use becket_types::{MessageId, SessionId};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The folders in which the run works, and the trust in what they contain.
 #[derive(Clone, Debug)]
@@ -84,6 +87,38 @@ pub(crate) struct Client {
     pub host_servers: Option<becket_mcp::HostServers>,
     /// Asks the user of an interactive session the questions of MCP servers.
     pub ask_user: Option<AskUser>,
+    /// Rules for tools of the servers in the program's process.
+    pub policies: ServerPolicies,
+    /// The tool of an MCP server that decides about permissions in place of the program.
+    pub permission_tool: Option<String>,
+}
+
+/// Rules and time limits that a program gives with the servers of its own process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerPolicies {
+    pub ask: Vec<String>,
+    pub deny: Vec<String>,
+    pub timeouts: BTreeMap<String, Duration>,
+}
+
+impl ServerPolicies {
+    /// Adds the rules of one server: `{tools: [{name, permission_policy}], timeout}`. A policy that is unknown asks.
+    pub(crate) fn add(&mut self, server: &str, settings: &Value) {
+        for tool in settings.get("tools").and_then(Value::as_array).into_iter().flatten() {
+            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            let rule = becket_mcp::naming::tool_name(server, name, &BTreeSet::new());
+            match tool.get("permission_policy").and_then(Value::as_str) {
+                Some("always_allow") | None => {}
+                Some("always_deny") => self.deny.push(rule),
+                Some(_) => self.ask.push(rule),
+            }
+        }
+        // Shorter limits are mistakes: the number counts milliseconds.
+        let timeout = settings.get("timeout").and_then(Value::as_u64).filter(|limit| *limit >= 1_000);
+        if let Some(limit) = timeout {
+            self.timeouts.insert(server.to_owned(), Duration::from_millis(limit));
+        }
+    }
 }
 
 /// Servers, agents and skills that the run names, in addition to those of files.

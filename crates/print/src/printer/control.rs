@@ -2,8 +2,8 @@
 
 use super::{Format, Printer};
 use crate::exit::ExitStatus;
-use crate::terminal;
-use becket_types::Event;
+use crate::{shapes, terminal};
+use becket_types::{Event, TurnEnd, TurnResult};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
@@ -123,6 +123,39 @@ impl Printer {
             self.output.emit(line)?;
         }
         Ok(())
+    }
+
+    /// Writes the answer to a command that becket answers itself: lines at the start of a turn, the text, and a result without
+    /// a request to a model.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn local_answer(&mut self, text: &str) -> io::Result<()> {
+        self.turn_began()?;
+        if self.options.format == Format::StreamJson {
+            let line = self.lines.system_line("local_command_output", json!({ "content": text }));
+            self.output.emit(line)?;
+        }
+        let mut result = TurnResult::failed(String::new());
+        (result.end, result.text) = (TurnEnd::Completed, text.to_owned());
+        self.status = ExitStatus::Ok;
+        self.write_result(&result, None, None)?;
+        self.state("idle")
+    }
+
+    /// Writes the result for a message that starts no turn.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn no_turn(&mut self, why: &str) -> io::Result<()> {
+        if self.options.format == Format::StreamJson {
+            let line = shapes::no_turn(why, &self.lines.session);
+            self.output.line(line)?;
+        }
+        self.status = ExitStatus::Error;
+        writeln!(self.output.notes, "becket: {}", terminal::clean(why))
     }
 
     /// Writes a line, or keeps a notice until `system/init` is written.

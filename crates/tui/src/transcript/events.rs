@@ -409,6 +409,9 @@ impl Blocks {
             TurnEnd::ContextFull { breakdown } => (Weight::Error, full("the context is full", breakdown)),
             TurnEnd::NoRoom { what } => (Weight::Error, what.clone()),
             TurnEnd::HookStopped { what } => (Weight::Warning, what.clone()),
+            TurnEnd::Deferred { call } => {
+                (Weight::Warning, format!("a hook deferred the call of {}", call.name))
+            }
             TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => {
                 (Weight::Error, message.clone())
             }

@@ -61,8 +61,8 @@ pub(in crate::driver) struct Done {
     pub(super) index: usize,
     pub(super) output: ToolOutput,
     pub(super) time: Duration,
-    /// Answer of hooks about the result.
-    pub(super) hooked: Option<(HookEvent, HookOutcome)>,
+    /// Answers of hooks about the result.
+    pub(super) hooked: Vec<(HookEvent, HookOutcome)>,
 }
 
 pub(super) struct Slot {

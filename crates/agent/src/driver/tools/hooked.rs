@@ -18,7 +18,7 @@ use becket_session::secrets::{mask_published, mask_published_value};
 use becket_types::{
     Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, HookResult,
     ToolOutput,
-    sdk_names::{own_input, sdk_input, sdk_name, sdk_result},
+    sdk_names::{own_input, sdk_input, sdk_name, sdk_result, suggestions},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -77,12 +77,30 @@ impl AfterHooks {
         };
         let outcome = if self.masks { masked(outcome) } else { outcome };
         if let Some(other) = &outcome.updated_output {
-            output.content = match other {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
+            output.content = words_of(other);
         }
         Some((event, outcome))
+    }
+}
+
+/// Returns the words of a result that a hook gives, which may have the shape of the SDK's results.
+fn words_of(result: &Value) -> String {
+    let text = |key: &str| result.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let blocks = |value: &Value| -> Option<String> {
+        let texts: Option<Vec<&str>> =
+            value.as_array()?.iter().map(|block| block.get("text").and_then(Value::as_str)).collect();
+        texts.map(|texts| texts.join("\n"))
+    };
+    if let Value::String(text) = result {
+        return text.clone();
+    }
+    if result.get("stdout").is_some() || result.get("stderr").is_some() {
+        return text("stdout").into_iter().chain(text("stderr")).collect::<Vec<_>>().join("\n");
+    }
+    let content = result.pointer("/file/content").or_else(|| result.get("content")).unwrap_or(result);
+    match content {
+        Value::String(text) => text.clone(),
+        other => blocks(other).unwrap_or_else(|| result.to_string()),
     }
 }
 
@@ -121,6 +139,12 @@ fn input_of(tool: &str, input: &Value, access: &Access, cwd: &Path) -> Value {
 }
 
 impl Opinion {
+    /// True if a hook wants the call to be decided later, and nothing denies it.
+    pub(super) fn defers(&self, verdict: &Verdict) -> bool {
+        matches!(self.permission, Some(HookPermission::Defer { .. }))
+            && !matches!(verdict, Verdict::Deny { .. })
+    }
+
     /// Combines the verdict of the guard with the answer of `PreToolUse`.
     pub(super) fn over(
         &self,
@@ -132,9 +156,10 @@ impl Opinion {
             (Some(HookPermission::Deny { reason }), Verdict::Allow { .. } | Verdict::Ask { .. }) => {
                 (DecidedBy::Hook, None, Verdict::Deny { reason: reason.clone(), rule: None })
             }
-            (Some(HookPermission::Ask { reason }), Verdict::Allow { .. }) => {
-                (DecidedBy::Hook, None, Verdict::Ask { reason: reason.clone(), rule: None })
-            }
+            (
+                Some(HookPermission::Ask { reason } | HookPermission::Defer { reason }),
+                Verdict::Allow { .. },
+            ) => (DecidedBy::Hook, None, Verdict::Ask { reason: reason.clone(), rule: None }),
             (Some(HookPermission::Allow { reason }), Verdict::Ask { rule: Some(_), .. })
                 if by != DecidedBy::Rule =>
             {
@@ -183,13 +208,14 @@ impl HookCaller<'_> {
         slot: &mut Slot,
         index: usize,
         access: &Access,
-        reason: &str,
+        (reason, rule): (&str, Option<&str>),
         judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
     ) -> bool {
         if slot.opinion.waiting || std::mem::replace(&mut slot.opinion.requested, true) {
             return slot.opinion.waiting;
         }
-        let keys = json!({ "decision_reason": reason });
+        let suggestions = suggestions(rule, access.effect == Effect::Write);
+        let keys = json!({ "decision_reason": reason, "permission_suggestions": suggestions });
         let call = self.tool_hook_call(HookEvent::PermissionRequest, &slot.call, access, keys);
         slot.opinion.waiting = self.judge(index, call, judging);
         slot.opinion.waiting
@@ -244,6 +270,7 @@ impl HookCaller<'_> {
     /// Records an answer of hooks about a call, separately from the decision.
     pub(super) fn tool_hooked(&mut self, event: HookEvent, outcome: HookOutcome) {
         self.record_runs(&outcome);
+        self.hooking.title = outcome.special.title.or(self.hooking.title.take());
         let texts = outcome.context.into_iter().chain(outcome.block);
         if let Op::Tools(batch) = &mut self.flow.op {
             batch.hook_texts.extend(texts.map(|text| (event, text)));

@@ -11,7 +11,7 @@ pub(super) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 impl Front {
     /// Returns all hooks of the session, and the events at which hooks can run.
     pub(super) fn hooks_listing(&self) -> Value {
-        let groups = self.session.hooks.as_ref().map(becket_hooks::Engine::groups).unwrap_or_default();
+        let groups = self.session.hooks.as_ref().map(|hooks| hooks.engine().groups()).unwrap_or_default();
         let of = |event: HookEvent| groups.iter().filter(move |group| group.event == event);
         let count = |event| of(event).map(|group| group.handlers.len()).sum::<usize>();
         let entry = |event: HookEvent| json!({ "name": event.as_str(), "summary": summary(event), "supportsMatcher": takes_matcher(event) });

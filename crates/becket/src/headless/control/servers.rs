@@ -5,6 +5,7 @@
 
 use super::super::Front;
 use super::super::waits::{Held, Waited};
+use crate::settings::ServerPolicies;
 use becket_guard::Verdict;
 use becket_mcp::Hub;
 use becket_types::{Access, Effect};
@@ -38,6 +39,10 @@ impl Front {
                 let Some(servers) = body.get("servers").and_then(Value::as_object).cloned() else {
                     return Some(Err("mcp_set_servers needs `servers`, an object".to_owned()));
                 };
+                let mut policies = ServerPolicies::default();
+                servers.iter().for_each(|(name, entry)| policies.add(name, entry));
+                self.session.live.set_policies(policies);
+                self.pending.rules_changed = true;
                 let change = crate::mcp::set_servers(hub, self.servers.environment.clone(), servers);
                 self.servers.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
                 return None;

@@ -7,6 +7,7 @@
 use super::super::{Front, written};
 use super::listing::{EFFORTS, bare};
 use crate::failure::Failure;
+use crate::settings::ServerPolicies;
 use becket_agent::Live;
 use becket_config::{Settings, Source};
 use becket_guard::Rule;
@@ -33,14 +34,7 @@ pub(in crate::headless) struct LiveSettings {
     /// Settings of `apply_flag_settings`.
     flags: Map<String, Value>,
     /// Rules for tools of servers that the program has set while the session runs.
-    policies: Policies,
-}
-
-/// Rules for tools of servers.
-#[derive(Clone, Debug, Default)]
-pub(in crate::headless) struct Policies {
-    pub(in crate::headless) ask: Vec<String>,
-    pub(in crate::headless) deny: Vec<String>,
+    policies: ServerPolicies,
 }
 
 /// A request that the agent carries out in several commands.
@@ -61,8 +55,13 @@ impl LiveSettings {
             configured: configured.clone(),
             model: model.to_owned(),
             flags: Map::new(),
-            policies: Policies::default(),
+            policies: ServerPolicies::default(),
         }
+    }
+
+    /// Takes the rules for tools of servers that the program has set while the session runs.
+    pub(super) fn set_policies(&mut self, policies: ServerPolicies) {
+        self.policies = policies;
     }
 
     pub(super) fn hooks_are_off(&self) -> bool {
@@ -260,7 +259,7 @@ impl LiveSettings {
 
 impl Front {
     /// Returns the session's settings as the agent has them now.
-    pub(super) fn live(&self) -> Live {
+    pub(in crate::headless) fn live(&self) -> Live {
         self.agent.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -268,7 +267,7 @@ impl Front {
         self.session.live.answer(&self.live())
     }
 
-    pub(super) fn permission_rules(&self) -> Value {
+    pub(in crate::headless) fn permission_rules(&self) -> Value {
         self.session.live.rules(&self.live(), &self.session.cwd)
     }
 
@@ -293,11 +292,12 @@ impl Front {
         Ok(true)
     }
 
-    /// Sends the rules for tools of servers that the program has set.
-    pub(in crate::headless) async fn set_policies(&mut self, policies: Policies) {
-        self.session.live.policies = policies;
-        let command = self.session.live.program_rules(&self.session.live.flags);
-        self.command(command).await;
+    /// Sends the rules of the program again, after its servers have changed.
+    pub(super) async fn send_rules(&mut self) {
+        if std::mem::take(&mut self.pending.rules_changed) {
+            let command = self.session.live.program_rules(&self.session.live.flags);
+            self.command(command).await;
+        }
     }
 
     /// Sends several commands for one request.

@@ -1,0 +1,55 @@
+//! `--permission-prompt-tool mcp__SERVER__TOOL`: a tool of an MCP server decides about calls that need permission.
+//!
+//! The tool gets `{tool_name, input, tool_use_id}` and answers with text that is JSON, in the shape of an answer to
+//! `can_use_tool`. A tool that fails, or answers with something else, denies the call.
+
+use super::Front;
+use super::waits::Waited;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Longest wait for a server that is still starting.
+const STARTING: Duration = Duration::from_secs(30);
+
+impl Front {
+    /// Asks the tool about the question with this id.
+    pub(super) fn ask_tool(&mut self, id: String, tool: String, question: &Value) {
+        let hub = self.servers.hub.clone();
+        let input = json!({
+            "tool_name": question["tool_name"], "input": question["input"],
+            "tool_use_id": question["tool_use_id"],
+        });
+        self.servers.waits.beside(async move {
+            let Some(hub) = hub else {
+                return Waited::Decided(id, Err(format!("{tool} cannot be asked: there are no MCP servers")));
+            };
+            hub.settled(STARTING).await;
+            let answer = becket_mcp::call_of_anyone(&hub, &tool, input).await;
+            Waited::Decided(id, answer.and_then(|result| decision(&result)))
+        });
+    }
+}
+
+/// Returns the decision in the result of the tool.
+fn decision(result: &Value) -> Result<Value, String> {
+    let blocks = result["content"].as_array().into_iter().flatten();
+    let text = blocks.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n");
+    if result["isError"] == json!(true) {
+        return Err(text);
+    }
+    serde_json::from_str(&text).map_err(|_| format!("it answered with something else than JSON: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_json_in_the_text_of_the_result() {
+        let result = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
+        assert_eq!(decision(&result("{\"behavior\":\"allow\"}")), Ok(json!({ "behavior": "allow" })));
+        assert!(decision(&result("yes")).is_err());
+        assert!(decision(&json!({ "content": [], "isError": true })).is_err());
+        assert!(decision(&json!({})).is_err());
+    }
+}
