@@ -228,9 +228,7 @@ async fn assembled(
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
     let opened = OpenedSession::of(&session, resumed, run.session.persist);
-    if let Some(outside) = &outside {
-        outside.begin(opened.id, Some(session.dir()), &run.project.cwd);
-    }
+    outside.iter().for_each(|hooks| hooks.begin(opened.id, Some(session.dir()), &run.project.cwd));
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);

@@ -16,6 +16,8 @@ mod link;
 mod local;
 mod opening;
 mod permission_tool;
+mod prompts;
+mod running_calls;
 mod waits;
 
 use crate::args::InputFormat;
@@ -27,11 +29,9 @@ use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
-use control::LiveSettings;
+use control::{LiveSettings, Servers};
 use figures::Figures;
-use front::{
-    Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, Servers, SessionAnswers, TurnStage,
-};
+use front::{Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswers, TurnStage};
 use futures::FutureExt as _;
 use jobs::Jobs;
 use known_commands::KnownCommands;
@@ -137,7 +137,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             permission_tool: settings.client.permission_tool.clone(),
             models,
         },
-        servers: Servers { hub: mcp.clone(), waits, environment: environment.clone() },
+        servers: Servers { hub: mcp.clone(), waits, environment: environment.clone(), policies: None },
         printer,
         slash,
         answer: LastAnswer { wanted: settings.output.last_message.is_some(), text: None },

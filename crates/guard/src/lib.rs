@@ -104,14 +104,6 @@ pub struct Guard {
     floor: Option<Arc<Guard>>,
 }
 
-/// Replaces the rules `before` of a list by `rules`. Returns those that the list did not have already.
-fn replaced(list: &mut Vec<Rule>, before: &[Rule], rules: Vec<Rule>) -> Vec<Rule> {
-    list.retain(|rule| !before.contains(rule));
-    let new: Vec<Rule> = rules.into_iter().filter(|rule| !list.contains(rule)).collect();
-    list.extend(new.iter().cloned());
-    new
-}
-
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
@@ -205,23 +197,6 @@ impl Guard {
             self.compile();
         }
         Ok(())
-    }
-
-    /// Sets the rules of the program that drives the session, in place of those that it set before.
-    pub fn set_program_rules(&mut self, rules: Rules) {
-        let before = std::mem::take(&mut self.program);
-        let lists = &mut self.settings.rules;
-        self.program = Rules {
-            allow: replaced(&mut lists.allow, &before.allow, rules.allow),
-            ask: replaced(&mut lists.ask, &before.ask, rules.ask),
-            deny: replaced(&mut lists.deny, &before.deny, rules.deny),
-        };
-        self.compile();
-    }
-
-    /// Rules that a driving program has set for the session.
-    pub fn program_rules(&self) -> &Rules {
-        &self.program
     }
 
     /// Withdraws an allow rule, either one of this session or one from the settings. Returns false if there is no such rule.

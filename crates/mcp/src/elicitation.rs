@@ -29,6 +29,8 @@ pub trait Ask: Send + Sync {
 pub struct Question {
     pub server: String,
     pub message: String,
+    /// The server's own id of a question that is an address.
+    pub id: Option<String>,
     pub form: Form,
 }
 

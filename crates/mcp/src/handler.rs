@@ -47,14 +47,16 @@ pub(crate) struct Handler {
 impl Handler {
     /// Answers a question, also one inside a result.
     pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
-        let (message, form) = match params {
+        let (message, id, form) = match params {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-                (message, Form::Fields(serde_json::to_value(requested_schema).unwrap_or(Value::Null)))
+                (message, None, Form::Fields(serde_json::to_value(requested_schema).unwrap_or(Value::Null)))
             }
-            ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Form::Url(url)),
+            ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
+                (message, Some(elicitation_id), Form::Url(url))
+            }
             _ => return ElicitResult::new(ElicitationAction::Cancel),
         };
-        let question = Question { server: self.server.clone(), message, form };
+        let question = Question { server: self.server.clone(), message, id, form };
         self.marks.questions.fetch_add(1, Ordering::Relaxed);
         let answer = self.elicitation.answer(question).await;
         self.marks.questions.fetch_sub(1, Ordering::Relaxed);

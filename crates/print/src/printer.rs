@@ -341,6 +341,10 @@ impl Printer {
                 self.tell_why(why.as_deref())
             }
             Format::StreamJson => {
+                let failed = shapes::failed_answer(&result.end, &self.lines.session);
+                if let Some(line) = failed.filter(|_| self.options.driven) {
+                    self.output.line(line)?;
+                }
                 let line = shapes::result(
                     result,
                     &self.lines.session,

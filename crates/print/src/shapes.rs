@@ -38,6 +38,31 @@ pub(crate) fn no_turn(why: &str, session: &str) -> Value {
     })
 }
 
+/// Returns the `assistant` line for a turn that ended because the model could not be reached or refused the request. SDKs read
+/// the reason in its `error`. `None` for every other end.
+pub(crate) fn failed_answer(end: &TurnEnd, session: &str) -> Option<Value> {
+    let TurnEnd::ModelError { kind, message, .. } = end else { return None };
+    let error = match kind.as_str() {
+        "auth" => "authentication_failed",
+        "billing" => "billing_error",
+        "rate_limit" => "rate_limit",
+        "overloaded" | "loading" => "overloaded",
+        "not_found" => "model_not_found",
+        "server" => "server_error",
+        "invalid_request" | "template" | "context_overflow" | "too_large" => "invalid_request",
+        _ => "unknown",
+    };
+    Some(json!({
+        "type": "assistant", "parent_tool_use_id": null, "session_id": session, "uuid": MessageId::new(),
+        "error": error,
+        "message": {
+            "id": MessageId::new(), "type": "message", "role": "assistant", "model": "<synthetic>",
+            "content": [{ "type": "text", "text": message }], "stop_reason": "stop_sequence",
+            "stop_sequence": "", "usage": usage(&Usage::default()),
+        },
+    }))
+}
+
 /// Converts usage, with Anthropic's names.
 pub(crate) fn usage(usage: &Usage) -> Value {
     json!({

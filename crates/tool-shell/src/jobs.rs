@@ -11,7 +11,7 @@
 
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
-use crate::job_changes::{JobChange, JobEnd};
+use crate::job_changes::{JobChange, JobEnd, JobOutcome};
 use crate::process::Process;
 use crate::report::{self, End};
 use becket_tool::{Host, ToolEnv};
@@ -106,6 +106,16 @@ impl Job {
             State::Running => format!("job {} running for {after}", self.id),
             state @ State::Killed => format!("job {} {} after {after}", self.id, state.name()),
         }
+    }
+
+    /// Describes the end of the job for front ends.
+    fn outcome(&self) -> JobEnd {
+        let outcome = match self.state() {
+            State::Finished(End::Exit(0)) => JobOutcome::Completed,
+            State::Finished(_) | State::Running => JobOutcome::Failed,
+            State::Killed => JobOutcome::Killed,
+        };
+        JobEnd { outcome, summary: self.status() }
     }
 
     /// Notes that the model has seen the job's present state.
@@ -325,7 +335,7 @@ impl Jobs {
         let _ = changes.send(change(&job, None));
         tokio::spawn(async move {
             job.over().await;
-            let _ = changes.send(change(&job, Some(JobEnd::of(job.state(), job.status()))));
+            let _ = changes.send(change(&job, Some(job.outcome())));
         });
     }
 

@@ -1,6 +1,7 @@
 //! The shell of a session: settings and state that all its commands share.
 
 use crate::environment;
+use crate::job_changes::{JobChange, JobText};
 use crate::jobs::{Jobs, MAX_RUNNING};
 use crate::launch::{self, Launcher};
 use crate::selfkill::Ourselves;
@@ -19,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// State that the commands of one session share. Dropping it kills every job.
 pub struct Shell {
@@ -103,6 +104,37 @@ impl Shell {
         };
         signal.notify_one();
         true
+    }
+
+    /// Returns the starts and ends of background jobs from now on. `None` if they were asked for before.
+    pub fn watch_jobs(&self) -> Option<mpsc::UnboundedReceiver<JobChange>> {
+        self.jobs.watch()
+    }
+
+    /// Returns the last `most` bytes that a job has printed. `None` if this process started no such job.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the output was not kept.
+    pub fn job_text(&self, id: u64, most: usize) -> Option<Result<JobText, String>> {
+        let (bytes, total) = match self.jobs.known(id)?.drain.last(most) {
+            Ok(last) => last,
+            Err(why) => return Some(Err(why)),
+        };
+        let is_cut = bytes.len() as u64 != total;
+        Some(Ok(JobText { text: String::from_utf8_lossy(&bytes).into_owned(), total, is_cut }))
+    }
+
+    /// Writes all that is kept of a job's output to a new file that only its owner can read. Returns false if this process
+    /// started no such job.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written, or the output was not kept.
+    pub fn save_job_output(&self, id: u64, path: &Path) -> io::Result<bool> {
+        let Some(job) = self.jobs.known(id) else { return Ok(false) };
+        job.drain.save(path)?;
+        Ok(true)
     }
 
     /// Number of jobs that are running.

@@ -661,6 +661,27 @@ async def a_store_keeps_the_messages_of_subagents(place):
 
 
 @scenario
+async def a_command_in_the_background_is_a_task(place):
+    command = "until [ -e go ]; do sleep 0.02; done; echo all of it"
+    given = {"command": command, "background": "now", "description": "wait for go"}
+    model = place.model(call("bash", given, id="b1"), "it runs", "and now")
+    options = place.options(model, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("go")
+        started = [m async for m in client.receive_response() if isinstance(m, sdk.TaskStartedMessage)]
+        assert [(m.task_id, m.tool_use_id, m.description) for m in started] == [("1", "b1", "wait for go")], started
+        open(os.path.join(place.cwd, "go"), "w").close()
+        async for message in client.receive_messages():
+            if isinstance(message, sdk.TaskUpdatedMessage):
+                assert (message.task_id, message.status) == ("1", "completed"), message
+            if isinstance(message, sdk.TaskNotificationMessage):
+                break
+        assert (message.task_id, message.status) == ("1", "completed"), message
+        with open(message.output_file) as file:
+            assert file.read() == "all of it\n"
+
+
+@scenario
 async def a_hundred_sessions_at_once(place):
     count = int(os.environ.get("SDK_SESSIONS", "100"))
     model = place.model("hello")

@@ -255,6 +255,41 @@ const scenarios = {
       release();
     });
   },
+  async settings_files_and_questions_of_a_running_session(place) {
+    fs.writeFileSync(path.join(place.cwd, "a.txt"), "one\n");
+    const model = place.model(
+      "one",
+      { when: { anywhere: ["question beside"] }, text: "in a.txt" },
+      call("edit", { path: "a.txt", old: "one", new: "two" }),
+      "two",
+    );
+    let next, release;
+    const over = new Promise((done) => (release = done));
+    async function* prompts() {
+      yield* input("go");
+      await new Promise((done) => (next = done));
+      yield* input("again");
+      await over;
+    }
+    let results = 0;
+    await collect(prompts(), place.options(model), async (message, running) => {
+      if (message.type !== "result") return;
+      results += 1;
+      if (results === 2) return release();
+      await running.applyFlagSettings({ permissions: { defaultMode: "acceptEdits", deny: ["Bash(rm:*)"] } });
+      const settings = await running.getSettings();
+      assert.equal(settings.effective.permissions.defaultMode, "acceptEdits");
+      assert.deepEqual(settings.effective.permissions.deny, ["Bash(rm:*)"]);
+      assert.equal((await running.readFile("a.txt")).contents, "one\n");
+      assert.equal(await running.readFile("/etc/hostname"), null);
+      await running.seedReadState(path.join(place.cwd, "a.txt"), fs.statSync(path.join(place.cwd, "a.txt")).mtimeMs);
+      assert.ok((await running.getHooksListing()).eventCatalog.length > 30);
+      assert.equal((await running.askSideQuestion("where?")).response, "in a.txt");
+      await assert.rejects(running.getTaskOutput("7"));
+      next();
+    });
+    assert.equal(fs.readFileSync(path.join(place.cwd, "a.txt"), "utf8"), "two\n");
+  },
 };
 
 let failed = 0;

@@ -2,12 +2,14 @@
 //!
 //! A copy that the agent renews after each command and each answer of hooks. Nothing is decided from it in the agent.
 
-use super::Agent;
+use super::conversation::Conversation;
+use super::toolset::Toolset;
 use crate::host::lock;
 use becket_guard::{Guard, Rule, Rules};
 use becket_tool::{Host as _, sha256};
 use becket_types::Command;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
 /// Largest file that can be counted as read, in bytes.
@@ -23,46 +25,43 @@ pub struct Live {
     pub effort: Option<String>,
 }
 
-impl Agent {
-    /// Renews the copy for front ends.
-    pub(super) fn show_live(&self) {
-        let mut live = lock(&self.live);
-        live.guard = self.tools.guard.clone();
-        let wire = &self.conversation.wire;
-        live.model.clone_from(&wire.chosen.next.as_ref().unwrap_or(&wire.model).info().id);
-        live.effort.clone_from(&self.conversation.settings.requests.effort);
-    }
+/// Renews the copy for front ends.
+pub(super) fn show(live: &Mutex<Live>, tools: &Toolset, conversation: &Conversation) {
+    let mut live = lock(live);
+    let wire = &conversation.wire;
+    live.guard = tools.guard.clone();
+    live.model.clone_from(&wire.chosen.next.as_ref().unwrap_or(&wire.model).info().id);
+    live.effort.clone_from(&conversation.settings.requests.effort);
+}
 
-    /// Sets the permission rules of the driving program. `Err` names a rule that is invalid; then no rule is changed.
-    pub(super) fn set_rules(
-        &mut self,
-        allow: &[String],
-        ask: &[String],
-        deny: &[String],
-    ) -> Result<(), String> {
-        let parsed = |rules: &[String]| -> Result<Vec<Rule>, String> {
-            rules.iter().map(|rule| Rule::parse(rule).map_err(|error| format!("{rule}: {error}"))).collect()
-        };
-        let rules = Rules { allow: parsed(allow)?, ask: parsed(ask)?, deny: parsed(deny)? };
-        self.tools.guard.set_program_rules(rules);
-        let (allow, ask, deny) = (allow.to_vec(), ask.to_vec(), deny.to_vec());
-        self.tools.subagents.pass_rules(&Command::SetRules { allow, ask, deny });
-        Ok(())
-    }
+/// Sets the permission rules of the driving program. `Err` names a rule that is invalid; then no rule is changed.
+pub(super) fn set_rules(
+    tools: &mut Toolset,
+    allow: Vec<String>,
+    ask: Vec<String>,
+    deny: Vec<String>,
+) -> Result<(), String> {
+    let parsed = |rules: &[String]| -> Result<Vec<Rule>, String> {
+        rules.iter().map(|rule| Rule::parse(rule).map_err(|error| format!("{rule}: {error}"))).collect()
+    };
+    let rules = Rules { allow: parsed(&allow)?, ask: parsed(&ask)?, deny: parsed(&deny)? };
+    tools.guard.set_program_rules(rules);
+    tools.subagents.pass_rules(&Command::SetRules { allow, ask, deny });
+    Ok(())
+}
 
-    /// Counts a file as read in its present state. A file that has changed since `mtime` stays unread. `Err` says why it
-    /// cannot be read.
-    pub(super) fn seed_read(&self, path: &Path, mtime: u64) -> Result<(), String> {
-        let path = self.conversation.settings.environment.cwd.join(path);
-        let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
-        let path = path.canonicalize().map_err(failed)?;
-        let changed = std::fs::metadata(&path).and_then(|meta| meta.modified()).map_err(failed)?;
-        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        if changed > u128::from(mtime) {
-            return Ok(());
-        }
-        let content = becket_files::read(&path, MOST_SEEDED).map_err(failed)?;
-        self.tools.host.note_content(&path, &sha256(&content), content);
-        Ok(())
+/// Counts a file as read in its present state. A file that has changed since `mtime` stays unread. `Err` says why it cannot
+/// be read.
+pub(super) fn seed_read(tools: &Toolset, cwd: &Path, path: &Path, mtime: u64) -> Result<(), String> {
+    let path = cwd.join(path);
+    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let path = path.canonicalize().map_err(failed)?;
+    let changed = std::fs::metadata(&path).and_then(|meta| meta.modified()).map_err(failed)?;
+    let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    if changed > u128::from(mtime) {
+        return Ok(());
     }
+    let content = becket_files::read(&path, MOST_SEEDED).map_err(failed)?;
+    tools.host.note_content(&path, &sha256(&content), content);
+    Ok(())
 }

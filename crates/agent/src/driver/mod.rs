@@ -404,7 +404,7 @@ impl Agent {
                 self.tell_refusal(asked);
             }
             Command::SetRules { allow, ask, deny } => {
-                let set = self.set_rules(&allow, &ask, &deny);
+                let set = live::set_rules(&mut self.tools, allow, ask, deny);
                 self.tell_refusal(set);
             }
             Command::SeedRead { path, mtime } => {
@@ -424,7 +424,9 @@ impl Agent {
                     Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
                     Command::Limits { change } => self.change_limit(change),
                     Command::AddDirectory { path } => self.add_directory(path.as_deref()),
-                    Command::SetRules { allow, ask, deny } => self.set_rules(&allow, &ask, &deny),
+                    Command::SetRules { allow, ask, deny } => {
+                        live::set_rules(&mut self.tools, allow, ask, deny)
+                    }
                     Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
                     Command::SideQuestion { question } => self.ask_beside(question),
                     // Plans and their ends have events of their own.

@@ -52,9 +52,13 @@ use outcome::{
     asked_as_text, called, interrupted, invalid_arguments, journal, journal_result, mask_secrets,
     masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
 };
+use todo_hooks::TodoHooks;
 
 /// Limit on read-only calls that run at the same time.
 const SIDE_BY_SIDE: usize = 8;
+/// The result of a call that a hook leaves to a later run.
+const DEFERRED: &str = "Not run: a hook deferred this call until the session is continued. If it is still needed then, make \
+                        it again.";
 /// Time that a cancelled tool has to report what it has done.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -90,7 +94,7 @@ impl ToolRunner<'_> {
     /// Takes the answer of hooks about a waiting call, and continues with the calls.
     pub(super) fn call_judged(&mut self, judged: Judged) {
         if let Some(updates) = &judged.outcome.updated_permissions {
-            self.update_permissions(updates);
+            updates::carry_out(updates, self.tools, self.conversation);
         }
         self.hooks().call_judged(judged);
         self.advance();
@@ -179,15 +183,8 @@ impl ToolRunner<'_> {
             return Taken::Blocked;
         }
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
-        if slot.opinion.defers(&judged.verdict)
-            && self.conversation.settings.asking.headless
-            && !self.conversation.settings.is_subagent()
-        {
-            let (id, input) = (slot.call.id.clone(), slot.call.input.clone());
-            self.hooking.deferred = Some(DeferredCall { id, name: tool.spec().name.clone(), input });
-            slot.refuse(
-                "Not run: a hook deferred this call until the session is continued. If it is still needed then, make it again.",
-            );
+        if slot.opinion.defers(&judged.verdict) && self.can_defer() {
+            self.defer(slot, tool.spec().name.clone());
             return Taken::Settled;
         }
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
@@ -249,6 +246,18 @@ impl ToolRunner<'_> {
             }
         }
         self.launch(batch, index, (tool, env, access), Vec::new())
+    }
+
+    /// Leaves a call to a later run, and ends the turn.
+    fn defer(&mut self, slot: &mut Slot, name: String) {
+        let (id, input) = (slot.call.id.clone(), slot.call.input.clone());
+        self.hooking.deferred = Some(DeferredCall { id, name, input });
+        slot.refuse(DEFERRED);
+    }
+
+    /// True if a call can be left to a later run: no person sees this one, and the session itself goes on.
+    fn can_defer(&self) -> bool {
+        self.conversation.settings.asking.headless && !self.conversation.settings.is_subagent()
     }
 
     /// Makes all checks of a call that come before permission. Returns the tool, its environment and the access that it needs.
@@ -319,7 +328,7 @@ impl ToolRunner<'_> {
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
         let after = self.hooks().after_hooks(&slot.call, &access);
-        let todo = self.hooks().todo_hooks(&slot.call);
+        let todo = TodoHooks::of(&self.hooks(), &slot.call);
         let hook = (access.effect == Effect::Write)
             .then(|| self.conversation.settings.tools.edit_hook.clone())
             .flatten();

@@ -5,6 +5,7 @@
 use super::background::Ended;
 use super::compact::Compactor;
 use super::hooks::{HookCaller, Then, end_event};
+use super::live;
 use super::start::{FirstEntries, is_left_unfinished};
 use super::tools::ToolRunner;
 use super::turn_terms::end_terms;
@@ -20,6 +21,7 @@ use becket_types::{
     Origin, Part, PromptInput, Role, Synthetic, Tokens, TurnEnd, TurnState,
 };
 use serde_json::Map;
+use std::path::Path;
 use tokio::time::Instant;
 
 impl Agent {
@@ -100,6 +102,16 @@ impl Agent {
             }
             Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
         }
+    }
+
+    /// Renews the copy of the settings for front ends.
+    pub(super) fn show_live(&self) {
+        live::show(&self.live, &self.tools, &self.conversation);
+    }
+
+    /// Counts a file as read in its present state. `Err` says why it cannot be read.
+    pub(super) fn seed_read(&self, path: &Path, mtime: u64) -> Result<(), String> {
+        live::seed_read(&self.tools, &self.conversation.settings.environment.cwd, path, mtime)
     }
 
     /// Sends the message of a hook at the start of the session like a prompt of the user.

@@ -5,10 +5,11 @@
 //! commands as the last line.
 
 use super::known_commands::KnownCommands;
+use super::local::{self, LocalFacts};
 use super::waits::Waited;
 use super::{Front, note, written};
 use crate::failure::Failure;
-use becket_types::HookEvent;
+use becket_types::{Command, HookEvent, Part, PromptInput};
 use serde_json::{Value, json};
 
 impl Front {
@@ -70,5 +71,45 @@ impl Front {
     pub(super) fn reload_commands(&mut self) -> Result<Value, Failure> {
         self.tell_commands(true)?;
         Ok(json!({ "skills": self.session.commands.told() }))
+    }
+
+    /// True if a prompt is a command that becket answers itself.
+    pub(super) fn is_local(&self, text: &str) -> bool {
+        let Some((name, _)) = crate::slash::named(text) else { return false };
+        local::is_local(name) && !self.session.commands.own.iter().any(|(known, ..)| known == name)
+    }
+
+    /// Answers a prompt that is a command of becket. Returns the prompt if it is none. During a turn, the answer waits for its end.
+    pub(super) async fn local(&mut self, input: PromptInput) -> Result<Option<PromptInput>, Failure> {
+        let [Part::Text { text, .. }] = &input.parts[..] else { return Ok(Some(input)) };
+        let Some((name, arguments)) = crate::slash::named(text).filter(|_| self.is_local(text)) else {
+            return Ok(Some(input));
+        };
+        if self.state.in_turn || !self.pending.waiting.is_empty() {
+            self.pending.local.push_back(input);
+            return Ok(None);
+        }
+        let live = self.live();
+        let facts = LocalFacts {
+            live: &live,
+            figures: &self.figures,
+            commands: &self.session.commands,
+            rules: self.permission_rules(),
+            cwd: &self.session.cwd,
+        };
+        let answer = local::answer(name, arguments, &facts);
+        if name == "model" && !arguments.is_empty() {
+            self.command(Command::SetModel { model: arguments.to_owned() }).await;
+        }
+        written(self.printer.local_answer(&answer))?;
+        Ok(None)
+    }
+
+    /// Answers the commands that waited for the end of the turn.
+    pub(super) async fn answer_waiting(&mut self) -> Result<(), Failure> {
+        for input in std::mem::take(&mut self.pending.local) {
+            self.local(input).await?;
+        }
+        Ok(())
     }
 }

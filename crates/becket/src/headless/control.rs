@@ -1,23 +1,28 @@
 //! Control requests that need no turn: queries about the session, and changes of its settings.
 //!
 //! Every request gets exactly one answer. An unsupported request is answered with an error, so that no program waits
-//! for it. This file routes; `settings`, `servers`, `files`, `listing` and `rewind` answer.
+//! for it. This file routes; `settings`, `servers`, `files` and `listing` answer.
 
 mod files;
 mod listing;
-mod rewind;
 mod servers;
 mod settings;
 
 pub(super) use listing::models;
+pub(super) use servers::Servers;
 pub(super) use settings::{Batch, LiveSettings};
 
 use super::Front;
+use super::figures::Rewinding;
+use super::jobs::no_task;
 use super::opening::is_empty;
 use crate::failure::Failure;
+use crate::hooks::OutsideHooks;
 use crate::settings::effort_of;
-use becket_types::{CallId, Command, Event};
+use becket_agent::Live;
+use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
 use serde_json::{Value, json};
+use std::sync::PoisonError;
 
 fn sets_nothing(body: &Value) -> bool {
     body.as_object()
@@ -51,26 +56,32 @@ impl Front {
             "initialize" => self.initialize_again(body),
             "get_context_usage" => Ok(self.figures.context_usage(listing::bare(&self.live().model))),
             "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
-                return Ok(Some(self.servers(id, subtype, body)));
+                return Ok(Some(self.servers.answer(id, subtype, body)));
             }
-            "mcp_call" => return Ok(Some(self.mcp_call(id, body))),
-            "mcp_read_resource" => return Ok(Some(self.mcp_read_resource(id, body))),
+            "mcp_call" => {
+                let guard = self.live().guard;
+                return Ok(Some(self.servers.call(id, body, &guard)));
+            }
+            "mcp_read_resource" => return Ok(Some(self.servers.read_resource(id, body))),
             "file_suggestions" => {
-                self.suggest_files(id, body);
+                files::suggest(&self.session.cwd, &mut self.servers.waits, id, body);
                 return Ok(Some(None));
             }
-            "read_file" => self.read_file(body),
+            "read_file" => files::read(&self.session.cwd, &self.live().guard, body),
             "get_session_cost" => Ok(json!({
                 "text": format!("Total cost: ${:.4}", self.figures.cost), "total_cost_usd": self.figures.cost,
             })),
             "get_usage" => Ok(self.figures.usage()),
             "get_task_output" => match text("task_id") {
-                Some(task) => self.task_output(task),
+                Some(task) => self.session.jobs.output(task),
                 None => Err("get_task_output needs `task_id`".to_owned()),
             },
-            "list_models" => Ok(json!({ "models": self.models() })),
-            "get_settings" => Ok(self.settings()),
-            "get_hooks_listing" => Ok(self.hooks_listing()),
+            "list_models" => Ok(json!({ "models": self.known_models() })),
+            "get_settings" => Ok(self.session.live.answer(&self.live())),
+            "get_hooks_listing" => {
+                let engine = self.session.hooks.as_ref().map(OutsideHooks::engine);
+                Ok(listing::hooks(engine, self.session.live.hooks_are_off()))
+            }
             "list_permission_rules" => Ok(self.permission_rules()),
             "get_binary_version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
             "reload_skills" => Ok(self.reload_commands()?),
@@ -103,7 +114,7 @@ impl Front {
                 None => Err("rename_session needs `title`".to_owned()),
             },
             "generate_session_title" => return self.make_title(id, body).await,
-            "seed_read_state" => Self::seed(body),
+            "seed_read_state" => files::seed(body),
             "background_tasks" => {
                 Ok(Command::Background { call_id: text("tool_use_id").map(|id| CallId(id.to_owned())) })
             }
@@ -122,11 +133,7 @@ impl Front {
                 None => Err("stop_task needs `task_id`".to_owned()),
             },
             "apply_flag_settings" => {
-                return match self.apply_flags(id, body).await {
-                    Ok(true) => None,
-                    Ok(false) => Some(Ok(json!({}))),
-                    Err(why) => Some(Err(why)),
-                };
+                return self.apply_flags(id, body).await;
             }
             "rewind_files" => return self.rewind(id, body).await.err().map(Err),
             other => Err(format!("control request {other:?} is not supported")),
@@ -138,6 +145,84 @@ impl Front {
             }
             Err(why) => Some(Err(why)),
         }
+    }
+
+    /// Returns the session's settings as the agent has them now.
+    pub(super) fn live(&self) -> Live {
+        self.agent.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn permission_rules(&self) -> Value {
+        self.session.live.rules(&self.live(), &self.session.cwd)
+    }
+
+    /// Returns the models that can be used with the keys of this run, `default` first.
+    fn known_models(&self) -> Vec<Value> {
+        let settings = self.session.models.read().unwrap_or_else(PoisonError::into_inner);
+        models(&self.session.model, &settings)
+    }
+
+    /// Returns the lists that change with plugins. There are no plugins.
+    fn without_plugins(&self) -> Value {
+        json!({
+            "commands": self.session.commands.told(), "agents": self.session.greeting["agents"], "plugins": [],
+            "mcpServers": self.servers.statuses(), "error_count": 0,
+        })
+    }
+
+    /// Sets the program's settings. The answer comes when the agent has them.
+    async fn apply_flags(&mut self, id: &str, body: &Value) -> Answer {
+        let (flags, commands) = match self.session.live.change(body) {
+            Ok(change) => change,
+            Err(why) => return Some(Err(why)),
+        };
+        if commands.is_empty() {
+            self.session.live.set_flags(flags);
+            return Some(Ok(json!({})));
+        }
+        let (batch, commands) = Batch::new(id, commands, flags);
+        self.pending.batches.insert(id.to_owned(), batch);
+        for command in commands {
+            self.command(command).await;
+        }
+        None
+    }
+
+    /// Takes the agent's receipt for one command of a request. Returns false if the receipt is for a whole request.
+    pub(super) fn part_received(&mut self, part: &str, error: Option<&String>) -> Result<bool, Failure> {
+        let Some(id) = settings::whole_request(part) else { return Ok(false) };
+        if !self.pending.batches.get_mut(id).is_some_and(|batch| batch.received(error)) {
+            return Ok(true);
+        }
+        let Some(batch) = self.pending.batches.remove(id) else { return Ok(true) };
+        if let Some(why) = batch.error {
+            super::written(self.printer.refusal(id, &why))?;
+            return Ok(true);
+        }
+        self.session.live.set_flags(batch.flags);
+        if let Some(mode) = &batch.mode {
+            super::written(self.printer.mode_changed(mode))?;
+        }
+        super::written(self.printer.control_response(id, &json!({})))?;
+        Ok(true)
+    }
+
+    /// Sends the rules of the program again, after its servers have changed.
+    async fn send_rules(&mut self) {
+        if let Some(policies) = self.servers.policies.take() {
+            self.session.live.set_policies(policies);
+            self.command(self.session.live.program_rules()).await;
+        }
+    }
+
+    /// Ends a task: a command in the background, or a subagent. `None`: the answer comes when it has ended.
+    async fn stop_task(&mut self, id: &str, task: &str) -> Answer {
+        if self.session.jobs.stop(id, task, &mut self.servers.waits) {
+            return None;
+        }
+        let Some(call_id) = self.known.tasks.get(task).cloned() else { return Some(Err(no_task())) };
+        self.command(Command::ToSubagent { call_id, what: Box::new(Command::Interrupt) }).await;
+        Some(Ok(json!({})))
     }
 
     /// Sends the agent a command. When the agent confirms it, the request is answered with `answer`.
@@ -233,6 +318,64 @@ impl Front {
         }
         Some(Ok(answer))
     }
+
+    async fn rewind(&mut self, id: &str, body: &Value) -> Result<(), String> {
+        let given = body
+            .get("user_message_id")
+            .and_then(Value::as_str)
+            .ok_or("rewind_files needs `user_message_id`")?;
+        if self.pending.rewinding.is_some() {
+            return Err("another rewind_files is under way".to_owned());
+        }
+        if self.state.in_turn {
+            return Err("files can be rewound between turns only; interrupt the turn first".to_owned());
+        }
+        let to = match self.known.messages.get(given) {
+            Some(known) => *known,
+            None => given
+                .parse::<MessageId>()
+                .map_err(|_| format!("there is no user message {given:?} in this session"))?,
+        };
+        let dry_run = body.get("dry_run").and_then(Value::as_bool) == Some(true);
+        self.pending.rewinding = Some(Rewinding { request_id: id.to_owned(), dry_run, plan: None });
+        self.command(Command::Rewind { to, what: RewindWhat::Files }).await;
+        Ok(())
+    }
+
+    /// Advances a rewind by the agent's event.
+    pub(super) async fn rewind_saw(&mut self, event: &Event) -> Result<(), Failure> {
+        let Some(rewinding) = &mut self.pending.rewinding else { return Ok(()) };
+        let answer = match event {
+            Event::UndoPlanned(plan) => {
+                let told = rewound(plan);
+                if rewinding.dry_run || plan.paths.is_empty() {
+                    told
+                } else {
+                    rewinding.plan = Some(told);
+                    let command = Command::CarryOut { plan: plan.plan, force: false };
+                    self.command(command).await;
+                    return Ok(());
+                }
+            }
+            Event::UndoDone(_) => rewinding.plan.take().unwrap_or_else(|| json!({ "canRewind": true })),
+            Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => {
+                json!({ "canRewind": false, "error": text })
+            }
+            _ => return Ok(()),
+        };
+        let Some(Rewinding { request_id, .. }) = self.pending.rewinding.take() else { return Ok(()) };
+        match answer.get("error").and_then(Value::as_str) {
+            Some(why) => super::written(self.printer.refusal(&request_id, why)),
+            None => super::written(self.printer.control_response(&request_id, &answer)),
+        }
+    }
+}
+
+fn rewound(plan: &UndoPlan) -> Value {
+    let lines = plan.paths.iter().filter_map(|path| path.lines);
+    let (more, less) = lines.fold((0, 0), |(more, less), (a, b)| (more + a, less + b));
+    let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path.0.to_string_lossy())).collect();
+    json!({ "canRewind": true, "filesChanged": files, "insertions": more, "deletions": less })
 }
 
 /// Returns why a file of settings is not changed.

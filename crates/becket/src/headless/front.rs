@@ -5,30 +5,31 @@
 //!   whose input was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
-use super::control::{Batch, LiveSettings};
+use super::control::{Batch, LiveSettings, Servers};
 use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
 use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
 use super::link::{HostRequest, OpenRequests};
-use super::waits::{Held, Waited, Waits};
-use super::{GRACE, Signals, note, note_left_out, until, written};
+use super::permission_tool;
+use super::prompts::{with_command, with_servers};
+use super::running_calls::RunningCalls;
+use super::waits::{Held, Waited};
+use super::{GRACE, Signals, note, until, written};
 use crate::assemble::SharedModels;
-use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_tool_shell::JobChange;
 use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
-
-/// Beginning of the reason with which a hook refuses a prompt.
-const HOOK_REFUSED: &str = "a hook refused";
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// A question that was sent to the program.
 pub(super) struct Question {
@@ -112,12 +113,8 @@ pub(super) struct Pending {
     pub(super) withdrawn: Option<(String, Vec<String>)>,
     /// Commands of becket that wait for the end of the turn.
     pub(super) local: VecDeque<PromptInput>,
-    /// The rules of the program must be sent to the agent again.
-    pub(super) rules_changed: bool,
     /// A change of the commands that hooks judge, or have refused.
     pub(super) commands: Option<KnownCommands>,
-    /// Ends the work for a request that the program withdraws.
-    pub(super) cancels: HashMap<String, oneshot::Sender<()>>,
 }
 
 impl Pending {
@@ -130,9 +127,11 @@ impl Pending {
     }
 }
 
-/// Ids under which the program knows messages and subagents.
-#[derive(Debug, Default)]
+/// Ids under which the program knows messages, calls and subagents.
+#[derive(Default)]
 pub(super) struct KnownIds {
+    /// Calls that run.
+    pub(super) calls: RunningCalls,
     /// Running subagents: the call that each works for, by its session.
     pub(super) tasks: HashMap<String, CallId>,
     /// Messages, by the program's ids.
@@ -160,14 +159,6 @@ pub(super) struct SessionAnswers {
     /// The tool of an MCP server that decides about permissions.
     pub(super) permission_tool: Option<String>,
     pub(super) models: SharedModels,
-}
-
-/// The MCP servers, and what waits for them.
-pub(super) struct Servers {
-    pub(super) hub: Option<Arc<becket_mcp::Hub>>,
-    /// Prompts and requests that wait for servers.
-    pub(super) waits: Waits,
-    pub(super) environment: Environment,
 }
 
 /// The last answer of the run, if it is needed at the end.
@@ -198,7 +189,7 @@ impl Front {
                         return Some(Ok(status));
                     }
                     self.state.interrupted = true;
-                    deadline = Some(tokio::time::Instant::now() + GRACE);
+                    deadline = Some(Instant::now() + GRACE);
                     self.command(Command::Interrupt).await;
                     self.end_input().await;
                     Ok(())
@@ -211,6 +202,7 @@ impl Front {
                     }
                     Ok(())
                 }
+                () = until(self.known.calls.next()), if self.input.driven => self.show_progress(),
                 () = until(deadline) => return Some(Ok(ExitStatus::Interrupted)),
             };
             if let Err(failure) = step {
@@ -234,7 +226,20 @@ impl Front {
         Ok(if self.state.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
     }
 
+    /// Tells the program that a command in the background has started or ended.
+    async fn job_changed(&mut self, change: JobChange) -> Result<(), Failure> {
+        // The result of the last turn is the last line of a run.
+        if self.input.told_end && !self.state.in_turn {
+            return Ok(());
+        }
+        written(self.session.jobs.tell(change, &mut self.printer).await)
+    }
+
     async fn event(&mut self, event: &Event) -> Result<(), Failure> {
+        // Lines about a command that a call has started come before the result of that call.
+        while let Some(change) = self.session.jobs.take() {
+            self.job_changed(change).await?;
+        }
         self.remember(event);
         if self.side_answered(event)? {
             return Ok(());
@@ -286,8 +291,18 @@ impl Front {
         Ok(())
     }
 
+    /// Shows that calls which run for long are alive.
+    fn show_progress(&mut self) -> Result<(), Failure> {
+        for beat in self.known.calls.due(Instant::now()) {
+            let parent = beat.parent.as_ref();
+            written(self.printer.tool_progress(&beat.call, &beat.tool, parent, beat.seconds))?;
+        }
+        Ok(())
+    }
+
     fn remember(&mut self, event: &Event) {
         self.figures.saw(event);
+        self.known.calls.saw(event, Instant::now());
         crate::servers::forget_firsts_after(&self.servers.environment, event);
         match event {
             Event::SessionStarted { .. } => self.state.introduced = true,
@@ -336,10 +351,7 @@ impl Front {
         match read {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Cancel { request_id }) => {
-                if let Some(cancel) = self.pending.cancels.remove(&request_id) {
-                    // Work that has ended needs no signal.
-                    let _ = cancel.send(());
-                }
+                self.servers.waits.cancel(&request_id);
             }
             Ok(InputLine::Command(Command::Prompt(input))) => {
                 if self.servers.waits.any() {
@@ -469,7 +481,11 @@ impl Front {
         };
         self.pending.questions.insert(id.clone(), question);
         if let Some(tool) = tool {
-            self.ask_tool(id, tool, &body);
+            let hub = self.servers.hub.clone();
+            self.servers.waits.beside(async move {
+                let decision = permission_tool::ask(hub, &tool, &body).await;
+                Waited::Decided(id, decision)
+            });
             return Ok(());
         }
         written(self.printer.state("requires_action"))?;
@@ -561,45 +577,6 @@ impl Front {
         }
         let _ = self.agent.commands.send(command).await;
     }
-}
-
-/// Returns the prompt with `text`, in which references to servers are expanded. A text that cannot be expanded is sent as it
-/// is, unless a hook refuses it.
-async fn with_servers(
-    hub: &becket_mcp::Hub,
-    mut input: PromptInput,
-    text: String,
-    hooks: Option<OutsideHooks>,
-) -> Waited {
-    let expanded = match crate::mcp::expanded(hub, text.clone(), hooks.as_ref()).await {
-        Ok(expanded) => expanded,
-        Err(failure) if failure.message.starts_with(HOOK_REFUSED) => return Waited::Refused(failure.message),
-        Err(failure) => {
-            note(&failure.message);
-            text
-        }
-    };
-    if let [Part::Text { text, .. }] = &mut input.parts[..] {
-        *text = expanded;
-    }
-    Waited::Prompt(input)
-}
-
-/// Returns the prompt with `text`, whose command is expanded. A command that cannot be used is sent as it is, unless a hook
-/// refuses it.
-async fn with_command(slash: &Slash, mut input: PromptInput, called: String) -> Waited {
-    match slash.expanded(called.clone()).await {
-        Ok(prompt) => {
-            note_left_out(&called, &prompt.left_out);
-            if let [Part::Text { text, .. }] = &mut input.parts[..] {
-                *text = prompt.text;
-            }
-            input.terms = prompt.terms;
-        }
-        Err(why) if why.starts_with(HOOK_REFUSED) => return Waited::Refused(why),
-        Err(why) => note(&why),
-    }
-    Waited::Prompt(input)
 }
 
 /// Waits between two checks if the program is still running.

@@ -3,14 +3,12 @@
 //!
 //! A job has the same id here as in the results of calls: its number.
 
-use super::waits::Waited;
-use super::{Front, written};
-use crate::failure::Failure;
-use becket_print::{ShellTask, ShellTaskEnd};
+use super::waits::{Waited, Waits};
+use becket_print::{Printer, ShellTask, ShellTaskEnd};
 use becket_session::secrets::mask_published;
 use becket_tool_shell::{JobChange, JobEnd, JobOutcome, Shell};
-use becket_types::Command;
 use serde_json::{Value, json};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -33,7 +31,7 @@ impl Jobs {
         Self { shell: Arc::clone(shell), changes, outputs: session.map(|folder| folder.join("tasks")) }
     }
 
-    /// Waits for the next change, for ever if none is told.
+    /// Waits for the next change, for ever if none is reported.
     pub(super) async fn next(&mut self) -> JobChange {
         if let Some(changes) = &mut self.changes
             && let Some(change) = changes.recv().await
@@ -43,36 +41,33 @@ impl Jobs {
         std::future::pending().await
     }
 
+    /// Returns a change that was reported already.
+    pub(super) fn take(&mut self) -> Option<JobChange> {
+        self.changes.as_mut()?.try_recv().ok()
+    }
+
     fn is_running(&self, id: u64) -> bool {
         self.shell.job_lines().iter().any(|(known, _, running)| *known == id && *running)
     }
-}
 
-impl Front {
     /// Tells the program that a command in the background has started or ended.
-    pub(super) async fn job_changed(&mut self, change: JobChange) -> Result<(), Failure> {
-        // The result of the last turn is the last line of a run.
-        if self.input.told_end && !self.state.in_turn {
-            return Ok(());
-        }
+    pub(super) async fn tell(&self, change: JobChange, printer: &mut Printer) -> io::Result<()> {
         let JobChange { id, call, description, end } = change;
         let task = ShellTask { id, call: &call, description: &description };
-        let Some(JobEnd { outcome, summary }) = end else {
-            return written(self.printer.shell_task_started(task));
-        };
+        let Some(JobEnd { outcome, summary }) = end else { return printer.shell_task_started(task) };
         let status = match outcome {
             JobOutcome::Completed => "completed",
             JobOutcome::Failed => "failed",
             JobOutcome::Killed => "killed",
         };
-        let output_file = self.save_output(id).await.unwrap_or_default();
+        let output_file = self.save(id).await.unwrap_or_default();
         let end = ShellTaskEnd { status, summary: format!("{summary}: {description}"), output_file };
-        written(self.printer.shell_task_ended(task, &end))
+        printer.shell_task_ended(task, &end)
     }
 
     /// Writes the output of a job to its file. `None` if there is none: the session is not kept, or the disk is full.
-    async fn save_output(&self, id: u64) -> Option<String> {
-        let (shell, folder) = (Arc::clone(&self.jobs().shell), self.jobs().outputs.clone()?);
+    async fn save(&self, id: u64) -> Option<String> {
+        let (shell, folder) = (Arc::clone(&self.shell), self.outputs.clone()?);
         let path = folder.join(format!("{id}.output"));
         let file = path.clone();
         let saved = tokio::task::spawn_blocking(move || {
@@ -85,30 +80,20 @@ impl Front {
         saved.await.unwrap_or(false).then(|| path.to_string_lossy().into_owned())
     }
 
-    fn jobs(&self) -> &Jobs {
-        &self.session.jobs
-    }
-
-    /// Ends a task: a command in the background, or a subagent. `None`: the answer comes when it has ended.
-    pub(super) async fn stop_task(&mut self, id: &str, task: &str) -> Option<Result<Value, String>> {
-        if let Ok(number) = task.parse::<u64>()
-            && self.jobs().is_running(number)
-        {
-            let (id, shell) = (id.to_owned(), Arc::clone(&self.jobs().shell));
-            self.servers.waits.beside(async move {
-                let ended = shell.end_job(number).await;
-                Waited::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
-            });
-            return None;
-        }
-        let Some(call_id) = self.known.tasks.get(task).cloned() else { return Some(Err(no_task())) };
-        self.command(Command::ToSubagent { call_id, what: Box::new(Command::Interrupt) }).await;
-        Some(Ok(json!({})))
+    /// Ends a command in the background. The request is answered when it has ended. Returns false if no such command runs.
+    pub(super) fn stop(&self, id: &str, task: &str, waits: &mut Waits) -> bool {
+        let Some(number) = task.parse().ok().filter(|number| self.is_running(*number)) else { return false };
+        let (id, shell) = (id.to_owned(), Arc::clone(&self.shell));
+        waits.beside(async move {
+            let ended = shell.end_job(number).await;
+            Waited::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
+        });
+        true
     }
 
     /// Returns the last output of a command in the background.
-    pub(super) fn task_output(&self, task: &str) -> Result<Value, String> {
-        let text = task.parse().ok().and_then(|number| self.jobs().shell.job_text(number, LAST));
+    pub(super) fn output(&self, task: &str) -> Result<Value, String> {
+        let text = task.parse().ok().and_then(|number| self.shell.job_text(number, LAST));
         let text = text.ok_or_else(|| format!("there is no command {task:?} in the background"))??;
         Ok(json!({
             "output": mask_published(&text.text).0, "total_bytes": text.total, "truncated": text.is_cut,
@@ -116,6 +101,7 @@ impl Front {
     }
 }
 
-fn no_task() -> String {
+/// Returns the reason why a task is not stopped.
+pub(super) fn no_task() -> String {
     "no task with this id is running".to_owned()
 }

@@ -70,6 +70,7 @@ impl Ask for AskProgram {
             Form::Url(url) => {
                 body["mode"] = json!("url");
                 body["url"] = json!(url);
+                body["elicitation_id"] = json!(question.id);
             }
         }
         Box::pin(async move { answer(&question, link.request(body).await) })
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn an_answer_of_the_program_fits_the_form_or_cancels() {
         let schema = json!({ "properties": { "n": { "type": "integer" } }, "required": ["n"] });
-        let form = |form: Form| Question { server: "s".into(), message: "?".into(), form };
+        let form = |form: Form| Question { server: "s".into(), message: "?".into(), id: None, form };
         let (fields, url) = (form(Form::Fields(schema)), form(Form::Url("https://x".into())));
         let content = json!({ "n": 3 }).as_object().unwrap().clone();
         for (question, given, wanted) in [

@@ -3,31 +3,26 @@
 //! The tool gets `{tool_name, input, tool_use_id}` and answers with text that is JSON, in the shape of an answer to
 //! `can_use_tool`. A tool that fails, or answers with something else, denies the call.
 
-use super::Front;
-use super::waits::Waited;
+use becket_mcp::Hub;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for a server that is still starting.
 const STARTING: Duration = Duration::from_secs(30);
 
-impl Front {
-    /// Asks the tool about the question with this id.
-    pub(super) fn ask_tool(&mut self, id: String, tool: String, question: &Value) {
-        let hub = self.servers.hub.clone();
-        let input = json!({
-            "tool_name": question["tool_name"], "input": question["input"],
-            "tool_use_id": question["tool_use_id"],
-        });
-        self.servers.waits.beside(async move {
-            let Some(hub) = hub else {
-                return Waited::Decided(id, Err(format!("{tool} cannot be asked: there are no MCP servers")));
-            };
-            hub.settled(STARTING).await;
-            let answer = becket_mcp::call_of_anyone(&hub, &tool, input).await;
-            Waited::Decided(id, answer.and_then(|result| decision(&result)))
-        });
-    }
+/// Asks a tool for a decision about a call. `question`: the body of `can_use_tool`.
+///
+/// # Errors
+///
+/// Returns the reason if there is no decision.
+pub(super) async fn ask(hub: Option<Arc<Hub>>, tool: &str, question: &Value) -> Result<Value, String> {
+    let hub = hub.ok_or_else(|| format!("{tool} cannot be asked: there are no MCP servers"))?;
+    let input = json!({
+        "tool_name": question["tool_name"], "input": question["input"], "tool_use_id": question["tool_use_id"],
+    });
+    hub.settled(STARTING).await;
+    becket_mcp::call_of_anyone(&hub, tool, input).await.and_then(|result| decision(&result))
 }
 
 /// Returns the decision in the result of the tool.

@@ -10,7 +10,8 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use tokio::sync::oneshot;
 
 /// The result of an operation that was waited for.
 pub(super) enum Waited {
@@ -42,6 +43,8 @@ pub(super) struct Waits {
     beside: FuturesUnordered<BoxFuture<'static, Waited>>,
     /// Lines that came in the meantime.
     held: VecDeque<Held>,
+    /// Ends the work for a request that the program withdraws.
+    cancels: HashMap<String, oneshot::Sender<()>>,
 }
 
 impl Waits {
@@ -52,6 +55,33 @@ impl Waits {
     /// Adds work for which later lines do not wait. Only the end of the input waits for its answer.
     pub(super) fn beside(&mut self, work: impl Future<Output = Waited> + Send + 'static) {
         self.beside.push(Box::pin(work));
+    }
+
+    /// Does work for a request, until the program withdraws the request.
+    pub(super) fn until_cancelled(
+        &mut self,
+        id: &str,
+        work: impl Future<Output = Result<Value, String>> + Send + 'static,
+    ) {
+        let (cancel, cancelled) = oneshot::channel();
+        self.cancels.retain(|_, cancel| !cancel.is_closed());
+        self.cancels.insert(id.to_owned(), cancel);
+        let id = id.to_owned();
+        self.beside(async move {
+            let answer = tokio::select! {
+                answer = work => answer,
+                Ok(()) = cancelled => Err("the request was withdrawn".to_owned()),
+            };
+            Waited::Answer(id, answer)
+        });
+    }
+
+    /// Ends the work for a request, if there is any.
+    pub(super) fn cancel(&mut self, id: &str) {
+        if let Some(cancel) = self.cancels.remove(id) {
+            // Work that has ended needs no signal.
+            let _ = cancel.send(());
+        }
     }
 
     /// Returns the next result. Never returns while nothing is waited for.

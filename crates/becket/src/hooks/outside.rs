@@ -111,7 +111,7 @@ impl Ask for HookedAsk {
                 Some(answer) => answer,
                 None => otherwise.answer(question.clone()).await,
             };
-            let mut result = json!({ "mcp_server_name": server, "action": "cancel", "mode": keys["mode"] });
+            let mut result = json!({ "mcp_server_name": server, "action": "cancel", "mode": keys["mode"], "elicitation_id": question.id });
             match &answer {
                 Answer::Accept(content) => {
                     result["action"] = json!("accept");
@@ -136,6 +136,7 @@ fn asked(question: &Question) -> Value {
         Form::Url(url) => {
             keys["mode"] = json!("url");
             keys["url"] = json!(url);
+            keys["elicitation_id"] = json!(question.id);
         }
     }
     keys
@@ -166,7 +167,8 @@ mod tests {
     #[test]
     fn an_answer_of_a_hook_fits_the_form_or_is_none() {
         let schema = json!({ "properties": { "n": { "type": "integer" } }, "required": ["n"] });
-        let question = Question { server: "s".into(), message: "?".into(), form: Form::Fields(schema) };
+        let question =
+            Question { server: "s".into(), message: "?".into(), id: None, form: Form::Fields(schema) };
         let answer = |action: &str, content: Value| {
             let elicitation = Some((action.to_owned(), Some(content)));
             let special = HookSpecial { elicitation, ..HookSpecial::default() };

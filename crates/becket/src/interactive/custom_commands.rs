@@ -248,14 +248,9 @@ impl CustomCommands {
     ) -> Called {
         let hooks = self.skills.hooks.clone();
         match (self.expanded(user_shell, name, arguments, consent).await, hooks) {
-            (Called::Prompt(mut prompt), Some(hooks)) => {
-                match hooks.expansion("slash_command", name, arguments, prompt.text).await {
-                    Ok(text) => {
-                        prompt.text = text;
-                        Called::Prompt(prompt)
-                    }
-                    Err(why) => Called::Failed(why),
-                }
+            (Called::Prompt(prompt), Some(hooks)) => {
+                let text = hooks.expansion("slash_command", name, arguments, prompt.text).await;
+                text.map_or_else(Called::Failed, |text| Called::Prompt(CommandPrompt { text, ..prompt }))
             }
             (called, _) => called,
         }

@@ -98,7 +98,7 @@ mod tests {
     use serde_json::{Map, json};
 
     fn question(form: Form) -> Question {
-        Question { server: "s".into(), message: "m".into(), form }
+        Question { server: "s".into(), message: "m".into(), id: None, form }
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use super::{Format, Printer};
 use crate::exit::ExitStatus;
 use crate::{shapes, terminal};
-use becket_types::{Event, TurnEnd, TurnResult};
+use becket_types::{CallId, Event, MessageId, TurnEnd, TurnResult, sdk_names};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
@@ -142,6 +142,25 @@ impl Printer {
         self.status = ExitStatus::Ok;
         self.write_result(&result, None, None)?;
         self.state("idle")
+    }
+
+    /// Writes a sign of life of a call that runs for long. `parent`: the call for which its subagent works.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn tool_progress(
+        &mut self,
+        call: &CallId,
+        tool: &str,
+        parent: Option<&CallId>,
+        seconds: u64,
+    ) -> io::Result<()> {
+        self.output.line(json!({
+            "type": "tool_progress", "tool_use_id": call, "tool_name": sdk_names::sdk_name(tool),
+            "parent_tool_use_id": parent, "elapsed_time_seconds": seconds, "heartbeat": true,
+            "uuid": MessageId::new(), "session_id": self.lines.session,
+        }))
     }
 
     /// Writes the result for a message that starts no turn.

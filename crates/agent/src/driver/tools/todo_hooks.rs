@@ -26,27 +26,26 @@ pub(super) struct TodoHooks {
     masks: bool,
 }
 
-impl HookCaller<'_> {
+impl TodoHooks {
     /// Returns the hooks for a call that changes the list of tasks; `None` for every other call.
-    pub(super) fn todo_hooks(&self, call: &Call) -> Option<TodoHooks> {
-        let hooks = self.conversation.settings.hooks.engine.clone()?;
-        if self.tools.own_name(&call.name) != LIST {
+    pub(super) fn of(caller: &HookCaller<'_>, call: &Call) -> Option<Self> {
+        let (settings, tools) = (&caller.conversation.settings, caller.tools);
+        let hooks = settings.hooks.engine.clone()?;
+        if tools.own_name(&call.name) != LIST {
             return None;
         }
-        let created = self.hook_call(HookEvent::TaskCreated, None, json!({}));
-        let completed = self.hook_call(HookEvent::TaskCompleted, None, json!({}));
-        (created.is_some() || completed.is_some()).then(|| TodoHooks {
+        let created = caller.hook_call(HookEvent::TaskCreated, None, json!({}));
+        let completed = caller.hook_call(HookEvent::TaskCompleted, None, json!({}));
+        (created.is_some() || completed.is_some()).then(|| Self {
             hooks,
             created,
             completed,
-            before: self.tools.host.state(LIST).unwrap_or_default(),
-            host: Arc::clone(&self.tools.host) as Arc<dyn Host>,
-            masks: self.conversation.settings.tools.secrets != SecretOutputs::Send,
+            before: tools.host.state(LIST).unwrap_or_default(),
+            host: Arc::clone(&tools.host) as Arc<dyn Host>,
+            masks: settings.tools.secrets != SecretOutputs::Send,
         })
     }
-}
 
-impl TodoHooks {
     /// Runs the hooks for each entry that is new or completed, until one refuses. An interrupt ends them.
     pub(super) async fn run(
         self,

@@ -1,58 +1,39 @@
-//! Lists that a program may ask for: hooks, models, agents and commands as they are now.
+//! Lists that a program may ask for: hooks and models as they are now.
 
-use super::super::Front;
-use becket_hooks::{Group, Handler, Kind, Origin, Within};
+use becket_hooks::{Engine, Group, Handler, Kind, Origin, Within};
 use becket_types::HookEvent;
 use serde_json::{Value, json};
 
 /// The efforts that a model with reasoning takes.
 pub(super) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-impl Front {
-    /// Returns all hooks of the session, and the events at which hooks can run.
-    pub(super) fn hooks_listing(&self) -> Value {
-        let groups = self.session.hooks.as_ref().map(|hooks| hooks.engine().groups()).unwrap_or_default();
-        let of = |event: HookEvent| groups.iter().filter(move |group| group.event == event);
-        let count = |event| of(event).map(|group| group.handlers.len()).sum::<usize>();
-        let entry = |event: HookEvent| json!({ "name": event.as_str(), "summary": summary(event), "supportsMatcher": takes_matcher(event) });
-        let with_hooks = HookEvent::ALL.iter().filter(|event| count(**event) > 0);
-        let events: Vec<Value> = with_hooks
-            .map(|event| {
-                let mut entry = entry(*event);
-                entry["hookCount"] = json!(count(*event));
-                entry
-            })
-            .collect();
-        let rows = HookEvent::ALL.iter().flat_map(|event| of(*event));
-        let hooks: Vec<Value> =
-            rows.flat_map(|group| group.handlers.iter().map(|handler| row(group, handler))).collect();
-        let managed = groups.iter().filter(|group| group.source.origin == Origin::Managed);
-        json!({
-            "events": events, "hooks": hooks,
-            "eventCatalog": HookEvent::ALL.iter().map(|event| entry(*event)).collect::<Vec<_>>(),
-            "policy": {
-                "disabledByPolicy": false, "managedOnly": false, "pluginOnly": false,
-                "allDisabled": self.session.live.hooks_are_off(),
-                "policyHookCount": managed.map(|group| group.handlers.len()).sum::<usize>(),
-            },
+/// Returns all hooks of the session, and the events at which hooks can run.
+pub(super) fn hooks(engine: Option<&Engine>, are_off: bool) -> Value {
+    let groups = engine.map(Engine::groups).unwrap_or_default();
+    let of = |event: HookEvent| groups.iter().filter(move |group| group.event == event);
+    let count = |event| of(event).map(|group| group.handlers.len()).sum::<usize>();
+    let entry = |event: HookEvent| json!({ "name": event.as_str(), "summary": summary(event), "supportsMatcher": takes_matcher(event) });
+    let with_hooks = HookEvent::ALL.iter().filter(|event| count(**event) > 0);
+    let events: Vec<Value> = with_hooks
+        .map(|event| {
+            let mut entry = entry(*event);
+            entry["hookCount"] = json!(count(*event));
+            entry
         })
-    }
-
-    /// Returns the models that can be used with the keys of this run, `default` first.
-    pub(super) fn models(&self) -> Vec<Value> {
-        let settings = self.session.models.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        models(&self.session.model, &settings)
-    }
-
-    /// Returns the lists that change with plugins. There are no plugins.
-    pub(super) fn without_plugins(&self) -> Value {
-        let servers =
-            self.servers.hub.as_ref().map(|hub| crate::mcp::whole_statuses(hub)).unwrap_or_default();
-        json!({
-            "commands": self.session.commands.told(), "agents": self.session.greeting["agents"], "plugins": [],
-            "mcpServers": servers, "error_count": 0,
-        })
-    }
+        .collect();
+    let rows = HookEvent::ALL.iter().flat_map(|event| of(*event));
+    let hooks: Vec<Value> =
+        rows.flat_map(|group| group.handlers.iter().map(|handler| row(group, handler))).collect();
+    let managed = groups.iter().filter(|group| group.source.origin == Origin::Managed);
+    json!({
+        "events": events, "hooks": hooks,
+        "eventCatalog": HookEvent::ALL.iter().map(|event| entry(*event)).collect::<Vec<_>>(),
+        "policy": {
+            "disabledByPolicy": false, "managedOnly": false, "pluginOnly": false,
+            "allDisabled": are_off,
+            "policyHookCount": managed.map(|group| group.handlers.len()).sum::<usize>(),
+        },
+    })
 }
 
 /// Returns the entries of the models that can be used: the session's first model under the name `default`, then all others.

@@ -4,9 +4,7 @@
 //! Rules, mode, model and effort are read from the agent at each request, so nothing here can be out of date. A change is sent
 //! to the agent as several commands; the request is answered when the agent has carried out the last one.
 
-use super::super::{Front, written};
 use super::listing::{EFFORTS, bare};
-use crate::failure::Failure;
 use crate::settings::ServerPolicies;
 use becket_agent::Live;
 use becket_config::{Settings, Source};
@@ -14,7 +12,6 @@ use becket_guard::Rule;
 use becket_types::{Command, PermissionMode, sdk_names};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
-use std::sync::PoisonError;
 
 /// Separates the id of a request from the number of one of its commands.
 const PART: char = '\u{1f}';
@@ -41,10 +38,10 @@ pub(in crate::headless) struct LiveSettings {
 #[derive(Debug, Default)]
 pub(in crate::headless) struct Batch {
     left: usize,
-    error: Option<String>,
-    mode: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) mode: Option<String>,
     /// The settings of the program once all commands have succeeded.
-    flags: Map<String, Value>,
+    pub(super) flags: Map<String, Value>,
 }
 
 impl LiveSettings {
@@ -69,7 +66,7 @@ impl LiveSettings {
     }
 
     /// Returns the answer to `get_settings`.
-    fn answer(&self, live: &Live) -> Value {
+    pub(super) fn answer(&self, live: &Live) -> Value {
         let rules = &live.guard.settings().rules;
         let allow: Vec<String> = rules.allow.iter().chain(live.guard.session_rules()).map(shown).collect();
         let list = |rules: &[Rule]| rules.iter().map(shown).collect::<Vec<_>>();
@@ -139,7 +136,7 @@ impl LiveSettings {
     }
 
     /// Returns the answer to `list_permission_rules`.
-    fn rules(&self, live: &Live, cwd: &std::path::Path) -> Value {
+    pub(super) fn rules(&self, live: &Live, cwd: &std::path::Path) -> Value {
         let rules = &live.guard.settings().rules;
         let program = live.guard.program_rules();
         let lists = [
@@ -176,8 +173,35 @@ impl LiveSettings {
         } })
     }
 
+    /// Returns the settings of the program with these changes, and the commands that bring them into force. A key with null is
+    /// removed. `Err` names what cannot be set.
+    pub(super) fn change(&self, body: &Value) -> Result<(Map<String, Value>, Vec<Command>), String> {
+        let changed = body.get("settings").and_then(Value::as_object);
+        let changed = changed.ok_or("apply_flag_settings needs `settings`, an object")?;
+        let mut flags = self.flags.clone();
+        for (key, value) in changed {
+            if value.is_null() {
+                flags.remove(key);
+            } else {
+                flags.insert(key.clone(), value.clone());
+            }
+        }
+        let commands = self.commands(changed, &flags)?;
+        Ok((flags, commands))
+    }
+
+    /// Takes the settings of the program that are in force now.
+    pub(super) fn set_flags(&mut self, flags: Map<String, Value>) {
+        self.flags = flags;
+    }
+
+    /// Returns the command that sets the rules of the program as they are now.
+    pub(super) fn program_rules(&self) -> Command {
+        self.rules_with(&self.flags)
+    }
+
     /// Returns the command that sets the rules of the program: those of its settings and of its servers.
-    fn program_rules(&self, flags: &Map<String, Value>) -> Command {
+    fn rules_with(&self, flags: &Map<String, Value>) -> Command {
         let list = |name: &str| -> Vec<String> {
             let rules = flags.get("permissions").and_then(|permissions| permissions.get(name));
             let rules = rules.and_then(Value::as_array).into_iter().flatten();
@@ -246,7 +270,7 @@ impl LiveSettings {
                 (key, value) => return Err(format!("the setting permissions.{key} cannot be {value} here")),
             }
         }
-        out.push(self.program_rules(flags));
+        out.push(self.rules_with(flags));
         if let Some(mode) = given.get("defaultMode").and_then(Value::as_str) {
             out.push(Command::SetMode { mode: mode.to_owned() });
         }
@@ -257,88 +281,32 @@ impl LiveSettings {
     }
 }
 
-impl Front {
-    /// Returns the session's settings as the agent has them now.
-    pub(in crate::headless) fn live(&self) -> Live {
-        self.agent.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl Batch {
+    /// Returns the commands of a request, each with an id of its own, and the batch that waits for them.
+    pub(super) fn new(id: &str, commands: Vec<Command>, flags: Map<String, Value>) -> (Self, Vec<Command>) {
+        let mode = commands.iter().find_map(|command| match command {
+            Command::SetMode { mode } => Some(mode.clone()),
+            _ => None,
+        });
+        let batch = Self { left: commands.len(), error: None, mode, flags };
+        let part = |(n, what): (usize, Command)| Command::WithReceipt {
+            request_id: format!("{id}{PART}{n}"),
+            what: Box::new(what),
+        };
+        (batch, commands.into_iter().enumerate().map(part).collect())
     }
 
-    pub(super) fn settings(&self) -> Value {
-        self.session.live.answer(&self.live())
+    /// Takes the receipt of one command. Returns true if it was the last one.
+    pub(super) fn received(&mut self, error: Option<&String>) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.error = self.error.take().or(error.cloned());
+        self.left == 0
     }
+}
 
-    pub(in crate::headless) fn permission_rules(&self) -> Value {
-        self.session.live.rules(&self.live(), &self.session.cwd)
-    }
-
-    /// Sets the program's settings. A key with null is removed. `Ok(true)`: the answer comes when the agent has them.
-    pub(super) async fn apply_flags(&mut self, id: &str, body: &Value) -> Result<bool, String> {
-        let changed = body.get("settings").and_then(Value::as_object);
-        let changed = changed.ok_or("apply_flag_settings needs `settings`, an object")?;
-        let mut flags = self.session.live.flags.clone();
-        for (key, value) in changed {
-            if value.is_null() {
-                flags.remove(key);
-            } else {
-                flags.insert(key.clone(), value.clone());
-            }
-        }
-        let commands = self.session.live.commands(changed, &flags)?;
-        if commands.is_empty() {
-            self.session.live.flags = flags;
-            return Ok(false);
-        }
-        self.batch(id, commands, flags).await;
-        Ok(true)
-    }
-
-    /// Sends the rules of the program again, after its servers have changed.
-    pub(super) async fn send_rules(&mut self) {
-        if std::mem::take(&mut self.pending.rules_changed) {
-            let command = self.session.live.program_rules(&self.session.live.flags);
-            self.command(command).await;
-        }
-    }
-
-    /// Sends several commands for one request.
-    async fn batch(&mut self, id: &str, commands: Vec<Command>, flags: Map<String, Value>) {
-        let batch = Batch { left: commands.len(), flags, ..Batch::default() };
-        self.pending.batches.insert(id.to_owned(), batch);
-        for (n, what) in commands.into_iter().enumerate() {
-            if let (Command::SetMode { mode }, Some(batch)) = (&what, self.pending.batches.get_mut(id)) {
-                batch.mode = Some(mode.clone());
-            }
-            let request_id = format!("{id}{PART}{n}");
-            self.command(Command::WithReceipt { request_id, what: Box::new(what) }).await;
-        }
-    }
-
-    /// Takes the agent's receipt for one command of a request. Returns false if the receipt is for a whole request.
-    pub(in crate::headless) fn part_received(
-        &mut self,
-        part: &str,
-        error: Option<&String>,
-    ) -> Result<bool, Failure> {
-        let Some((id, _)) = part.split_once(PART) else { return Ok(false) };
-        let Some(batch) = self.pending.batches.get_mut(id) else { return Ok(true) };
-        batch.left -= 1;
-        batch.error = batch.error.take().or(error.cloned());
-        if batch.left > 0 {
-            return Ok(true);
-        }
-        let Some(batch) = self.pending.batches.remove(id) else { return Ok(true) };
-        match batch.error {
-            Some(why) => written(self.printer.refusal(id, &why))?,
-            None => {
-                self.session.live.flags = batch.flags;
-                if let Some(mode) = &batch.mode {
-                    written(self.printer.mode_changed(mode))?;
-                }
-                written(self.printer.control_response(id, &json!({})))?;
-            }
-        }
-        Ok(true)
-    }
+/// Returns the id of the request to which the receipt of a command belongs.
+pub(super) fn whole_request(part: &str) -> Option<&str> {
+    part.split_once(PART).map(|(id, _)| id)
 }
 
 /// Returns the name of a source of settings; `None` for a value of becket itself.
