@@ -37,6 +37,9 @@ fn in_order(tool: &str) -> Value {
         "skill" => json!({"name": "none-such", "arguments": "x"}),
         "todo" => json!({"items": [{"content": "a", "status": "pending"}]}),
         "recall" => json!({"id": "call_0", "lines": "1-2"}),
+        "notebook_edit" => {
+            json!({"path": "n.ipynb", "cell": "1", "source": "other", "cell_type": "code", "edit_mode": "replace"})
+        }
         "web_fetch" => json!({"url": "http://127.0.0.1:1/"}),
         "web_search" => json!({"query": "x"}),
         "lsp" => json!({"action": "hover", "path": "f.txt", "symbol": "text", "line": 1}),
@@ -45,7 +48,8 @@ fn in_order(tool: &str) -> Value {
 }
 
 /// Parameters that accept any text, so that a call may change something.
-const FREE: &[&str] = &["edit.new", "multi_edit.new", "write.content", "bash.command", "todo.content"];
+const FREE: &[&str] =
+    &["edit.new", "multi_edit.new", "write.content", "notebook_edit.source", "bash.command", "todo.content"];
 
 /// A parameter: its path in the input, and its schema.
 struct Place {

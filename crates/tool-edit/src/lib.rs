@@ -1,5 +1,5 @@
-//! The tools that change files: `edit`, `multi_edit`, `apply_patch`, `write`. They change only the requested
-//! bytes.
+//! The tools that change files: `edit`, `multi_edit`, `apply_patch`, `write`, `notebook_edit`. They change only the
+//! requested bytes.
 //!
 //! Owns matching (tiers from exact to tolerant), encodings and line endings, the guard against files that
 //! changed since they were read, atomic writing, and the diffs that people see. Does not own permissions,
@@ -7,7 +7,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `edit`, `patch`, `write` | the tools |
+//! | `edit`, `patch`, `write`, `notebook` | the tools |
 //! | `input` | arguments and paths as models write them |
 //! | `engine` | converts edits to cuts of bytes; `subject`: an edit and its file; `tiers`, `blocks`: find the intended place |
 //! | `lines`, `matched`, `splice` | a text as lines; the result of a search; the replacement at the place found |
@@ -45,6 +45,7 @@ mod known;
 mod lines;
 mod matched;
 mod nearest;
+mod notebook;
 mod partial;
 mod patch;
 mod refuse;
@@ -61,6 +62,7 @@ mod write;
 
 pub use edit::EditTool;
 pub use matched::Tier;
+pub use notebook::{NOTEBOOK_EDIT, NotebookTool};
 pub use patch::PatchTool;
 pub use write::WriteTool;
 
@@ -100,6 +102,8 @@ impl Dialect {
         match tool {
             "edit" | "multi_edit" => self == Self::Pieces,
             "apply_patch" => self == Self::Patch,
+            // Few sessions have a notebook, and `edit` changes its JSON.
+            NOTEBOOK_EDIT => false,
             _ => true,
         }
     }
@@ -113,6 +117,7 @@ pub fn tools() -> Vec<Arc<dyn Tool>> {
         Arc::new(EditTool::one(Arc::clone(&gate))),
         Arc::new(EditTool::several(Arc::clone(&gate))),
         Arc::new(PatchTool::new(Arc::clone(&gate))),
+        Arc::new(NotebookTool::new(Arc::clone(&gate))),
         Arc::new(WriteTool::new(gate)),
     ]
 }

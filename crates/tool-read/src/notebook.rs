@@ -111,7 +111,8 @@ fn render(cells: &[Value], language: &str) -> Rendered {
     for (index, cell) in cells.iter().enumerate() {
         let kind = cell.get("cell_type").and_then(Value::as_str).unwrap_or("unknown");
         let kind = if kind == "code" { language } else { kind };
-        let _ = writeln!(out.text, "## cell {} ({kind})", index + 1);
+        let id = cell.get("id").and_then(Value::as_str).map(|id| format!(", id {id}")).unwrap_or_default();
+        let _ = writeln!(out.text, "## cell {} ({kind}{id})", index + 1);
         if let Some(source) = text_in(cell.get("source")) {
             push_text(&mut out.text, &source, usize::MAX);
         }
