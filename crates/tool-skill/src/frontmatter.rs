@@ -154,7 +154,10 @@ impl Head {
     }
 }
 
-/// Returns the keys `allowed-tools` and `model`.
+/// Levels of the key `effort`. Any other value is ignored, as it is in a file that was written for another version.
+const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
+/// Returns the keys `allowed-tools`, `model` and `effort`.
 fn terms(map: &Map<String, Value>) -> TurnTerms {
     let allow = match ["allowed-tools", "allowed_tools"].iter().find_map(|key| map.get(*key)) {
         Some(Value::Array(rules)) => rules.iter().filter_map(as_text).collect(),
@@ -162,7 +165,12 @@ fn terms(map: &Map<String, Value>) -> TurnTerms {
         None => Vec::new(),
     };
     let model = map.get("model").and_then(as_text);
-    TurnTerms { allow, model: model.filter(|model| !matches!(model.as_str(), "" | "inherit" | "default")) }
+    let effort = map.get("effort").and_then(as_text).map(|effort| effort.to_ascii_lowercase());
+    TurnTerms {
+        allow,
+        model: model.filter(|model| !matches!(model.as_str(), "" | "inherit" | "default")),
+        effort: effort.filter(|effort| EFFORTS.contains(&effort.as_str())),
+    }
 }
 
 fn as_text(value: &Value) -> Option<String> {

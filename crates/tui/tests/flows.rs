@@ -446,7 +446,7 @@ fn commands_of_ones_own_are_offered_and_become_prompts() {
     assert!(stage.key(KeyCode::Enter).contains(&Effect::Ask(asked)));
     let effects = stage.update(Input::Reply(Reply::Prompt {
         text: "Look at a.rs".into(),
-        terms: TurnTerms { allow: vec!["Read".into()], model: None },
+        terms: TurnTerms { allow: vec!["Read".into()], ..TurnTerms::default() },
     }));
     assert_eq!(sent(&effects).parts, [Part::text("Look at a.rs")]);
     assert_eq!(sent(&effects).terms.allow, ["Read"]);

@@ -11,6 +11,8 @@ pub struct TurnTerms {
     pub allow: Vec<String>,
     /// Name of the model.
     pub model: Option<String>,
+    /// Level of effort, such as `high`.
+    pub effort: Option<String>,
 }
 
 /// The reason why a turn ended.

@@ -537,6 +537,8 @@ impl Conversation {
         self.core.say(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
         self.keep_option("effort", Value::from(effort.clone()));
         self.settings.requests.effort = effort;
+        // The user's choice outlasts the turn of a command.
+        self.wire.chosen.effort_before_turn = None;
     }
 
     /// Called when blocks of the system prompt have changed. The provider's cached prefix begins with them, so it is lost.

@@ -1,4 +1,4 @@
-//! Terms of a turn: the calls that a command or skill allows while its turn runs, and the model that it names.
+//! Terms of a turn: the calls that a command or skill allows while its turn runs, and the model and effort that it names.
 //!
 //! They end with the turn, so that a later message has neither the rights nor the model of the command. The ledger gets the
 //! session's own model back at once, because the session may be continued by another process.
@@ -17,6 +17,13 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
             let text = format!("The command allows {rule}, which is not a permission rule: {error}");
             conversation.core.say(NoticeLevel::Warning, text);
         }
+    }
+    if let Some(effort) = &terms.effort {
+        let before = conversation.settings.requests.effort.replace(effort.clone());
+        conversation.wire.chosen.effort_before_turn.get_or_insert(before);
+        conversation
+            .core
+            .say(NoticeLevel::Info, format!("The command sets the effort of this turn: {effort}."));
     }
     let Some(name) = &terms.model else { return };
     let chosen = conversation.wire.chosen.next.clone().unwrap_or_else(|| conversation.model());
@@ -43,6 +50,9 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
 pub(super) fn end_terms(conversation: &mut Conversation, tools: &mut Toolset) -> Option<Arc<dyn Model>> {
     for rule in tools.guard.end_turn() {
         tools.subagents.revoke(&rule.to_string());
+    }
+    if let Some(effort) = conversation.wire.chosen.effort_before_turn.take() {
+        conversation.settings.requests.effort = effort;
     }
     let before = conversation.wire.chosen.before_turn.take()?;
     conversation.wire.chosen.next = None;

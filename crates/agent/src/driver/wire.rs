@@ -46,6 +46,8 @@ pub(super) struct ChosenModels {
     pub(super) next: Option<Arc<dyn Model>>,
     /// The session's model, if a command has chosen another one for the running turn.
     pub(super) before_turn: Option<Arc<dyn Model>>,
+    /// The session's effort, if a command has set another one for the running turn.
+    pub(super) effort_before_turn: Option<Option<String>>,
 }
 
 /// Requests that servers refused.

@@ -70,6 +70,7 @@ pub(crate) struct Seen {
     pub(crate) tools: usize,
     pub(crate) summary: bool,
     pub(crate) cache: CacheLifetime,
+    pub(crate) effort: Option<String>,
 }
 
 impl Seen {
@@ -159,6 +160,7 @@ impl Model for Scripted {
             tools: request.tools.len(),
             summary: request.context.generation > u64::MAX / 2,
             cache: request.cache,
+            effort: request.effort.map(str::to_owned),
         });
         let body =
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 fn told(text: &str, allow: &[&str], model: Option<&str>) -> Command {
     let allow = allow.iter().map(ToString::to_string).collect();
-    let terms = TurnTerms { allow, model: model.map(str::to_owned) };
+    let terms = TurnTerms { allow, model: model.map(str::to_owned), effort: None };
     Command::Prompt(PromptInput { parts: vec![Part::text(text)], terms, ..PromptInput::default() })
 }
 
@@ -113,4 +113,24 @@ async fn a_model_that_the_user_chooses_meanwhile_outlasts_the_turn() {
     rig.finished().await;
     rig.turn("more").await;
     assert_eq!(three.turns().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_effort_of_a_command_holds_for_its_turn_only() {
+    let setup = Setup::new(vec![say("one"), say("two"), say("three"), say("four")]);
+    let mut rig = setup.start();
+    rig.turn("first").await;
+    let terms = TurnTerms { effort: Some("high".into()), ..TurnTerms::default() };
+    let told = |text: &str| {
+        Command::Prompt(PromptInput {
+            parts: vec![Part::text(text)],
+            terms: terms.clone(),
+            ..PromptInput::default()
+        })
+    };
+    rig.send(told("second")).await;
+    rig.finished().await;
+    rig.turn("third").await;
+    let efforts: Vec<Option<String>> = rig.model.turns().into_iter().map(|seen| seen.effort).collect();
+    assert_eq!(efforts, [None, Some("high".to_owned()), None]);
 }

@@ -115,7 +115,7 @@ impl CustomCommands {
         let of_project = if trusted { folders(ContentKind::Commands, root, cwd) } else { Vec::new() };
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
-        dirs.extend(environment.of_home(".claude/commands").map(|dir| (dir, false)));
+        dirs.extend(environment.claude_dir().map(|dir| (dir.join("commands"), false)));
         let trust = ContentTrust::of(environment, root, everything);
         let surroundings = Surroundings::new(environment, root, cwd);
         Self { dirs, cwd: cwd.to_owned(), skills, trust, surroundings }
@@ -563,7 +563,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_project_allows_is_shown_first_and_left_out_where_nobody_can_be_asked() {
         let (dir, custom_commands, user_shell) = room();
-        let head = "---\nallowed-tools: Bash(git add:*), Read\nmodel: haiku\n---\nCommit.";
+        let head = "---\nallowed-tools: Bash(git add:*), Read\nmodel: haiku\neffort: High\n---\nCommit.";
         for file in [".claude/commands/commit.md", "home/mine.md"] {
             std::fs::write(dir.path().join(file), head).unwrap();
         }
@@ -574,12 +574,13 @@ mod tests {
         };
         let rules = vec!["Bash(git add:*), Read".to_owned()];
         let model = Some("haiku".to_owned());
-        let terms = TurnTerms { allow: rules.clone(), model: model.clone() };
+        let effort = Some("high".to_owned());
+        let terms = TurnTerms { allow: rules.clone(), model: model.clone(), effort: effort.clone() };
         let full = || CommandPrompt { text: "Commit.".into(), terms: terms.clone(), left_out: Vec::new() };
         let Called::Prompt(own) = called("mine", Consent::Impossible).await else { panic!("not used") };
         assert_eq!(own, full());
         let Called::Prompt(without) = called("commit", Consent::Impossible).await else { panic!("not used") };
-        assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model });
+        assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model, effort });
         assert_eq!(without.left_out, rules);
         let Called::Asks { commands, allows, .. } = called("commit", Consent::Ask).await else {
             panic!("not asked")
