@@ -335,6 +335,12 @@ fn equip(
     let trust = ContentTrust::of(environment, &project_root(&project.cwd), project.trust_content);
     let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes);
     let of_agents = crate::mcp::of_agents(environment, &project.cwd, &own.agents.all, &trust);
+    crate::settings::claude::note_unused(
+        environment,
+        &project_root(&project.cwd),
+        run.settings.sources,
+        &trust,
+    );
     notes.extend(trust.note());
     let subagents: Arc<[Kind]> = own.kinds().into();
     let answer = AnswerForm::of(run);

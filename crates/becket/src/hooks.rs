@@ -108,7 +108,7 @@ pub(crate) fn search(
         out.found.push(HookTable { source: made(origin, place), value: value.clone(), within: None });
     }
     let sources = settings.sources;
-    let home = environment.of_home(".claude/settings.json");
+    let home = environment.claude_dir().map(|dir| dir.join("settings.json"));
     let claude = [
         (Origin::Managed, true, Some(PathBuf::from(CLAUDE_MANAGED))),
         (Origin::User, sources.user, home),

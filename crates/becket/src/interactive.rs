@@ -31,6 +31,7 @@ mod past;
 pub(crate) mod preferences;
 mod previews;
 mod programs;
+mod project_contents;
 mod sheets;
 mod signals;
 mod switch;
@@ -93,11 +94,16 @@ pub(crate) async fn run(
         Some(true) => {
             // The process is in that directory already.
             again.config.cd = None;
-            settings = RunSettings::new(again, environment)?;
+            settings = RunSettings::new(again.clone(), environment)?;
         }
     }
-    if !first::contents(environment, &settings)? {
-        return Ok(ExitStatus::Ok);
+    match project_contents::ask(environment, &settings)? {
+        None => return Ok(ExitStatus::Ok),
+        Some(false) => {}
+        Some(true) => {
+            again.config.cd = None;
+            settings = RunSettings::new(again, environment)?;
+        }
     }
     settings.task.draft = draft;
     if let first::Next::End(status) = first::model(environment, &mut settings).await? {

@@ -77,12 +77,14 @@ pub(crate) fn project_file(cwd: &Path) -> PathBuf {
     project_root(cwd).join(".mcp.json")
 }
 
-/// Reads every source. `given`: the texts and files of `--mcp-config`; `strict`: only these are used.
+/// Reads every source. `given`: the texts and files of `--mcp-config`; `strict`: only these are used. `everything`: the
+/// project's servers are allowed, as `--trust` says.
 pub(crate) fn found(
     environment: &Environment,
     cwd: &Path,
     given: &[String],
     strict: bool,
+    everything: bool,
 ) -> Result<Found, Failure> {
     let mut out = Found::default();
     if !strict {
@@ -90,21 +92,21 @@ pub(crate) fn found(
         if let Some(user) = &user
             && let Some(servers) = user.get("mcpServers")
         {
-            out.add(environment, cwd, Place::User, servers);
+            out.add(environment, cwd, Place::User, servers, everything);
         }
         if let Some(project) = read_file(&project_file(cwd), &mut out.problems) {
-            out.add(environment, cwd, Place::Project, &project);
+            out.add(environment, cwd, Place::Project, &project, everything);
         }
         let key = project_root(cwd).to_string_lossy().into_owned();
         if let Some(local) = user.as_ref().and_then(|user| user.get("projects")?.get(&key)?.get("mcpServers"))
         {
-            out.add(environment, cwd, Place::Local, local);
+            out.add(environment, cwd, Place::Local, local, everything);
         }
     }
     for text in given {
         let value = given_config(text)?;
         let before = out.problems.len();
-        out.add(environment, cwd, Place::Flag, &value);
+        out.add(environment, cwd, Place::Flag, &value, everything);
         // The caller named this server, so the run does not begin if the server cannot be used.
         if let Some(problem) = out.problems.get(before) {
             let wrong = !problem.contains("which does nothing");
@@ -150,7 +152,7 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
 }
 
 impl Found {
-    fn add(&mut self, environment: &Environment, cwd: &Path, place: Place, value: &Value) {
+    fn add(&mut self, environment: &Environment, cwd: &Path, place: Place, value: &Value, everything: bool) {
         let vars = |name: &str| environment.vars.get(name).cloned();
         let parsed = config::parse(value, &vars);
         self.problems.extend(parsed.problems);
@@ -158,7 +160,8 @@ impl Found {
         for server in parsed.servers {
             let allowed = place != Place::Project
                 || texts.get(&server.name).is_some_and(|entry| {
-                    is_trusted(environment, cwd, &server.name, &content(environment, cwd, entry, &server))
+                    let text = content(environment, cwd, entry, &server);
+                    everything || is_trusted(environment, cwd, &server.name, &text)
                 });
             let name = server.name.clone();
             // A server that is not allowed must not replace the user's own.
@@ -174,8 +177,26 @@ impl Found {
 fn not_allowed(name: &str) -> String {
     format!(
         "the MCP server {name} of .mcp.json is not used, because you have not allowed it as it is now (look at it: becket mcp get {name}; \
-         allow it: becket mcp approve {name})"
+         allow it: becket mcp approve {name}, or --trust for one run)"
     )
+}
+
+/// Returns the servers of the project's `.mcp.json` that the user has not allowed as they are: the name, and the item that
+/// the user is asked about.
+pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(String, Item)> {
+    let Some(value) = read_file(&project_file(cwd), &mut Vec::new()) else { return Vec::new() };
+    let texts = config::entries(&value).ok().cloned().unwrap_or_default();
+    let vars = |name: &str| environment.vars.get(name).cloned();
+    let servers = config::parse(&value, &vars).servers.into_iter();
+    let items = servers.filter_map(|server| {
+        let content = content(environment, cwd, texts.get(&server.name)?, &server);
+        if is_trusted(environment, cwd, &server.name, &content) {
+            return None;
+        }
+        let name = format!("{} of .mcp.json", server.name);
+        Some((server.name, Item { kind: "MCP server".to_owned(), name, content }))
+    });
+    items.collect()
 }
 
 /// Returns the text that the user allows: the entry of the server, and the project's files that it runs.
@@ -352,6 +373,7 @@ pub(crate) async fn start(
         &run.project.cwd,
         &run.additions.mcp.mcp_config,
         run.additions.mcp.strict_mcp_config,
+        run.project.trust_content,
     )?;
     notes.extend(found.problems);
     let mut configs = Vec::new();

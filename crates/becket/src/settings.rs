@@ -3,6 +3,7 @@
 //!
 //! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
+pub(crate) mod claude;
 mod parts;
 
 pub(crate) use parts::*;
@@ -64,6 +65,27 @@ pub(crate) fn configuration(
     flags: Vec<Flag>,
     trusted: bool,
 ) -> Result<Settings, Failure> {
+    configuration_of_run(environment, cwd, args, flags, Rights { trusted, ..Rights::default() })
+}
+
+/// The rights of a project's files, and the kind of the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rights {
+    /// The project's files may do more than forbid.
+    trusted: bool,
+    /// `--trust`: all that the project's files allow counts.
+    content: bool,
+    /// A program drives the run.
+    driven: bool,
+}
+
+fn configuration_of_run(
+    environment: &Environment,
+    cwd: &Path,
+    args: &ConfigArgs,
+    flags: Vec<Flag>,
+    rights: Rights,
+) -> Result<Settings, Failure> {
     let sources = match &args.setting_sources {
         None => SettingSources::default(),
         Some(list) => {
@@ -75,9 +97,12 @@ pub(crate) fn configuration(
         project: project_root(cwd),
         managed: PathBuf::from("/etc/becket/config.toml"),
     };
-    let (files, warnings) =
+    let (own_files, warnings) =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
-    let mut files = files;
+    // Files of becket come after those of Claude Code in the same place.
+    let mut files = claude::layers(environment, &places.project, sources);
+    let approved = claude::approved(environment, &places.project, &files, rights.content);
+    files.extend(own_files);
     // The user's own rules for this project have the same strength as the user's file and come after it.
     let own = crate::interactive::preferences::project_file(environment, &places.project);
     if sources.reads(becket_config::Scope::User)
@@ -90,7 +115,9 @@ pub(crate) fn configuration(
         settings: args.settings.as_deref().map(settings_text).transpose()?,
         env: &environment.vars,
         keys: crate::keys::read(environment)?,
-        trusted,
+        trusted: rights.trusted,
+        approved,
+        driven: rights.driven,
         flags,
         home: environment.home.as_deref().unwrap_or_else(|| Path::new("/")),
         cwd,
@@ -187,7 +214,9 @@ impl RunSettings {
         let trusted = args.print
             || crate::trust::brings(&root, &cwd).is_empty()
             || crate::trust::is_trusted(environment, &root);
-        let mut settings = configuration(environment, &cwd, &args.config, flags(&args)?, trusted)?;
+        let driven = args.output.input_format == InputFormat::StreamJson;
+        let rights = Rights { trusted, content: args.permissions.trust, driven };
+        let mut settings = configuration_of_run(environment, &cwd, &args.config, flags(&args)?, rights)?;
         if !trusted {
             // The project can influence programs that read its files. So they run only if the user configured them.
             for (key, is_open) in [

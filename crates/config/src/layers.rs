@@ -5,11 +5,12 @@ use crate::error::{ConfigError, Problem};
 use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
 use crate::schema::{Config, json_schema};
-use crate::scope::{Ruling, ruling};
+use crate::scope::{Ruling, may_if_approved, ruling};
 use crate::secret::Credential;
 use crate::source::{Merged, Source};
 use crate::tree::{
-    check_types, describe, drop_nulls, flatten, from_value, nearest, resolve_paths, translate, unflatten,
+    check_types, describe, drop_nulls, flatten, from_value, nearest, of_claude, resolve_paths, translate,
+    unflatten,
 };
 use serde_json::Value;
 use std::cell::LazyCell;
@@ -25,7 +26,7 @@ pub enum Scope {
     Managed,
 }
 
-/// The text of one file.
+/// The text of one file. A file in JSON is one of Claude Code: of its keys, only those count that mean the same here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub scope: Scope,
@@ -98,6 +99,10 @@ pub struct Inputs<'a> {
     pub keys: Option<(PathBuf, String)>,
     /// True if the user trusts this project. If not (or not yet), its files can only restrict tools.
     pub trusted: bool,
+    /// Files of the project that the user has read and approved as they are. Such a file may also allow.
+    pub approved: Vec<PathBuf>,
+    /// A program drives the run that was written for Claude Code: the model and the mode of its files count.
+    pub driven: bool,
     pub flags: Vec<Flag>,
     pub home: &'a Path,
     pub cwd: &'a Path,
@@ -331,7 +336,7 @@ impl Builder<'_> {
             };
             let json = layer.path.extension().is_some_and(|e| e == "json");
             let parsed = if json {
-                parse_json(&origin, &layer.text).map(translate)
+                parse_json(&origin, &layer.text).map(|root| translate(of_claude(root, inputs.driven)))
             } else {
                 parse_toml(&origin, &layer.text)
             };
@@ -480,7 +485,14 @@ impl Builder<'_> {
         let mut value = node.to_value();
         if matches!(source, Source::Project(_) | Source::Local(_)) {
             let so_far = self.merged.get(&key).map(|m| &m.value);
-            if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted) {
+            let approved = self.approved(source);
+            if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted)
+                && !(approved && may_if_approved(&key, &value))
+            {
+                // The user is asked once about all that such a file would allow, with the whole text.
+                if source.is_json() && !approved && may_if_approved(&key, &value) {
+                    return;
+                }
                 let (origin, text) = file.unwrap_or_default();
                 self.warnings.push(Problem {
                     origin: origin.to_owned(),
@@ -502,6 +514,12 @@ impl Builder<'_> {
             _ => vec![line(node.at)],
         };
         self.set(key, value, source, lines);
+    }
+
+    /// True if the user has approved the file.
+    fn approved(&self, source: &Source) -> bool {
+        let (Source::Project(path) | Source::Local(path)) = source else { return false };
+        self.inputs.trusted && self.inputs.approved.contains(path)
     }
 
     fn set(&mut self, key: String, value: Value, source: &Source, lines: Vec<Option<usize>>) {

@@ -61,6 +61,24 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
     }
 }
 
+/// True if a file of the project may set this key once the user has approved its text.
+///
+/// No file of a project may switch questions off, or set variables that decide which programs run.
+pub(crate) fn may_if_approved(key: &str, value: &Value) -> bool {
+    match key {
+        "permissions.allow" | "add_dirs" => true,
+        "permission_mode" => {
+            let mode = value.as_str().and_then(|text| text.parse::<PermissionMode>().ok());
+            matches!(mode, Some(PermissionMode::Default | PermissionMode::AcceptEdits))
+        }
+        _ => key.strip_prefix("shell.env.").is_some_and(|name| {
+            let name = name.to_ascii_uppercase();
+            let starts = ["LD_", "DYLD_", "GIT_", "BECKET_"].iter().any(|start| name.starts_with(start));
+            !starts && !["PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "IFS"].contains(&name.as_str())
+        }),
+    }
+}
+
 /// True for keys that can only forbid. They count before the user has decided to trust the project.
 fn narrows(key: &str) -> bool {
     matches!(

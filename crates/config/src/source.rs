@@ -19,6 +19,18 @@ pub enum Source {
     Session,
 }
 
+impl Source {
+    /// True for a file of Claude Code, which is in JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::User(path) | Self::Project(path) | Self::Local(path) | Self::Managed(path) => {
+                path.extension().is_some_and(|e| e == "json")
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

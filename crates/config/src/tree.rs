@@ -25,6 +25,52 @@ const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["sandbox", "filesystem", "denyRead"], &["sandbox", "deny_read"]),
 ];
 
+/// Keys of Claude Code's settings files that count here.
+const OF_CLAUDE: &[&[&str]] = &[
+    &["permissions", "allow"],
+    &["permissions", "ask"],
+    &["permissions", "deny"],
+    &["permissions", "additionalDirectories"],
+    &["env"],
+];
+/// Further keys, which count if a program drives the run. In the terminal they belong to the other agent alone.
+const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model"]];
+
+/// Variables that are for an agent, such as its keys and addresses, and not for the commands that it runs.
+const OF_AGENTS: &[&str] = &["ANTHROPIC_", "CLAUDE_", "OPENAI_", "BECKET_"];
+
+/// Returns the keys of a settings file of Claude Code that count here. Others are its own, so nothing is said about them.
+/// A value of another type than expected is left out: such a file must not keep becket from starting.
+pub(crate) fn of_claude(mut root: Node, driven: bool) -> Node {
+    let mut out = Node { at: root.at, kind: Kind::Table(Vec::new()) };
+    let more = if driven { OF_CLAUDE_DRIVEN } else { &[] };
+    for path in OF_CLAUDE.iter().chain(more) {
+        let Some(mut node) = take_at(&mut root, path) else { continue };
+        let fits = match (&mut node.kind, path) {
+            (Kind::List(items), ["permissions", ..]) => {
+                items.retain(|item| matches!(item.kind, Kind::Scalar(Value::String(_))));
+                true
+            }
+            (Kind::Table(entries), ["env"]) => {
+                entries.retain(|entry| {
+                    let is_text = matches!(entry.value.kind, Kind::Scalar(Value::String(_)));
+                    is_text && !OF_AGENTS.iter().any(|start| entry.key.starts_with(start))
+                });
+                true
+            }
+            (Kind::Scalar(Value::String(mode)), ["permissions", "defaultMode"]) => {
+                mode.parse::<becket_types::PermissionMode>().is_ok()
+            }
+            (Kind::Scalar(Value::String(_)), ["model"]) => true,
+            _ => false,
+        };
+        if fits {
+            out.put(path, node);
+        }
+    }
+    out
+}
+
 pub(crate) fn translate(mut root: Node) -> Node {
     for (from, to) in TRANSLATED {
         if let Some(node) = take_at(&mut root, from) {

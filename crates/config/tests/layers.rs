@@ -42,6 +42,8 @@ fn run(case: Case) -> Result<Settings, ConfigError> {
             .keys
             .map(|text| (PathBuf::from("/home/u/.config/becket/credentials.toml"), text.to_owned())),
         trusted: true,
+        approved: Vec::new(),
+        driven: false,
         flags: case.flags,
         home: Path::new("/home/u"),
         cwd: Path::new("/repo/sub"),
@@ -587,7 +589,7 @@ proptest! {
         let layer = |scope: Scope, text: &str| Layer { scope, path: path(scope), text: text.to_owned() };
         let env = BTreeMap::new();
         let with = |files: Vec<Layer>| load(&Inputs {
-            files, settings: None, env: &env, keys: None, trusted: true, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
+            files, settings: None, env: &env, keys: None, trusted: true, approved: vec![], driven: false, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
         }).unwrap().config;
         let before = with(vec![layer(Scope::User, &user_text)]);
         for scope in [Scope::Project, Scope::Local] {
@@ -615,10 +617,76 @@ proptest! {
             let _ = load(&Inputs {
                 files: vec![Layer { scope: Scope::User, path: path(Scope::User), text: text.clone() }],
                 settings: Some(("x".to_owned(), settings)),
-                env: &env, keys: None, trusted: true, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
+                env: &env, keys: None, trusted: true, approved: vec![], driven: false, flags: vec![], home: Path::new("/h"), cwd: Path::new("/repo"),
             });
         }
     }
+}
+
+fn of_claude(scope: Scope, path: &str, text: &str, approved: bool, driven: bool) -> Settings {
+    let env = BTreeMap::new();
+    load(&Inputs {
+        files: vec![Layer { scope, path: path.into(), text: text.to_owned() }],
+        settings: None,
+        env: &env,
+        keys: None,
+        trusted: true,
+        approved: if approved { vec![path.into()] } else { Vec::new() },
+        driven,
+        flags: Vec::new(),
+        home: Path::new("/home/u"),
+        cwd: Path::new("/repo"),
+    })
+    .unwrap()
+}
+
+/// Some keys of a project's file count only after the user has approved it.
+#[test]
+fn settings_of_claude_code_count_as_far_as_they_may() {
+    let text = r#"{ // of the other agent
+        "permissions": {"allow": ["Bash(make *)"], "ask": ["Bash(git push *)"], "deny": ["Read(.env)", 7],
+                        "additionalDirectories": ["../docs"], "defaultMode": "acceptEdits"},
+        "env": {"CI": "1", "LD_PRELOAD": "x.so", "ANTHROPIC_API_KEY": "k", "N": 3}, "model": "opus",
+        "outputStyle": "x", "hooks": {"Stop": []}, "statusLine": {"command": "x"}, "sandbox": {"enabled": false},
+    }"#;
+    let user = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, false);
+    assert_eq!(warnings(&user), Vec::<String>::new());
+    assert_eq!(user.config.permissions.allow, ["Bash(make *)"]);
+    assert_eq!(user.config.permissions.deny, ["Read(.env)"]);
+    assert_eq!(user.config.shell.env.get("CI").map(String::as_str), Some("1"));
+    assert!(!user.config.shell.env.contains_key("ANTHROPIC_API_KEY"), "keys are not for commands");
+    // In the terminal, the model and the mode of the other agent are its own.
+    assert_eq!((user.config.model.as_deref(), user.config.permission_mode), (None, PermissionMode::Default));
+    assert!(user.hooks.is_empty(), "hooks of such files are found elsewhere");
+    let driven = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, true);
+    let got = (driven.config.model.as_deref(), driven.config.permission_mode);
+    assert_eq!(got, (Some("opus"), PermissionMode::AcceptEdits));
+
+    let project = of_claude(Scope::Project, "/repo/.claude/settings.json", text, false, true);
+    // The question to the user says what the rest would allow. This no answer allows.
+    assert!(
+        matches!(&warnings(&project)[..], [only] if only.contains("LD_PRELOAD")),
+        "{:?}",
+        project.warnings
+    );
+    assert_eq!(project.config.permissions.deny, ["Read(.env)"]);
+    assert_eq!(project.config.permissions.ask, ["Bash(git push *)"]);
+    assert!(project.config.permissions.allow.is_empty() && project.config.add_dirs.is_empty());
+    assert!(project.config.shell.env.is_empty());
+    assert_eq!(project.config.permission_mode, PermissionMode::Default);
+    assert_eq!(project.config.model.as_deref(), Some("opus"));
+
+    let approved = of_claude(Scope::Project, "/repo/.claude/settings.json", text, true, true);
+    assert_eq!(approved.config.permissions.allow, ["Bash(make *)"]);
+    assert_eq!(approved.config.add_dirs, [PathBuf::from("/repo/../docs")]);
+    assert_eq!(approved.config.shell.env.keys().collect::<Vec<_>>(), ["CI"]);
+    assert_eq!(approved.config.permission_mode, PermissionMode::AcceptEdits);
+    let bypass = r#"{"permissions": {"defaultMode": "bypassPermissions"}}"#;
+    let approved = of_claude(Scope::Project, "/repo/.claude/settings.json", bypass, true, true);
+    assert_eq!(approved.config.permission_mode, PermissionMode::Default);
+    // A value of another type does not keep becket from starting.
+    let odd = r#"{"permissions": ["x"], "env": 7, "model": {}}"#;
+    assert_eq!(of_claude(Scope::Project, "/repo/.claude/settings.json", odd, true, true).config.model, None);
 }
 
 /// The file that the documentation shows is read without an error or a warning.

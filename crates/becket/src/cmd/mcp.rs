@@ -275,7 +275,7 @@ fn list(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let found = mcp::found(environment, cwd, &[], false)?;
+    let found = mcp::found(environment, cwd, &[], false, false)?;
     let states =
         states(environment, cwd, args, found.servers.values().filter(|server| server.allowed).collect())?;
     let of = |server: &Configured| states.iter().find(|status| status.name == server.config.name);
@@ -306,7 +306,7 @@ fn get(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let found = mcp::found(environment, cwd, &[], false)?;
+    let found = mcp::found(environment, cwd, &[], false, false)?;
     let server = found.servers.get(name).ok_or_else(|| {
         Failure::usage(format!("there is no MCP server {name}")).hint("becket mcp list shows all")
     })?;
@@ -344,7 +344,7 @@ fn get(
 
 /// Returns a configured server, allowed or not.
 fn configured(environment: &Environment, cwd: &Path, name: &str) -> Result<Configured, Failure> {
-    let mut found = mcp::found(environment, cwd, &[], false)?;
+    let mut found = mcp::found(environment, cwd, &[], false, false)?;
     found.servers.remove(name).ok_or_else(|| {
         Failure::usage(format!("there is no MCP server {name}")).hint("becket mcp list shows all")
     })

@@ -4,13 +4,10 @@
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
 use super::preferences;
-use crate::agents::Agents;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::hooks::Bearers;
 use crate::settings::{RunSettings, Screen, project_root};
-use crate::trust::content::{self, ContentTrust, Item, State};
 use crate::{args, keys, models, trust};
 use becket_config::{Amend, Secret, Source};
 use becket_model::{Endpoint, ErrorKind, ModelRef};
@@ -52,7 +49,7 @@ pub(super) enum Next {
     End(ExitStatus),
 }
 
-fn unusable(error: &io::Error) -> Failure {
+pub(super) fn unusable(error: &io::Error) -> Failure {
     Failure::error(format!("the terminal cannot be used: {error}"))
 }
 
@@ -102,63 +99,6 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
         return Ok(None);
     }
     // The slash distinguishes an answer from text that was typed for the conversation.
-    Ok(Some(matches!(line.trim(), "/y" | "/yes")))
-}
-
-/// Asks about each item of the project that runs programs and is undecided or has changed. A new item is shown whole, a
-/// changed one by its differences. Returns false if the user quits.
-pub(super) fn contents(environment: &Environment, settings: &RunSettings) -> Result<bool, Failure> {
-    let root = project_root(&settings.project.cwd);
-    let agents = Agents::find(
-        environment,
-        &settings.project.cwd,
-        settings.project.trusted,
-        &settings.additions.agents.definitions,
-    );
-    let config = &settings.settings.config;
-    let skills = crate::toolbox::skills(environment, &settings.project.cwd, config, settings.project.trusted);
-    let bearers = Bearers { agents: &agents.all, skills: Some(&skills) };
-    let mut items = crate::hooks::items(environment, &settings.project.cwd, &settings.settings, bearers);
-    items.extend(crate::mcp::agent_items(environment, &settings.project.cwd, &agents.all));
-    if items.is_empty() || settings.project.trust_content {
-        return Ok(true);
-    }
-    let trust = ContentTrust::of(environment, &root, false);
-    for item in items {
-        let state = trust.state(&item);
-        if matches!(state, State::Trusted | State::Refused) {
-            continue;
-        }
-        let Some(answer) = asked_about(&item, &state).map_err(|e| unusable(&e))? else { return Ok(false) };
-        trust
-            .decide(&item, answer)
-            .map_err(|e| Failure::error(format!("cannot keep the decision about {}: {e}", item.name)))?;
-    }
-    Ok(true)
-}
-
-/// Asks about one item in plain lines. It is shown whole, however long it is.
-fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
-    let mut out = io::stdout().lock();
-    let what = match state {
-        State::Changed { .. } => "has changed since you decided about it",
-        _ => "would run on this machine",
-    };
-    writeln!(
-        out,
-        "\nThis project brings {} in {}, which {what}:\n",
-        item.kind,
-        becket_print::clean(&item.name)
-    )?;
-    for line in content::shown(item, state).lines() {
-        writeln!(out, "  {}", becket_print::clean(line))?;
-    }
-    write!(out, "\nWrite /y to use exactly this from now on. Anything else works without it: ")?;
-    out.flush()?;
-    let mut line = String::new();
-    if io::stdin().read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
     Ok(Some(matches!(line.trim(), "/y" | "/yes")))
 }
 

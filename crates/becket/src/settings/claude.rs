@@ -1,0 +1,103 @@
+//! Settings files of Claude Code: `settings.json` in the user's folder, and `.claude/settings.json` and
+//! `.claude/settings.local.json` of the project.
+//!
+//! Finds the files and says what a project's file would allow; `becket_config` decides which keys count. A project's file is
+//! trusted by content: the user reads what it would allow and approves exactly that. Its prohibitions count always. Hooks of
+//! these files belong to [`crate::hooks`]. A file that is no JSON is left out: that module says so.
+
+use crate::environment::Environment;
+use crate::trust::content::{ContentTrust, Item, State};
+use crate::trust::leads_outside;
+use becket_config::{Layer, Scope, SettingSources};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Kind of the items of [`items`].
+pub(crate) const SETTINGS: &str = "settings";
+
+/// Keys of `permissions` that allow something.
+const LOOSENING: [&str; 2] = ["allow", "additionalDirectories"];
+
+/// Returns the files that these sources read, weakest first.
+fn files(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<(Scope, PathBuf)> {
+    let user = environment.claude_dir().map(|dir| dir.join("settings.json"));
+    let own = |name: &str| Some(root.join(".claude").join(name));
+    let project = own("settings.json").filter(|path| user.as_ref() != Some(path));
+    let all = [(Scope::User, user), (Scope::Project, project), (Scope::Local, own("settings.local.json"))];
+    let all = all.into_iter().filter_map(|(scope, path)| Some((scope, path?)));
+    all.filter(|(scope, path)| sources.reads(*scope) && (*scope == Scope::User || !leads_outside(root, path)))
+        .collect()
+}
+
+/// Returns the texts of the files that can be read.
+pub(super) fn layers(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<Layer> {
+    let read = |(scope, path): (Scope, PathBuf)| {
+        let text = becket_config::read_text(&path).ok().flatten()?;
+        becket_config::json_value(&text).ok()?;
+        Some(Layer { scope, path, text })
+    };
+    files(environment, root, sources).into_iter().filter_map(read).collect()
+}
+
+/// Returns an item for each of these files of the project that would allow something.
+fn items_of(root: &Path, layers: &[Layer]) -> Vec<(PathBuf, Item)> {
+    let item = |layer: &Layer| {
+        let settings = becket_config::json_value(&layer.text).ok()?;
+        let mut allows = Map::new();
+        for key in LOOSENING {
+            let list = settings["permissions"][key].as_array().filter(|list| !list.is_empty());
+            allows.extend(list.map(|list| (key.to_owned(), json!(list))));
+        }
+        if let Some(mode) =
+            settings["permissions"]["defaultMode"].as_str().filter(|mode| *mode == "acceptEdits")
+        {
+            allows.insert("defaultMode".to_owned(), json!(mode));
+        }
+        let mut out = Map::new();
+        if !allows.is_empty() {
+            out.insert("permissions".to_owned(), Value::Object(allows));
+        }
+        let env = settings["env"].as_object().filter(|env| !env.is_empty());
+        out.extend(env.map(|env| ("env".to_owned(), json!(env))));
+        if out.is_empty() {
+            return None;
+        }
+        let name = layer.path.strip_prefix(root).unwrap_or(&layer.path).display().to_string();
+        let content = serde_json::to_string_pretty(&out).unwrap_or_default();
+        Some((layer.path.clone(), Item { kind: SETTINGS.to_owned(), name, content }))
+    };
+    layers.iter().filter(|layer| layer.scope != Scope::User).filter_map(item).collect()
+}
+
+/// Returns the items of the project that need trust.
+pub(crate) fn items(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<Item> {
+    let layers = layers(environment, root, sources);
+    items_of(root, &layers).into_iter().map(|(_, item)| item).collect()
+}
+
+/// Returns the files that the user has approved as they are. `everything`: all of them, as `--trust` says.
+pub(super) fn approved(
+    environment: &Environment,
+    root: &Path,
+    layers: &[Layer],
+    everything: bool,
+) -> Vec<PathBuf> {
+    let items = items_of(root, layers);
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let trust = ContentTrust::of(environment, root, everything);
+    items.into_iter().filter(|(_, item)| trust.state(item) == State::Trusted).map(|(path, _)| path).collect()
+}
+
+/// Notes the files that are not approved in `trust`, which lists them for the user.
+pub(crate) fn note_unused(
+    environment: &Environment,
+    root: &Path,
+    sources: SettingSources,
+    trust: &ContentTrust,
+) {
+    for item in items(environment, root, sources) {
+        trust.is_trusted(&item.kind, &item.name, &item.content);
+    }
+}
