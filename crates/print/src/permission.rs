@@ -19,6 +19,10 @@ pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &P
         "description": request.reason,
         "permission_suggestions": suggestions(request),
     });
+    // The rules do not decide about these, so a program must not either: somebody has to be shown the input.
+    if ["ask_user", "exit_plan"].contains(&&*sdk_names::own_name(&request.tool)) {
+        out["requires_user_interaction"] = json!(true);
+    }
     if let Some(path) = request.access.paths.iter().find(|path| !path.starts_with(cwd)) {
         out["blocked_path"] = json!(path.to_string_lossy());
     }

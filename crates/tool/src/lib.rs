@@ -96,6 +96,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Returns the question that each call of this tool puts to a person, in every permission mode. `None`: the rules decide
+    /// if somebody is asked. Such a call runs only with an answer, which the person's decision adds to its input.
+    fn asks_person(&self) -> Option<&'static PersonQuestion> {
+        None
+    }
+
     /// Continues a running call in the background, so that it returns soon. Returns false if this is not possible.
     fn detach(&self, _call: &CallId) -> bool {
         false
@@ -105,6 +111,19 @@ pub trait Tool: Send + Sync {
     fn protected(&self) -> bool {
         false
     }
+}
+
+/// See [`Tool::asks_person`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct PersonQuestion {
+    /// The reason for the question.
+    pub reason: &'static str,
+    /// The text for the model if the person says no. The person's own words follow it.
+    pub refused: &'static str,
+    /// Keys of the input that only the person's decision may set.
+    pub answers: &'static [&'static str],
+    /// The only permission mode in which the call makes sense, with the text for the model in any other mode.
+    pub only_in: Option<(becket_types::PermissionMode, &'static str)>,
 }
 
 /// The environment of one call.

@@ -5,9 +5,11 @@
 //! edits them. Content that is only for the model is not printed. Escape sequences and invisible characters are made
 //! visible, as in the other interface.
 //!
-//! Invariant: a question is answered only by a line that is exactly `/y`, `/s` or `/f`, or that begins with `/n`. All
+//! Invariant: a question is answered only by a line that is exactly `/y`, `/s` or `/f`, or that begins with `/n` or `/a`. All
 //! other lines typed while it is open are messages and leave the question open, because a line of input does not show
 //! which of the two was meant.
+
+mod asked;
 
 use crate::ansi::Ansi;
 use crate::app::undo;
@@ -47,6 +49,8 @@ pub struct Speaker {
     working: bool,
     /// Open questions, each with the call that started the subagent which asks; `None`: the main agent.
     questions: VecDeque<(Option<CallId>, PermissionRequest)>,
+    /// Answers to the first questions of the open call of `ask_user`.
+    answers: Vec<String>,
     /// The undo that was shown last and is not answered.
     undo: Option<u64>,
     /// A question was printed since [`Self::take_asked`] was last called.
@@ -174,6 +178,7 @@ impl Speaker {
             Event::TurnFinished(result) => {
                 self.working = false;
                 self.questions.retain(|(subagent, _)| subagent.is_some());
+                self.answers.clear();
                 out.push(turn_end_line(&result.end));
             }
             _ => {}
@@ -213,6 +218,10 @@ impl Speaker {
             );
             return;
         }
+        if let Some(kind) = asked::Kind::of(request) {
+            out.extend(asked::lines(kind, &request.input, self.answers.len()));
+            return;
+        }
         out.push(format!("Question: {} wants to run{whose}.", request.tool));
         if let Some(command) = &request.access.command {
             out.push(format!("Command: {command}"));
@@ -228,17 +237,37 @@ impl Speaker {
     fn decide(&mut self, line: &str, early: bool, out: &mut Vec<String>) -> Option<Vec<Effect>> {
         let (subagent, request) = self.questions.front()?;
         let (word, why) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-        let decision = match (word, why) {
-            ("/y" | "/yes", "") => Decision::AllowOnce,
-            ("/s", "") => Decision::AllowSession,
-            ("/n" | "/no", _) => {
+        let kind = asked::Kind::of(request);
+        let decision = match (word, why, kind) {
+            ("/n" | "/no", ..) => {
                 Decision::Deny { reason: Some(why.to_owned()).filter(|why| !why.is_empty()) }
             }
+            ("/a", _, Some(asked::Kind::Questions)) if early => Decision::AllowOnce,
+            ("/a", _, Some(asked::Kind::Questions)) => {
+                self.answers.extend(asked::answer(&request.input, self.answers.len(), why));
+                match asked::complete(&request.input, &self.answers) {
+                    Some(input) => Decision::AllowChanged { input },
+                    None => {
+                        self.ask(out);
+                        return Some(Vec::new());
+                    }
+                }
+            }
+            (_, _, Some(asked::Kind::Questions)) => return None,
+            ("/y" | "/yes", "", _) => Decision::AllowOnce,
+            ("/s", "", Some(asked::Kind::Plan)) => Decision::AllowOnce,
+            ("/s", "", None) => Decision::AllowSession,
             _ => return None,
         };
         if early {
             out.push(TOO_EARLY.to_owned());
             return Some(Vec::new());
+        }
+        let mut effects = Vec::new();
+        if kind == Some(asked::Kind::Plan) && word == "/s" {
+            // The mode changes first, so the call finds it changed.
+            let mode = becket_types::PermissionMode::AcceptEdits.to_string();
+            effects.push(Effect::Send(Command::SetMode { mode }));
         }
         let what = Command::Decide { call_id: request.call_id.clone(), decision };
         let command = match subagent.clone() {
@@ -246,8 +275,10 @@ impl Speaker {
             None => what,
         };
         self.questions.pop_front();
+        self.answers.clear();
         self.ask(out);
-        Some(vec![Effect::Send(command)])
+        effects.push(Effect::Send(command));
+        Some(effects)
     }
 
     /// Answers the undo that was shown. Returns `None` if none was shown, or the line is not an answer. Such a line

@@ -221,7 +221,11 @@ pub enum Event {
         client_id: Option<String>,
         steered: bool,
     },
-    /// This prompt was taken back and will not be delivered. Its id is empty if the front end gave none.
+    /// The permission mode was set: by a command, or because the person agreed to a call that asks to leave it.
+    ModeChanged {
+        mode: String,
+    },
+    /// This prompt was taken back and will not be delivered.
     Withdrawn {
         client_id: String,
     },

@@ -214,6 +214,102 @@ async def a_program_denies(place):
     assert not os.path.exists(os.path.join(place.cwd, "new.txt"))
 
 
+QUESTIONS = [
+    {
+        "question": "Which database?",
+        "header": "Database",
+        "options": [{"label": "sqlite", "description": "one file"}, {"label": "postgres", "description": "a server"}],
+        "multiSelect": False,
+    }
+]
+
+
+@scenario
+async def a_program_answers_questions_of_the_model(place):
+    asked = []
+
+    async def may(tool, given, context):
+        asked.append((tool, given))
+        return PermissionResultAllow(updated_input={**given, "answers": {"Which database?": "sqlite"}})
+
+    model = place.model(
+        {"expect": {"tools": ["ask_user"]}, **call("AskUserQuestion", {"questions": QUESTIONS, "answers": {"Which database?": "mine"}})},
+        {"expect": {"contains": ['User has answered your questions: "Which database?"="sqlite"']}, "text": "sqlite it is"},
+    )
+    # No mode and no rule spares the question.
+    options = place.options(model, can_use_tool=may, permission_mode="bypassPermissions")
+    messages = await collect(one("go"), options)
+    assert result(messages).result == "sqlite it is", messages
+    assert asked == [("AskUserQuestion", {"questions": QUESTIONS})], asked
+    assert "AskUserQuestion" in inits(messages)[0].data["tools"], inits(messages)[0].data["tools"]
+    results = [m.tool_use_result for m in messages if getattr(m, "tool_use_result", None)]
+    assert results[0]["answers"] == {"Which database?": "sqlite"}, results
+
+
+@scenario
+async def a_question_without_an_answer_says_so(place):
+    async def may(tool, given, context):
+        return PermissionResultDeny(message="ask me tomorrow")
+
+    model = place.model(
+        call("ask_user", {"questions": QUESTIONS}),
+        {"expect": {"contains": ["The user did not answer", "ask me tomorrow"]}, "text": "I assumed sqlite"},
+    )
+    assert result(await collect(one("go"), place.options(model, can_use_tool=may))).result == "I assumed sqlite"
+    # Nobody can be asked: the tool is not offered, and a call of it fails.
+    model = place.model(
+        call("ask_user", {"questions": QUESTIONS}),
+        {"expect": {"contains": ["There is no tool named"]}, "text": "alone"},
+    )
+    messages = await collect("go", place.options(model))
+    assert result(messages).result == "alone" and "AskUserQuestion" not in inits(messages)[0].data["tools"]
+
+
+@scenario
+async def a_plan_is_agreed_to_and_carried_out(place):
+    asked = []
+
+    async def may(tool, given, context):
+        asked.append((tool, given))
+        if tool == "ExitPlanMode" and len(asked) == 1:
+            return PermissionResultDeny(message="with tests")
+        return PermissionResultAllow()
+
+    model = place.model(
+        {"expect": {"contains": ["Permission mode plan", "exit_plan"]}, **call("write", {"path": "a.txt", "content": "early"})},
+        {"expect": {"contains": ["permission mode plan only reads"]}, **call("ExitPlanMode", {"plan": "# Plan"})},
+        {"expect": {"contains": ["did not agree to the plan", "with tests"]}, **call("exit_plan", {"plan": "# Better"})},
+        {"expect": {"contains": ["User has approved your plan"]}, **call("write", {"path": "a.txt", "content": "now"})},
+        call("exit_plan", {"plan": "again"}),
+        {"expect": {"contains": ["not in permission mode plan"]}, "text": "done"},
+    )
+    options = place.options(model, can_use_tool=may, permission_mode="plan")
+    messages = await collect(one("go"), options)
+    assert result(messages).result == "done", messages
+    assert [tool for tool, _ in asked] == ["ExitPlanMode", "ExitPlanMode", "Write"], asked
+    assert asked[1][1] == {"plan": "# Better"}, asked
+    modes = [m.data["permissionMode"] for m in messages if isinstance(m, SystemMessage) and m.subtype == "status"]
+    assert [mode for mode in modes if mode] == ["default"], modes
+    assert open(os.path.join(place.cwd, "a.txt")).read() == "now"
+
+
+@scenario
+async def a_cell_of_a_notebook_is_changed(place):
+    text = '{"cells": [{"cell_type": "code", "source": ["a"], "outputs": [], "execution_count": 1, "metadata": {}}],  "nbformat": 4}\n'
+    path = place.write("n.ipynb", text)
+    model = place.model(
+        {"expect": {"tools": ["notebook_edit"]}, **call("read", {"path": "n.ipynb"})},
+        call("NotebookEdit", {"notebook_path": path, "cell_id": "1", "new_source": "b\nc"}),
+        {"expect": {"contains": ["Replaced cell 1 of n.ipynb"]}, "text": "done"},
+    )
+    messages = await collect("go", place.options(model, permission_mode="acceptEdits"))
+    assert result(messages).result == "done", messages
+    assert [block.input for block in calls(messages)][1]["notebook_path"] == path
+    want = text.replace('["a"]', '["b\\n","c"]').replace('"execution_count": 1', '"execution_count": null')
+    have = open(path).read()
+    assert have == want or have == want.replace('","', '", "'), have
+
+
 @scenario
 async def a_denial_can_end_the_turn(place):
     async def may(tool, given, context):

@@ -89,6 +89,42 @@ const scenarios = {
     assert.equal(fs.readFileSync(path.join(place.cwd, "a.txt"), "utf8"), "by the host\n");
     assert.ok(!fs.existsSync(path.join(place.cwd, "b.txt")));
   },
+  async questions_and_plans_reach_the_program(place) {
+    const questions = [
+      {
+        question: "Which parts?",
+        header: "Parts",
+        options: [{ label: "docs", description: "" }, { label: "tests", description: "all of them" }],
+        multiSelect: true,
+      },
+    ];
+    const asked = [];
+    const canUseTool = async (tool, given, { suggestions }) => {
+      asked.push([tool, given]);
+      if (tool === "AskUserQuestion") {
+        return { behavior: "allow", updatedInput: { ...given, answers: { "Which parts?": "docs, tests" } } };
+      }
+      const updatedPermissions = [{ type: "setMode", mode: "acceptEdits", destination: "session" }];
+      return { behavior: "allow", updatedInput: given, updatedPermissions };
+    };
+    const model = place.model(
+      call("AskUserQuestion", { questions }),
+      {
+        expect: { contains: ['User has answered your questions: "Which parts?"="docs, tests"'] },
+        ...call("ExitPlanMode", { plan: "1. docs\n2. tests" }),
+      },
+      { expect: { contains: ["User has approved your plan"] }, ...call("write", { path: "a.txt", content: "a" }) },
+      "done",
+    );
+    const messages = await collect(input("go"), place.options(model, { canUseTool, permissionMode: "plan" }));
+    assert.equal(result(messages).result, "done");
+    // Files are edited without a question now.
+    assert.deepEqual(asked, [
+      ["AskUserQuestion", { questions }],
+      ["ExitPlanMode", { plan: "1. docs\n2. tests" }],
+    ]);
+    assert.equal(fs.readFileSync(path.join(place.cwd, "a.txt"), "utf8"), "a");
+  },
   async prompts_agents_and_schemas_come_with_initialize(place) {
     const model = place.model(
       { expect: { anywhere: ["Speak in rhymes."], tools: ["StructuredOutput"] }, ...call("StructuredOutput", { n: 3 }) },

@@ -66,6 +66,12 @@ impl ToolRunner<'_> {
         }
         let mut tools = self.tools.registry.clone();
         tools.retain(|name| task.kind.has(name));
+        // A subagent works for the model, which speaks to the user.
+        let asks: Vec<String> = tools.all_names();
+        let asks =
+            asks.into_iter().filter(|name| tools.get(name).is_some_and(|tool| tool.asks_person().is_some()));
+        let asks: Vec<String> = asks.collect();
+        tools.retain(|name| !asks.iter().any(|asks| asks == name));
         if tools.is_empty() && self.conversation.settings.tools.source.is_none() {
             return Err(format!("Not run: the agent {} has no tool that is here.", task.kind.name));
         }

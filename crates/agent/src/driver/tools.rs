@@ -49,8 +49,9 @@ pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
 use limit::limit_step;
 use outcome::{
-    asked_as_text, called, interrupted, invalid_arguments, journal, journal_result, mask_secrets,
-    masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
+    asked_as_text, asked_person, called, interrupted, invalid_arguments, journal, journal_result,
+    mask_secrets, masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
+    unless_nobody,
 };
 use todo_hooks::TodoHooks;
 
@@ -189,6 +190,14 @@ impl ToolRunner<'_> {
         }
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
+        let (by, verdict) = match asked_person(&*tool, self.tools.guard.mode(), &slot.opinion, (by, verdict))
+        {
+            Ok(judged) => judged,
+            Err(why) => {
+                slot.refuse(why);
+                return Taken::Settled;
+            }
+        };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
         if self.conversation.settings.hooks.engine.is_some()
             && let Verdict::Ask { reason, rule } = &verdict
@@ -197,22 +206,13 @@ impl ToolRunner<'_> {
             return Taken::Blocked;
         }
         let (by, verdict) = slot.opinion.answered(by, verdict);
-        match verdict {
+        let asking = &self.conversation.settings.asking;
+        match unless_nobody(asking.headless && !asking.asks_host, verdict) {
             Verdict::Allow { why } => {
                 self.conversation.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
+                self.agreed(&*tool);
             }
             Verdict::Deny { reason, .. } => {
-                self.conversation.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
-                self.hooks().call_denied(&slot.call, &access, &reason);
-                self.deny(slot, reason);
-                return Taken::Settled;
-            }
-            Verdict::Ask { reason, rule }
-                if self.conversation.settings.asking.headless
-                    && !self.conversation.settings.asking.asks_host =>
-            {
-                let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
-                let reason = format!("{reason}{how} (nobody can be asked in this session)");
                 self.conversation.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
                 self.hooks().call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason);

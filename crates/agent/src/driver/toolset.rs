@@ -41,6 +41,8 @@ pub(super) struct Toolset {
     pub(super) subagents: Subagents,
     /// Folders that joined the workspace, and of which the model does not know yet.
     pub(super) untold_folders: Vec<PathBuf>,
+    /// The model knows that permission mode `plan` holds.
+    told_plan: bool,
 }
 
 /// The tools of an agent without those of its source, and the last applied state of the source.
@@ -78,6 +80,7 @@ impl Toolset {
             repetition: RepetitionGuard::default(),
             subagents: Subagents::default(),
             untold_folders: Vec::new(),
+            told_plan: false,
         }
     }
 
@@ -118,6 +121,11 @@ impl Toolset {
         let stands_for = self.registry.get(&call.name).and_then(|tool| tool.stands_for(&call.input));
         if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {
             (call.name, call.input) = (name, input);
+        }
+        // The model must not answer in the person's place.
+        let question = self.registry.get(&call.name).and_then(|tool| tool.asks_person());
+        if let (Some(question), Value::Object(input)) = (question, &mut call.input) {
+            input.retain(|key, _| !question.answers.contains(&key.as_str()));
         }
         call
     }
@@ -191,9 +199,47 @@ impl Toolset {
         // The mode with which the run began may not be in the ledger yet, and must not replace this one.
         conversation.settings.session.states.retain(|(key, _)| key != "mode");
         let core = &mut conversation.core;
+        core.announce(Event::ModeChanged { mode: mode.to_string() });
         core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
         core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
         Ok(())
+    }
+
+    /// Leaves the mode `only_in` for `default`, because a person agreed to the call that asked for it. Does nothing if the
+    /// person chose another mode with the answer.
+    pub(super) fn leave_mode(&mut self, only_in: PermissionMode, conversation: &mut Conversation) {
+        if self.guard.mode() != only_in {
+            return;
+        }
+        // The result of the call tells the model.
+        self.told_plan = false;
+        // The name of a mode is always a mode.
+        let _ = self.set_mode(PermissionMode::Default.as_str(), conversation);
+    }
+
+    /// Informs the model that permission mode `plan` holds or is over, once for each change.
+    ///
+    /// A subagent that only reads is in that mode as well, and its task is no plan.
+    pub(super) fn tell_plan_mode(&mut self, conversation: &mut Conversation) {
+        let is_subagent = conversation.settings.hooks.agent.as_ref().is_some_and(|agent| agent.id.is_some());
+        let is_plan = self.guard.mode() == PermissionMode::Plan && !is_subagent;
+        if std::mem::replace(&mut self.told_plan, is_plan) == is_plan {
+            return;
+        }
+        let presents = if self.registry.names().iter().any(|name| name == "exit_plan") {
+            "call exit_plan with it"
+        } else {
+            "present it as your answer"
+        };
+        let text = if is_plan {
+            format!(
+                "Permission mode plan: read and search, but change nothing; calls that write or run something are denied. Work \
+                 out a plan for the task, and when it is complete, {presents}."
+            )
+        } else {
+            "Permission mode plan is over: you may write and run, as the permission mode allows.".to_owned()
+        };
+        conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
     }
 
     /// Informs the model of files that it has read and that others have changed since. Each change is reported once, in a

@@ -68,7 +68,7 @@ impl ToolParts<'_> {
     ) -> Result<Registry, Failure> {
         let config = &self.run.settings.config;
         let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(self.subagents)));
-        let more = integrated.into_iter().chain([task]).collect();
+        let more = integrated.into_iter().chain([task]).chain(self.of_user()).collect();
         let driven = self.run.client.driven;
         let (mut tools, unknown) =
             toolbox::registry(config, self.skill_tool(), self.shell, &self.model.name, more, driven)?;
@@ -101,6 +101,15 @@ impl ToolParts<'_> {
     pub(super) fn window_is_small(&self) -> bool {
         let window = self.run.settings.config.context.window.unwrap_or(self.model.window);
         window <= toolbox::SMALL_WINDOW
+    }
+
+    /// Returns the tools that put a question to the user, if somebody can answer. They are offered in every permission mode,
+    /// because a change of the mode must not change the tools, with which the provider's cache begins.
+    fn of_user(&self) -> Vec<Arc<dyn Tool>> {
+        if !self.run.interactive && !self.run.client.asks_host {
+            return Vec::new();
+        }
+        vec![Arc::new(becket_tool_session::AskUser::new()), Arc::new(becket_tool_session::ExitPlan::new())]
     }
 
     fn skill_tool(&self) -> SkillTool {

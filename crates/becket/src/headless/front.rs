@@ -251,17 +251,9 @@ impl Front {
                     return self.question(request, Some(call_id)).await;
                 }
             }
-            Event::Receipt { request_id, error } if self.part_received(request_id, error.as_ref())? => {
-                return Ok(());
-            }
+            Event::ModeChanged { mode } => written(self.printer.mode_changed(mode))?,
             Event::Receipt { request_id, error: None } => {
-                let mut answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
-                if let Some((_, ids)) = self.pending.withdrawn.take_if(|(id, _)| id == request_id) {
-                    answer["cancelled"] = json!(ids);
-                }
-                if let Some(mode) = answer.get("mode").and_then(Value::as_str) {
-                    written(self.printer.mode_changed(mode))?;
-                }
+                let answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
                 return written(self.printer.control_response(request_id, &answer));
             }
             _ => {}

@@ -30,6 +30,22 @@ const REASON_ROWS: u16 = 4;
 const PINNED: u16 = 8;
 
 impl App {
+    /// Returns the window title: a mark for working or waiting, the session, the folder.
+    fn title(&self) -> String {
+        let asks = self.approvals.is_open() || self.pages.servers.is_open();
+        let mark = match (asks, self.status.is_working()) {
+            (true, _) => "? ",
+            (false, true) => "◐ ",
+            (false, false) => "",
+        };
+        format!("{mark}{}", self.status.title())
+    }
+
+    pub(super) fn retitle(&mut self) -> Effect {
+        let title = self.title();
+        self.window.retitle(title)
+    }
+
     /// Draws a page that covers the transcript. Returns `None` if no page is open.
     fn draw_page(&mut self, frame: &mut Frame<'_>, area: Rect) -> Option<Vec<Effect>> {
         let writing = self.editor.writing();

@@ -269,6 +269,7 @@ impl App {
             Event::Withdrawn { client_id } => effects.extend(self.withdrawn(client_id)),
             Event::TurnFinished(_) => {
                 self.approvals.end_turn();
+                self.pages.servers.settled(None);
                 if self.messages.on_disk {
                     self.transcript.let_go();
                 }
@@ -288,6 +289,9 @@ impl App {
     fn approvals_of(&mut self, subagent: Option<&CallId>, event: &Event) -> Vec<Effect> {
         let settled = match event {
             Event::PermissionAsked(request) => {
+                if let Some(asked) = self.pages.servers.ask_for(subagent, request) {
+                    return vec![asked];
+                }
                 return self.approvals.ask(subagent.cloned(), (**request).clone());
             }
             Event::ToolStarted { call_id, .. } => Some(call_id),
@@ -297,23 +301,11 @@ impl App {
         };
         if let Some(call) = settled {
             self.approvals.settled(subagent, call);
+            if subagent.is_none() {
+                self.pages.servers.settled(Some(call));
+            }
         }
         Vec::new()
-    }
-
-    /// Returns the window title: a mark for working or waiting, the session, the folder.
-    fn title(&self) -> String {
-        let mark = match (self.approvals.is_open(), self.status.is_working()) {
-            (true, _) => "? ",
-            (false, true) => "◐ ",
-            (false, false) => "",
-        };
-        format!("{mark}{}", self.status.title())
-    }
-
-    fn retitle(&mut self) -> Effect {
-        let title = self.title();
-        self.window.retitle(title)
     }
 
     /// Handles a queued message that the agent returned. Its text goes in front of the text in the composer.

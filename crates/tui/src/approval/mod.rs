@@ -101,6 +101,8 @@ enum Does {
     Refuse,
     /// Returns to the first list of answers.
     Back,
+    /// Agrees to a plan, and allows that files are edited.
+    AcceptEdits,
 }
 
 /// State of the composer while a question is open.
@@ -174,6 +176,7 @@ impl Approvals {
     pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
         let text = match &request.secrets {
             Some(kinds) => format!("The output of {} holds {kinds}", request.tool),
+            None if is_plan(&request) => "a plan waits for your answer".to_owned(),
             None => format!("{} waits for permission", request.tool),
         };
         let code = request.preview.iter().map(ChangedCode::new).collect();
@@ -272,7 +275,7 @@ impl Approvals {
         let Some(Asked { request, .. }) = self.queue.front() else { return Vec::new() };
         let mut answers = Vec::new();
         let mut offer = |does, long: &str, short: &str| {
-            let reads = matches!(does, Does::Once | Does::Session | Does::Always | Does::Keep(_));
+            let reads = !matches!(does, Does::Hunks | Does::Refuse | Does::Back);
             let answer = Answer { enabled: self.seen_end || !reads, ..Answer::new(long, short) };
             answers.push((does, answer));
         };
@@ -288,6 +291,12 @@ impl Approvals {
             offer(Does::Refuse, "Mask it, then go on", "mask");
             offer(Does::Once, "Send this output as it is", "send");
             offer(Does::Session, "Send all outputs as they are in this session", "session");
+            return answers;
+        }
+        if is_plan(request) {
+            offer(Does::Once, "Yes, and ask me before each change", "yes");
+            offer(Does::AcceptEdits, "Yes, and edit files without asking (acceptEdits)", "yes, edit");
+            offer(Does::Refuse, "No, plan on", "plan on");
             return answers;
         }
         let (count, left_out) = (hunks(request), self.rejected.len());
@@ -321,7 +330,15 @@ impl Approvals {
 
     fn choose(&mut self, does: Does) -> Vec<Effect> {
         match does {
-            Does::Once | Does::Session | Does::Always | Does::Keep(_) if !self.seen_end => {}
+            Does::Once | Does::AcceptEdits | Does::Session | Does::Always | Does::Keep(_)
+                if !self.seen_end => {}
+            // The mode changes first, so the call finds it changed.
+            Does::AcceptEdits => {
+                let mode = becket_types::PermissionMode::AcceptEdits.to_string();
+                let mut effects = vec![Effect::Send(Command::SetMode { mode })];
+                effects.extend(self.decide(Decision::AllowOnce));
+                return effects;
+            }
             Does::Once if self.rejected.is_empty() => return self.decide(Decision::AllowOnce),
             Does::Once => {
                 let rejected = self.rejected.iter().copied().collect();
@@ -411,6 +428,9 @@ impl Approvals {
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
         }
+        if is_plan(request) {
+            return question.plan(request);
+        }
         let at = if let Step::Hunks(at) = self.step { Some(at) } else { None };
         question.call(request, code, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
     }
@@ -481,6 +501,11 @@ impl Approvals {
             frame.set_cursor_position(Position::new(area.x, y));
         }
     }
+}
+
+/// True if the request is a plan that the user may agree to.
+fn is_plan(request: &PermissionRequest) -> bool {
+    request.secrets.is_none() && becket_types::sdk_names::own_name(&request.tool) == "exit_plan"
 }
 
 /// Returns the number of hunks in the request's preview.

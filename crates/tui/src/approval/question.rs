@@ -4,7 +4,7 @@
 use super::code::{At, ChangedCode};
 use crate::text;
 use crate::theme::Theme;
-use crate::transcript::between_blank_edges;
+use crate::transcript::{Markdown, between_blank_edges};
 use becket_types::{FilePreview, PermissionRequest};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -208,6 +208,23 @@ impl<'a> Question<'a> {
         } else {
             self.space();
         }
+        self.lines
+    }
+
+    /// Builds the question if a plan shall be carried out, with the plan as Markdown.
+    pub(super) fn plan(mut self, request: &PermissionRequest) -> Vec<Line<'static>> {
+        self.title("Carry out this plan?".to_owned(), String::new());
+        self.space();
+        let plan = request.input.get("plan").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let mut layout = Markdown::default();
+        let rows = layout.lay_out(plan, self.width.saturating_sub(2), self.theme);
+        for at in 0..rows {
+            let Some(row) = layout.row(at) else { continue };
+            let mut line = row.styled(self.theme);
+            line.spans.insert(0, Span::raw("  "));
+            self.lines.push(line);
+        }
+        self.space();
         self.lines
     }
 

@@ -204,3 +204,47 @@ fn a_message_that_waits_says_when_the_model_gets_it() {
         ["Waiting: the model gets this with its next step."]
     );
 }
+
+#[test]
+fn questions_and_plans_of_the_model_are_answered_by_lines() {
+    let request = |tool: &str, input: serde_json::Value| {
+        Event::PermissionAsked(Box::new(PermissionRequest {
+            call_id: CallId("c".into()),
+            tool: tool.into(),
+            input,
+            access: Access::session(),
+            reason: "the model asks you".into(),
+            offer: None,
+            nearest: None,
+            secrets: None,
+            preview: Vec::new(),
+        }))
+    };
+    let decide = |decision| Effect::Send(Command::Decide { call_id: CallId("c".into()), decision });
+    let questions = json!({"questions": [
+        {"question": "Which?", "options": [{"label": "a", "description": "first"}, {"label": "b"}]},
+        {"question": "Parts?", "multiSelect": true, "options": [{"label": "x"}, {"label": "y"}]},
+    ]});
+    let mut speaker = Speaker::default();
+    let lines = speaker.event(&request("ask_user", questions.clone()));
+    assert_eq!(lines[..3], ["Question 1 of 2 of the model: Which?", "1: a. first", "2: b"]);
+    for text in ["1", "/y", "/s", "a", "/a"] {
+        let (effects, _) = speaker.line(text, false);
+        assert!(effects.iter().all(|e| !matches!(e, Effect::Send(Command::Decide { .. }))), "{text}");
+    }
+    assert_eq!(speaker.line("/a 2", true), (Vec::new(), vec![TOO_EARLY.to_owned()]));
+    let (effects, said) = speaker.line("/a 1 would be fine", false);
+    assert_eq!((effects.len(), said[0].as_str()), (0, "Question 2 of 2 of the model: Parts?"));
+    let mut input = questions.clone();
+    input["answers"] = json!({"Which?": "1 would be fine", "Parts?": "x, y"});
+    assert_eq!(speaker.line("/a 1, 2", false).0, [decide(Decision::AllowChanged { input })]);
+    speaker.event(&request("ask_user", questions));
+    assert_eq!(speaker.line("/n", false).0, [decide(Decision::Deny { reason: None })]);
+
+    let lines = speaker.event(&request("exit_plan", json!({"plan": "# Plan\n1. do"})));
+    assert_eq!(lines[1..3], ["# Plan", "1. do"]);
+    let mode = Effect::Send(Command::SetMode { mode: "acceptEdits".into() });
+    assert_eq!(speaker.line("/s", false).0, [mode, decide(Decision::AllowOnce)]);
+    speaker.event(&request("exit_plan", json!({"plan": "p"})));
+    assert_eq!(speaker.line("/y", false).0, [decide(Decision::AllowOnce)]);
+}

@@ -1,10 +1,13 @@
-//! The fields of a server's form: types, defaults, choices, editing, and the rules that a value must keep.
+//! The fields of a form: types, defaults, choices, editing, and the rules that a value must keep.
 //!
 //! A form is a flat JSON Schema of an object. Texts of the schema come from a server, so they are drawn without control
 //! characters. A field of an unknown type is edited as text.
 
+use super::pick::{Pick, Picked};
 use crate::text;
+use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
 use serde_json::{Map, Value};
 
 /// Most fields and choices of a form, and most characters of a typed value.
@@ -44,6 +47,32 @@ enum Input {
         chosen: Vec<bool>,
         at: usize,
     },
+    /// Prepared answers to a question of the model.
+    Pick(Pick),
+}
+
+/// Effect of a key on a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldKey {
+    Used,
+    /// The field is answered, and the next one gets the keyboard.
+    Next,
+    Unused,
+}
+
+/// Returns a field for each question of the model.
+pub(super) fn questions(input: &Value) -> Vec<Field> {
+    let words = |question: &Value, key: &str| question[key].as_str().unwrap_or_default().to_owned();
+    let field = |question: &Value| Field {
+        name: words(question, "question"),
+        title: text::visible(&words(question, "header")).into_owned(),
+        about: text::visible(&words(question, "question")).into_owned(),
+        required: true,
+        value: Input::Pick(Pick::of(question)),
+        wrong: None,
+        rules: Map::new(),
+    };
+    input["questions"].as_array().into_iter().flatten().take(MOST_FIELDS).map(field).collect()
 }
 
 /// Returns the fields of a form, in the order of the schema.
@@ -112,11 +141,22 @@ fn choices(rules: &Value) -> Option<Vec<(Value, String)>> {
 }
 
 impl Field {
-    /// Handles a key. Returns false if the key has no meaning for the field.
-    pub(super) fn key(&mut self, key: KeyEvent) -> bool {
+    /// Handles a key.
+    pub(super) fn key(&mut self, key: KeyEvent) -> FieldKey {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         let clear = key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('u');
         let used = match &mut self.value {
+            Input::Pick(pick) => {
+                let picked = pick.key(key);
+                if picked != Picked::Unused {
+                    self.wrong = None;
+                }
+                return match picked {
+                    Picked::Stays => FieldKey::Used,
+                    Picked::Next => FieldKey::Next,
+                    Picked::Unused => FieldKey::Unused,
+                };
+            }
             Input::Text(text) | Input::Number { text, .. } => match key.code {
                 _ if clear => {
                     text.clear();
@@ -179,11 +219,33 @@ impl Field {
         if used {
             self.wrong = None;
         }
-        used
+        if used { FieldKey::Used } else { FieldKey::Unused }
+    }
+
+    /// Records that the field gets the keyboard, from the field before it or from below.
+    pub(super) fn enter(&mut self, from_below: bool) {
+        if let Input::Pick(pick) = &mut self.value {
+            pick.enter(from_below);
+        }
+    }
+
+    /// Returns the rows of the prepared answers, and the range of those at the cursor. `None` for every other field.
+    pub(super) fn answers(
+        &self,
+        here: bool,
+        width: usize,
+        theme: &Theme,
+    ) -> Option<(Vec<Line<'static>>, std::ops::Range<usize>)> {
+        let Input::Pick(pick) = &self.value else { return None };
+        Some(pick.lines(here, width, theme))
     }
 
     /// Adds pasted text. Line breaks become spaces.
     pub(super) fn paste(&mut self, pasted: &str) {
+        if let Input::Pick(pick) = &mut self.value {
+            pick.write(pasted.trim());
+            self.wrong = None;
+        }
         if let Input::Text(text) | Input::Number { text, .. } = &mut self.value {
             let room = MOST_CHARS.saturating_sub(text.chars().count());
             text.extend(pasted.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(room));
@@ -197,6 +259,8 @@ impl Field {
             Input::Text(text) | Input::Number { text, .. } => {
                 format!("{}{}", text::visible(text), if here { "▏" } else { "" })
             }
+            // Its answers have rows of their own.
+            Input::Pick(_) => String::new(),
             Input::Flag(flag) => match flag {
                 Some(true) => "‹ yes ›".to_owned(),
                 Some(false) => "‹ no ›".to_owned(),
@@ -223,6 +287,7 @@ impl Field {
             Input::Text(_) | Input::Number { .. } => "type the value · Ctrl-U clears it",
             Input::Flag(_) | Input::One { .. } => "← → choose · Backspace clears it",
             Input::Some { .. } => "← → move · Space chooses",
+            Input::Pick(pick) => pick.keys(),
         }
     }
 
@@ -238,6 +303,7 @@ impl Field {
             Input::Number { text, .. } if text.trim().is_empty() => None,
             Input::Number { text, whole } => Some(self.number_kept(text.trim(), *whole)?),
             Input::Flag(flag) => flag.map(Value::from),
+            Input::Pick(pick) => Some(pick.answer()?),
             Input::One { choices, at } => at.and_then(|at| choices.get(at)).map(|(value, _)| value.clone()),
             Input::Some { choices, chosen, .. } => {
                 let values = choices.iter().zip(chosen).filter(|(_, chosen)| **chosen);
@@ -321,7 +387,7 @@ mod tests {
     }
 
     fn press(field: &mut Field, code: KeyCode) -> bool {
-        field.key(KeyEvent::new(code, KeyModifiers::NONE))
+        field.key(KeyEvent::new(code, KeyModifiers::NONE)) == FieldKey::Used
     }
 
     #[test]
@@ -388,7 +454,7 @@ mod tests {
         assert!(press(&mut text, KeyCode::Char('c')) && press(&mut text, KeyCode::Backspace));
         assert!(!press(&mut text, KeyCode::Enter) && !press(&mut text, KeyCode::Down));
         assert_eq!(value(&text), Some(json!("ab")));
-        assert!(text.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
+        assert_eq!(text.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)), FieldKey::Used);
         assert_eq!(value(&text), None);
         let mut flag = one(json!({ "type": "boolean" }), false);
         press(&mut flag, KeyCode::Char(' '));

@@ -1,4 +1,4 @@
-//! A question of an MCP server: a form to fill in, or an address to visit.
+//! A question of an MCP server or of the model: a form to fill in, or an address to visit.
 //!
 //! The page shows who asks, what is asked and everything that would be sent. The rules of [`crate::answers`] hold: the keyboard
 //! starts in the composer, and the page takes it only after it has been read. In a field, Enter goes to the next field and
@@ -6,6 +6,7 @@
 //! ahead nor a key that is held down accepts anything. Values are checked before they are sent. An address is shown whole.
 
 mod field;
+mod pick;
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
@@ -13,13 +14,14 @@ use crate::input::{Effect, Request, Timer};
 use crate::server_question::{ServerAnswer, ServerForm, ServerQuestion};
 use crate::text;
 use crate::theme::Theme;
+use becket_types::{CallId, Command, Decision};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use field::Field;
+use field::{Field, FieldKey};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 
 /// Most characters of a server's message that are shown.
 const MOST_MESSAGE: usize = 4_000;
@@ -29,7 +31,7 @@ const BODY_ROWS: usize = 8;
 /// An open question.
 #[derive(Debug)]
 pub struct Elicit {
-    question: ServerQuestion,
+    asker: Asker,
     fields: Vec<Field>,
     /// The field that has the keyboard while the list is focused. Behind the last one: the answers have it.
     at: usize,
@@ -37,6 +39,17 @@ pub struct Elicit {
     /// First row of the body that is shown, and the number of rows of the last frame.
     scrolled: usize,
     rows: (usize, usize),
+}
+
+/// The author of a question, with what the answer needs.
+#[derive(Debug)]
+enum Asker {
+    Server(ServerQuestion),
+    /// A call of `ask_user` with its input.
+    Model {
+        call: CallId,
+        input: Value,
+    },
 }
 
 /// Effect of a key press on the page.
@@ -55,11 +68,41 @@ impl Elicit {
             ServerForm::Fields(schema) => field::fields(schema),
             ServerForm::Url(_) => Vec::new(),
         };
-        Self { question, fields, at: 0, list: AnswerList::default(), scrolled: 0, rows: (0, 0) }
+        Self::asked(Asker::Server(question), fields)
     }
 
-    pub fn number(&self) -> u64 {
-        self.question.number
+    /// Opens the questions of a call of `ask_user`.
+    pub fn of_model(call: CallId, input: Value) -> Self {
+        let fields = field::questions(&input);
+        Self::asked(Asker::Model { call, input }, fields)
+    }
+
+    fn asked(asker: Asker, fields: Vec<Field>) -> Self {
+        Self { asker, fields, at: 0, list: AnswerList::default(), scrolled: 0, rows: (0, 0) }
+    }
+
+    /// Returns the number of a server's question.
+    pub fn number(&self) -> Option<u64> {
+        match &self.asker {
+            Asker::Server(question) => Some(question.number),
+            Asker::Model { .. } => None,
+        }
+    }
+
+    /// Returns the call whose questions these are.
+    pub fn call(&self) -> Option<&CallId> {
+        match &self.asker {
+            Asker::Server(_) => None,
+            Asker::Model { call, .. } => Some(call),
+        }
+    }
+
+    /// Returns the address that a server names.
+    fn url(&self) -> Option<&str> {
+        match &self.asker {
+            Asker::Server(ServerQuestion { form: ServerForm::Url(url), .. }) => Some(url),
+            _ => None,
+        }
     }
 
     /// Records that the page was drawn.
@@ -104,7 +147,7 @@ impl Elicit {
             KeyCode::Esc if !self.list.is_focused() && writing.takes_escape => return Outcome::Text,
             _ if self.list.is_focused() && self.at < self.fields.len() => return self.field_key(key),
             KeyCode::Up | KeyCode::BackTab if self.list.is_focused() && self.is_first_answer(key) => {
-                self.at = self.fields.len() - 1;
+                self.go(self.fields.len() - 1, true);
             }
             _ => return self.answer_key(key, writing),
         }
@@ -120,24 +163,31 @@ impl Elicit {
         if key.code == KeyCode::Esc {
             return self.answered(ServerAnswer::Cancel);
         }
-        let last = self.fields.len() - 1;
-        let used = self.fields.get_mut(self.at).is_some_and(|field| field.key(key));
-        if used {
-            return Outcome::Stays;
-        }
-        let back = key.code == KeyCode::Up || key.code == KeyCode::BackTab;
-        match key.code {
-            KeyCode::Up | KeyCode::BackTab if self.at == 0 => self.list.unfocus(),
-            _ if back => self.at -= 1,
-            KeyCode::Down | KeyCode::Tab | KeyCode::Enter if self.at == last => {
-                self.at += 1;
-                // As if text were being written: the answers count only after a pause.
-                self.list.focus(true);
+        let used = self.fields.get_mut(self.at).map_or(FieldKey::Unused, |field| field.key(key));
+        match (used, key.code) {
+            (FieldKey::Used, _) => {}
+            (FieldKey::Unused, KeyCode::Up | KeyCode::BackTab) => match self.at.checked_sub(1) {
+                Some(before) => self.go(before, true),
+                None => self.list.unfocus(),
+            },
+            (FieldKey::Next, _) | (FieldKey::Unused, KeyCode::Down | KeyCode::Tab | KeyCode::Enter) => {
+                self.go(self.at + 1, false);
+                if self.at == self.fields.len() {
+                    // As if text were being written: the answers count only after a pause.
+                    self.list.focus(true);
+                }
             }
-            KeyCode::Down | KeyCode::Tab | KeyCode::Enter => self.at += 1,
             _ => {}
         }
         Outcome::Stays
+    }
+
+    /// Gives the keyboard to a field, or to the answers behind the last one.
+    fn go(&mut self, at: usize, from_below: bool) {
+        self.at = at;
+        if let Some(field) = self.fields.get_mut(at) {
+            field.enter(from_below);
+        }
     }
 
     fn answer_key(&mut self, key: KeyEvent, writing: Writing) -> Outcome {
@@ -145,7 +195,7 @@ impl Elicit {
         let had = self.list.is_focused();
         let pressed = self.list.key(key, self.answers().len(), writing.drafting);
         if !had && self.list.is_focused() {
-            self.at = 0;
+            self.go(0, false);
         }
         match pressed {
             Pressed::Chosen(at) => self.chosen(at),
@@ -181,35 +231,52 @@ impl Elicit {
             }
         }
         if let Some(at) = first {
-            self.at = at;
+            self.go(at, false);
             return Outcome::Stays;
         }
         let mut outcome = self.answered(ServerAnswer::Accept(content));
-        if let (Outcome::Answered(effects), ServerForm::Url(url)) = (&mut outcome, &self.question.form) {
-            effects.push(Effect::Copy(url.clone()));
+        if let (Outcome::Answered(effects), Some(url)) = (&mut outcome, self.url()) {
+            effects.push(Effect::Copy(url.to_owned()));
         }
         outcome
     }
 
     fn answered(&self, answer: ServerAnswer) -> Outcome {
-        let number = self.question.number;
-        Outcome::Answered(vec![Effect::Ask(Request::AnswerServer { number, answer })])
+        Outcome::Answered(vec![match &self.asker {
+            Asker::Server(question) => Effect::Ask(Request::AnswerServer { number: question.number, answer }),
+            Asker::Model { call, input } => {
+                let decision = match answer {
+                    ServerAnswer::Accept(answers) => {
+                        let mut input = input.clone();
+                        input["answers"] = json!(answers);
+                        Decision::AllowChanged { input }
+                    }
+                    ServerAnswer::Decline | ServerAnswer::Cancel => Decision::Deny { reason: None },
+                };
+                Effect::Send(Command::Decide { call_id: call.clone(), decision })
+            }
+        }])
     }
 
     fn answers(&self) -> Vec<(Kind, Answer)> {
-        let mut out = Vec::new();
-        match &self.question.form {
-            ServerForm::Fields(_) => {
-                out.push((Kind::Accept, Answer::new("Send this to the server", "send")));
+        match &self.asker {
+            Asker::Server(question) => {
+                let accept = match &question.form {
+                    ServerForm::Fields(_) => Answer::new("Send this to the server", "send"),
+                    // becket opens no program for an address of a server.
+                    ServerForm::Url(_) => Answer::new("I go there: copy the address", "copy and go"),
+                };
+                vec![
+                    (Kind::Accept, accept),
+                    (Kind::Decline, Answer::new("Decline: the server is told no", "decline")),
+                    (Kind::Cancel, Answer::new("Cancel: the server gets no answer", "cancel")),
+                ]
             }
-            // becket opens no program for an address of a server.
-            ServerForm::Url(_) => {
-                out.push((Kind::Accept, Answer::new("I go there: copy the address", "copy and go")));
-            }
+            Asker::Model { .. } => vec![
+                (Kind::Accept, Answer::new("Give these answers", "answer")),
+                (Kind::Decline, Answer::new("Do not answer: the model decides itself", "do not answer")),
+            ],
         }
-        out.push((Kind::Decline, Answer::new("Decline: the server is told no", "decline")));
-        out.push((Kind::Cancel, Answer::new("Cancel: the server gets no answer", "cancel")));
-        out
     }
 
     /// Returns the rows of the question and its fields, and the rows of the current field.
@@ -217,13 +284,18 @@ impl Elicit {
         let blank = Span::raw("");
         let indent = Span::raw("    ");
         let mut lines = Vec::new();
-        let message: String = self.question.message.chars().take(MOST_MESSAGE).collect();
+        let message: String = match &self.asker {
+            Asker::Server(question) => question.message.chars().take(MOST_MESSAGE).collect(),
+            Asker::Model { .. } => String::new(),
+        };
         for line in message.lines() {
             let shown = text::visible(line).into_owned();
             lines.extend(text::wrap(&[Span::styled(shown, theme.text)], width, &blank, &blank));
         }
-        lines.push(Line::default());
-        if let ServerForm::Url(url) = &self.question.form {
+        if !message.is_empty() || self.number().is_some() {
+            lines.push(Line::default());
+        }
+        if let Some(url) = self.url() {
             let shown = text::visible(url).into_owned();
             let whole = text::chunks(&shown, width.max(1)).into_iter();
             lines.extend(whole.map(|part| Line::styled(part.to_owned(), theme.accent)));
@@ -235,6 +307,18 @@ impl Elicit {
         for (at, field) in self.fields.iter().enumerate() {
             let here = self.list.is_focused() && at == self.at;
             let from = lines.len();
+            if let Some((rows, cursor)) = field.answers(here, width, theme) {
+                if at > 0 {
+                    lines.push(Line::default());
+                }
+                question(&mut lines, field, width, theme);
+                let first = lines.len();
+                lines.extend(rows);
+                if here {
+                    current = first + cursor.start..first + cursor.end;
+                }
+                continue;
+            }
             let mark = if here { "❯ " } else { "  " };
             let need = if field.required { "" } else { " (optional)" };
             let title = format!("{}{need}: ", field.title);
@@ -267,7 +351,7 @@ impl Elicit {
         let tight = height < answers.len() + 3 + BODY_ROWS;
         let warning = "The server gets what you send. Do not enter passwords or keys.";
         let mut lines = Vec::new();
-        if matches!(self.question.form, ServerForm::Fields(_)) {
+        if self.number().is_some() && self.url().is_none() {
             lines.push(Line::styled(text::fit(warning, width).into_owned(), theme.dim));
         }
         let in_field = self.at < self.fields.len();
@@ -280,14 +364,17 @@ impl Elicit {
         let row = lines.len() + row;
         lines.extend(list);
         let field = self.fields.get(self.at).map_or("", Field::keys);
+        let leaves = if self.number().is_some() { "Esc cancels" } else { "Esc: no answer" };
         let keys = match (self.list.is_focused(), in_field) {
-            (true, true) => format!("{field} · Enter, Tab next · Shift-Tab back · Esc cancels"),
-            (true, false) => "↑ ↓ choose · Enter or a number answers · Esc cancels".to_owned(),
+            (true, true) => format!("{field} · Enter, Tab next · Shift-Tab back · {leaves}"),
+            (true, false) => format!("↑ ↓ choose · Enter or a number answers · {leaves}"),
             (false, _) if writing.drafting => {
                 "Enter sends your message, this stays · pause, then Tab".to_owned()
             }
-            (false, true) => "Tab fills in the form · PageUp, PageDown · Esc cancels".to_owned(),
-            (false, false) => "Tab answers · PageUp, PageDown · Esc cancels".to_owned(),
+            (false, true) if self.number().is_some() => {
+                format!("Tab fills in the form · PageUp, PageDown · {leaves}")
+            }
+            (false, _) => format!("Tab answers · PageUp, PageDown · {leaves}"),
         };
         lines.push(Line::styled(text::fit(&keys, width).into_owned(), theme.accent));
         (lines, row)
@@ -308,11 +395,13 @@ impl Elicit {
             self.scrolled = current.start;
         }
         self.scrolled = self.scrolled.min(body.len().saturating_sub(room));
-        let what = match &self.question.form {
-            ServerForm::Fields(_) => "asks",
-            ServerForm::Url(_) => "asks you to visit an address",
+        let title = match &self.asker {
+            Asker::Server(question) => {
+                let what = if self.url().is_some() { "asks you to visit an address" } else { "asks" };
+                format!("── The MCP server {} {what} ", text::visible(&question.server))
+            }
+            Asker::Model { .. } => "── The model asks you ".to_owned(),
         };
-        let title = format!("── The MCP server {} {what} ", text::visible(&self.question.server));
         let rule = "─".repeat(width.saturating_sub(text::width(&title)));
         let title = text::fit(&format!("{title}{rule}"), width).into_owned();
         let buffer = frame.buffer_mut();
@@ -332,6 +421,17 @@ impl Elicit {
             };
             frame.set_cursor_position(Position::new(area.x, y.min(area.bottom().saturating_sub(1))));
         }
+    }
+}
+
+/// Adds the heading of a question of the model, and what is wrong with its answer.
+fn question(lines: &mut Vec<Line<'static>>, field: &Field, width: usize, theme: &Theme) {
+    let blank = Span::raw("");
+    let title = if field.title.is_empty() { String::new() } else { format!("{}: ", field.title) };
+    let spans = [Span::styled(title, theme.accent), Span::styled(field.about.clone(), theme.text)];
+    lines.extend(text::wrap(&spans, width, &blank, &blank));
+    if let Some(wrong) = &field.wrong {
+        lines.extend(text::wrap(&[Span::styled(wrong.clone(), theme.outcome.error)], width, &blank, &blank));
     }
 }
 

@@ -133,6 +133,7 @@ impl Status {
                 }
             }
             Event::ModelChosen { model } => return self.set_model(model),
+            Event::ModeChanged { mode } => return self.set_mode(mode),
             Event::WorkspaceChanged { added } => {
                 self.session.added.clone_from(added);
                 return self.changed();

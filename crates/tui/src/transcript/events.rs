@@ -101,6 +101,7 @@ impl Blocks {
             | Event::Renamed { .. }
             | Event::Receipt { .. }
             | Event::ModelChosen { .. }
+            | Event::ModeChanged { .. }
             | Event::Grants { .. }
             | Event::SideQuestionFailed { .. }
             | Event::MovedToBackground { .. }

@@ -48,6 +48,7 @@ use find::{Find, Move};
 pub use find::{said_in, says};
 pub use folded::{Folded, RemovedMessages};
 pub use gap::Wanted;
+pub(crate) use markdown::Markdown;
 use print::Printed;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;

@@ -54,6 +54,8 @@ pub(super) struct Opinion {
     pub(super) requested: bool,
     /// Answer of `PermissionRequest`.
     pub(super) request: Option<HookPermission>,
+    /// A hook allowed the call and changed its input, which answers a question to the person.
+    pub(super) answers: bool,
 }
 
 /// A call that has ended.

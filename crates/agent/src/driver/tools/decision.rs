@@ -9,6 +9,7 @@ use super::{Taken, ToolRunner};
 use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
 use becket_session::Durability;
+use becket_tool::Tool;
 use becket_types::{Access, CallId, DecidedBy, Decision, Event, PermissionRequest, Verb};
 use serde_json::Value;
 
@@ -29,7 +30,10 @@ impl ToolRunner<'_> {
         {
             match decision {
                 Decision::Deny { reason } => {
+                    let question =
+                        self.tools.registry.get(&slot.call.name).and_then(|tool| tool.asks_person());
                     let words = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                    let refused = question.map(|question| format!("{}{words}.", question.refused));
                     let reason = format!("the user said no{words}");
                     self.conversation.core.push(permission(
                         slot,
@@ -39,6 +43,9 @@ impl ToolRunner<'_> {
                         &reason,
                     ));
                     self.deny(slot, reason);
+                    if let Some(refused) = refused {
+                        slot.refuse(refused);
+                    }
                 }
                 Decision::AllowChanged { input } => self.allowed_with(&mut batch, index, input),
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
@@ -56,6 +63,7 @@ impl ToolRunner<'_> {
                     // The user has decided about the access that was shown, so check the call again: it must need the same access.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
                         Ok((tool, mut env, now)) if now == access => {
+                            self.agreed(&*tool);
                             env.variables = self.tools.guard.variables(&access);
                             env.sandbox = self.tools.guard.sandbox_level(&access, true);
                             let rejected = match decision {
@@ -94,13 +102,24 @@ impl ToolRunner<'_> {
             self.conversation.core.push(permission(slot, Verb::Deny, judged.by, judged.rule, &reason));
             return self.deny(slot, reason);
         }
-        let how = "the program that drives the session allowed it with another input";
+        let how = match tool.asks_person() {
+            Some(_) => "the user answered",
+            None => "the program that drives the session allowed it with another input",
+        };
         self.conversation.core.push(permission(slot, Verb::Allow, DecidedBy::Person, None, how));
+        self.agreed(&*tool);
         env.variables = self.tools.guard.variables(&access);
         env.sandbox = self.tools.guard.sandbox_level(&access, true);
         let taken = self.launch(batch, index, (tool, env, access), Vec::new());
         batch.alone = matches!(taken, Taken::Running { alone: true });
         self.conversation.core.flush(Durability::Synced);
+    }
+
+    /// Leaves the permission mode that a call asks to leave, because a person agreed.
+    pub(super) fn agreed(&mut self, tool: &dyn Tool) {
+        if let Some((mode, _)) = tool.asks_person().and_then(|question| question.only_in) {
+            self.tools.leave_mode(mode, self.conversation);
+        }
     }
 
     /// Called when the front end is gone: answers open questions with no.

@@ -311,6 +311,7 @@ impl HookCaller<'_> {
                 let tool =
                     tools.get(&slot.call.name).map_or(slot.call.name.as_str(), |tool| &tool.spec().name);
                 slot.call.input = own_input(tool, input);
+                slot.opinion.answers |= matches!(outcome.permission, Some(HookPermission::Allow { .. }));
             }
         }
         if outcome.interrupt && outcome.stop.is_none() {

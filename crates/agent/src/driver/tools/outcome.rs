@@ -4,15 +4,15 @@
 
 use super::super::Core;
 use super::GRACE;
-use super::batch::Slot;
+use super::batch::{Opinion, Slot};
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
 use becket_guard::Verdict;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, DecidedBy, EntryKind, Event, JournalState, Message, Part, PermissionDecision, ToolOutput,
-    Verb, cut_end, cut_start,
+    Access, CallId, DecidedBy, EntryKind, Event, JournalState, Message, Part, PermissionDecision,
+    PermissionMode, ToolOutput, Verb, cut_end, cut_start,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
@@ -45,6 +45,49 @@ pub(super) fn asked_as_text(verdict: Verdict) -> Verdict {
         Verdict::Ask { reason, .. } => Verdict::Ask { reason, rule: None },
         denied @ Verdict::Deny { .. } => denied,
     }
+}
+
+/// The verdict as it is where nobody can be asked, if `nobody` is set: a question is a denial.
+pub(super) fn unless_nobody(nobody: bool, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Ask { reason, rule } if nobody => {
+            let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
+            Verdict::Deny {
+                reason: format!("{reason}{how} (nobody can be asked in this session)"),
+                rule: None,
+            }
+        }
+        other => other,
+    }
+}
+
+/// The verdict about a call that may put a question to a person: then somebody is asked in every mode, unless a hook has
+/// answered.
+///
+/// # Errors
+///
+/// Returns a message for the model if the call makes no sense in this mode.
+pub(super) fn asked_person(
+    tool: &dyn Tool,
+    mode: PermissionMode,
+    opinion: &Opinion,
+    (by, verdict): (DecidedBy, Verdict),
+) -> Result<(DecidedBy, Verdict), String> {
+    let Some(question) = tool.asks_person() else { return Ok((by, verdict)) };
+    if let Some((only, why)) = question.only_in
+        && mode != only
+    {
+        return Err(why.to_owned());
+    }
+    Ok(match verdict {
+        denied @ Verdict::Deny { .. } => (by, denied),
+        _ if opinion.answers => (DecidedBy::Hook, Verdict::Allow { why: "a hook answered".to_owned() }),
+        _ if mode == PermissionMode::DontAsk => {
+            (by, Verdict::Deny { reason: "permission mode dontAsk asks nobody".to_owned(), rule: None })
+        }
+        // No rule spares the question.
+        _ => (by, Verdict::Ask { reason: question.reason.to_owned(), rule: None }),
+    })
 }
 
 impl Core {

@@ -1,12 +1,13 @@
-//! Questions of MCP servers: the queue of them, and the page of the first.
+//! Questions of MCP servers and of the model: the queue of them, and the page of the first.
 //!
-//! A permission question goes before them. A question that its server gives up is closed.
+//! A permission question goes before them. A question that its server gives up is closed, and so is one whose call has ended.
 
 use crate::approval::Writing;
 use crate::elicit::{Elicit, Outcome};
 use crate::input::Effect;
 use crate::server_question::ServerQuestion;
 use crate::theme::Theme;
+use becket_types::{CallId, PermissionRequest, sdk_names};
 use crossterm::event::KeyEvent;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -29,10 +30,29 @@ impl ServerQuestions {
         Effect::Notify(notice)
     }
 
+    /// Opens the questions of the model, if the request is a call of `ask_user`. `None`: it is a question for permission.
+    pub(in crate::app) fn ask_for(
+        &mut self,
+        subagent: Option<&CallId>,
+        request: &PermissionRequest,
+    ) -> Option<Effect> {
+        let asks = request.secrets.is_none() && sdk_names::own_name(&request.tool) == "ask_user";
+        if !asks || subagent.is_some() {
+            return None;
+        }
+        self.0.push_back(Elicit::of_model(request.call_id.clone(), request.input.clone()));
+        Some(Effect::Notify("the model asks you".to_owned()))
+    }
+
+    /// Closes the questions of a call that has its result; `None`: of all calls.
+    pub(in crate::app) fn settled(&mut self, call: Option<&CallId>) {
+        self.0.retain(|asked| asked.call().is_none_or(|known| call.is_some_and(|call| call != known)));
+    }
+
     /// Closes the question with this number. Returns false if it is not open.
     pub(in crate::app) fn gave_up(&mut self, number: u64) -> bool {
         let before = self.0.len();
-        self.0.retain(|asked| asked.number() != number);
+        self.0.retain(|asked| asked.number() != Some(number));
         self.0.len() < before
     }
 
