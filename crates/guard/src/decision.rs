@@ -8,7 +8,7 @@ use crate::command;
 use crate::findings::{Findings, Part};
 use crate::rule::{Rule, RuleError};
 use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
-use becket_types::{Access, DecidedBy, Effect, PermissionMode, SandboxLevel, Verb};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, RuleChange, RuleKind, SandboxLevel, Verb};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,6 +109,70 @@ impl Guard {
             self.compile();
         }
         Ok(())
+    }
+
+    /// Changes the rules of one kind that this session has added. Allow rules of the settings can be removed as well, because
+    /// less is allowed then.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first text that is no valid rule, or that names no rule that may be removed. Nothing is changed then.
+    pub fn change_rules(
+        &mut self,
+        kind: RuleKind,
+        change: RuleChange,
+        rules: &[String],
+    ) -> Result<(), String> {
+        let parsed: Result<Vec<Rule>, _> = rules.iter().map(|rule| Rule::parse(rule)).collect();
+        let parsed = parsed.map_err(|error| error.to_string())?;
+        if change == RuleChange::Remove && kind != RuleKind::Allow {
+            let (added, list) = (self.added.clone(), self.list(kind).clone());
+            let stays = |rule: &&Rule| list.contains(rule) && !added.contains(&(kind, (*rule).clone()));
+            if let Some(rule) = parsed.iter().find(stays) {
+                return Err(format!("the rule {rule} is in your settings, which a session cannot loosen"));
+            }
+        }
+        let gone = |rule: &Rule| match change {
+            RuleChange::Add => false,
+            RuleChange::Remove => parsed.contains(rule),
+            RuleChange::Replace => true,
+        };
+        if kind == RuleKind::Allow {
+            let turn = self.turn.clone();
+            self.session.retain(|rule| turn.contains(rule) || !gone(rule));
+            if change == RuleChange::Remove {
+                self.settings.rules.allow.retain(|rule| !gone(rule));
+            }
+            let fresh = if change == RuleChange::Remove { Vec::new() } else { parsed };
+            for rule in fresh {
+                self.turn.retain(|known| *known != rule);
+                if !self.session.contains(&rule) {
+                    self.session.push(rule);
+                }
+            }
+        } else {
+            let dropped: Vec<(RuleKind, Rule)> =
+                self.added.iter().filter(|(known, rule)| *known == kind && gone(rule)).cloned().collect();
+            self.added.retain(|known| !dropped.contains(known));
+            self.list(kind).retain(|rule| !dropped.iter().any(|(_, gone)| gone == rule));
+            let fresh = if change == RuleChange::Remove { Vec::new() } else { parsed };
+            for rule in fresh {
+                if !self.list(kind).contains(&rule) {
+                    self.list(kind).push(rule.clone());
+                    self.added.push((kind, rule));
+                }
+            }
+        }
+        self.compile();
+        Ok(())
+    }
+
+    fn list(&mut self, kind: RuleKind) -> &mut Vec<Rule> {
+        match kind {
+            RuleKind::Allow => &mut self.settings.rules.allow,
+            RuleKind::Ask => &mut self.settings.rules.ask,
+            RuleKind::Deny => &mut self.settings.rules.deny,
+        }
     }
 
     /// Withdraws the rules of the turn, and returns them.

@@ -37,7 +37,7 @@ pub use places::secret_places;
 pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
-use becket_types::{Access, Effect, PermissionMode};
+use becket_types::{Access, Effect, PermissionMode, RuleKind};
 use findings::Findings;
 use matchers::Matchers;
 use serde_json::Value;
@@ -94,8 +94,8 @@ pub struct Guard {
     session: Vec<Rule>,
     /// Those of them that count until the turn ends.
     turn: Vec<Rule>,
-    /// Rules of the settings that a driving program has added.
-    program: Rules,
+    /// Ask and deny rules in `settings` that a program has added for this session.
+    added: Vec<(RuleKind, Rule)>,
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
@@ -119,7 +119,7 @@ impl Guard {
             settings,
             session: Vec::new(),
             turn: Vec::new(),
-            program: Rules::default(),
+            added: Vec::new(),
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
             files: None,
@@ -193,6 +193,7 @@ impl Guard {
     pub fn deny_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         if !self.settings.rules.deny.contains(&rule) {
+            self.added.push((RuleKind::Deny, rule.clone()));
             self.settings.rules.deny.push(rule);
             self.compile();
         }

@@ -762,3 +762,32 @@ fn files_of_processes_and_backups_of_secrets_are_asked_about() {
         assert!(matches!(verdict, Verdict::Ask { .. }), "{command}: {verdict:?}");
     }
 }
+
+/// A program changes the rules of its session. Ask and deny rules of the settings stay.
+#[test]
+fn rules_of_a_session_are_added_replaced_and_removed() {
+    use becket_types::{RuleChange, RuleKind};
+    let mut guard = guard(&["Bash(make *)"], &["Bash(git push *)"], &["Bash(rm *)"], PermissionMode::Default);
+    let list = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let of = |guard: &Guard, command: &str| decide(guard, &format!("bash:{command}"));
+    guard.change_rules(RuleKind::Allow, RuleChange::Add, &list(&["Bash(touch *)", "Bash(mkdir *)"])).unwrap();
+    guard.change_rules(RuleKind::Deny, RuleChange::Add, &list(&["Bash(mkdir a)"])).unwrap();
+    guard.change_rules(RuleKind::Ask, RuleChange::Add, &list(&["Bash(touch b)"])).unwrap();
+    assert_eq!(
+        ["touch a", "touch b", "mkdir a", "mkdir b"].map(|c| of(&guard, c)),
+        ["allow", "ask", "deny", "allow"]
+    );
+    guard.change_rules(RuleKind::Allow, RuleChange::Replace, &list(&["Bash(touch *)"])).unwrap();
+    guard.change_rules(RuleKind::Deny, RuleChange::Replace, &[]).unwrap();
+    guard.change_rules(RuleKind::Ask, RuleChange::Remove, &list(&["Bash(touch b)"])).unwrap();
+    assert_eq!(
+        ["touch b", "mkdir a", "make x", "rm x"].map(|c| of(&guard, c)),
+        ["allow", "ask", "allow", "deny"]
+    );
+    for (kind, rule) in [(RuleKind::Deny, "Bash(rm *)"), (RuleKind::Ask, "Bash(git push *)")] {
+        let error = guard.change_rules(kind, RuleChange::Remove, &list(&[rule])).unwrap_err();
+        assert!(error.contains("in your settings"), "{error}");
+    }
+    assert!(guard.change_rules(RuleKind::Allow, RuleChange::Replace, &list(&["Bash(("])).is_err());
+    assert_eq!(of(&guard, "touch b"), "allow", "a wrong rule changes nothing");
+}

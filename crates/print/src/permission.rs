@@ -3,7 +3,7 @@
 //!
 //! The program that drives becket decides. An answer of an unknown shape is a refusal; it never allows a call.
 
-use becket_types::{CallId, Command, Decision, PermissionRequest, sdk_names};
+use becket_types::{CallId, Command, Decision, PermissionRequest, RuleChange, RuleKind, sdk_names};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -44,8 +44,19 @@ pub struct Answer {
     pub commands: Vec<Command>,
     /// Messages about updates that cannot be carried out.
     pub notes: Vec<String>,
-    /// The permission mode that the answer sets.
-    pub mode: Option<String>,
+    /// Changes that also go into settings files.
+    pub kept: Vec<Kept>,
+}
+
+/// A change of a list in a settings file of the user.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// In the file for every project; otherwise in the user's own file for this project.
+    pub everywhere: bool,
+    /// `None`: the list of folders.
+    pub kind: Option<RuleKind>,
+    pub change: RuleChange,
+    pub values: Vec<String>,
 }
 
 /// Returns the commands for an answer about `call`, a call of `tool` with the input that was shown.
@@ -106,22 +117,50 @@ fn updated(update: &Value, out: &mut Answer) {
             Some(sdk_names::rule_of(tool, rule.get("ruleContent").and_then(Value::as_str)))
         })
     };
-    match (text("type").unwrap_or_default(), text("behavior").unwrap_or("allow")) {
-        ("addRules" | "replaceRules", "allow") => {
-            out.commands.extend(rules().map(|rule| Command::Grant { rule }));
-        }
-        ("addRules" | "replaceRules", "deny") => {
-            out.commands.extend(rules().map(|rule| Command::Forbid { rule }));
-        }
-        ("removeRules", "allow") => out.commands.extend(rules().map(|rule| Command::Revoke { rule })),
+    let (what, behavior) = (text("type").unwrap_or_default(), text("behavior").unwrap_or("allow"));
+    let everywhere = match text("destination") {
+        Some("userSettings") => Some(true),
+        // A file of the project cannot allow anything, so the rule goes where "always" in the terminal puts it.
+        Some("projectSettings" | "localSettings") => Some(false),
+        _ => None,
+    };
+    let mut keep = |kind, change, values: Vec<String>, out: &mut Answer| {
+        out.kept.extend(everywhere.map(|everywhere| Kept { everywhere, kind, change, values }));
+    };
+    let kind = match behavior {
+        "allow" => Some(RuleKind::Allow),
+        "ask" => Some(RuleKind::Ask),
+        "deny" => Some(RuleKind::Deny),
+        _ => None,
+    };
+    let change = match what {
+        "addRules" => Some(RuleChange::Add),
+        "replaceRules" => Some(RuleChange::Replace),
+        "removeRules" => Some(RuleChange::Remove),
+        _ => None,
+    };
+    if let (Some(kind), Some(change)) = (kind, change) {
+        let rules: Vec<String> = rules().collect();
+        keep(Some(kind), change, rules.clone(), out);
+        let one = |make: fn(String) -> Command| rules.iter().cloned().map(make).collect::<Vec<_>>();
+        out.commands.extend(match (change, kind) {
+            (RuleChange::Add, RuleKind::Allow) => one(|rule| Command::Grant { rule }),
+            (RuleChange::Add, RuleKind::Deny) => one(|rule| Command::Forbid { rule }),
+            (RuleChange::Remove, RuleKind::Allow) => one(|rule| Command::Revoke { rule }),
+            _ => vec![Command::ChangeRules { kind, change, rules }],
+        });
+        return;
+    }
+    match (what, behavior) {
         ("addDirectories", _) => {
             let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
-            let folders = folders.filter_map(Value::as_str).map(|path| Some(PathBuf::from(path)));
-            out.commands.extend(folders.map(|path| Command::AddDirectory { path }));
+            let folders: Vec<&str> = folders.filter_map(Value::as_str).collect();
+            keep(None, RuleChange::Add, folders.iter().map(ToString::to_string).collect(), out);
+            let add = |path: &&str| Command::AddDirectory { path: Some(PathBuf::from(path)) };
+            out.commands.extend(folders.iter().map(add));
         }
         ("setMode", _) => {
             if let Some(mode) = text("mode") {
-                out.mode = Some(mode.to_owned());
                 out.commands.push(Command::SetMode { mode: mode.to_owned() });
             }
         }
@@ -212,7 +251,36 @@ mod tests {
                 decide(Decision::AllowOnce),
             ]
         );
-        assert_eq!((answer.mode.as_deref(), answer.notes.len()), (Some("acceptEdits"), 1));
+        assert_eq!((answer.notes.len(), answer.kept.len()), (1, 0));
+    }
+
+    #[test]
+    fn updates_change_rules_and_say_where_they_are_kept() {
+        let call = CallId("c".into());
+        let rules = json!([{ "toolName": "Bash", "ruleContent": "ls:*" }]);
+        let list = vec!["Bash(ls:*)".to_owned()];
+        for (kind, behavior, update, change) in [
+            (RuleKind::Ask, "ask", "addRules", RuleChange::Add),
+            (RuleKind::Allow, "allow", "replaceRules", RuleChange::Replace),
+            (RuleKind::Deny, "deny", "replaceRules", RuleChange::Replace),
+            (RuleKind::Deny, "deny", "removeRules", RuleChange::Remove),
+        ] {
+            for (destination, everywhere) in [
+                (None, None),
+                (Some("session"), None),
+                (Some("userSettings"), Some(true)),
+                (Some("localSettings"), Some(false)),
+                (Some("projectSettings"), Some(false)),
+            ] {
+                let updates = json!([{ "type": update, "behavior": behavior, "rules": rules, "destination": destination }]);
+                let answer = Ok(json!({ "behavior": "allow", "updatedPermissions": updates }));
+                let answer = answer_to(&call, "bash", &json!({}), &answer);
+                assert_eq!(answer.commands[0], Command::ChangeRules { kind, change, rules: list.clone() });
+                let values = list.clone();
+                let kept = everywhere.map(|everywhere| Kept { everywhere, kind: Some(kind), change, values });
+                assert_eq!(answer.kept, kept.into_iter().collect::<Vec<_>>(), "{destination:?}");
+            }
+        }
     }
 
     #[test]

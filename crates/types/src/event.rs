@@ -51,24 +51,12 @@ pub enum Command {
     Forbid {
         rule: String,
     },
-    /// Sets the permission rules that the driving program has for the session, in place of those that it set before. Subagents
-    /// that run get them too.
-    SetRules {
-        #[serde(default)]
-        allow: Vec<String>,
-        #[serde(default)]
-        ask: Vec<String>,
-        #[serde(default)]
-        deny: Vec<String>,
+    /// Changes the rules of one kind that this session has added. Rules of the settings that deny or ask stay.
+    ChangeRules {
+        kind: RuleKind,
+        change: RuleChange,
+        rules: Vec<String>,
     },
-    /// Counts a file as read in its present state, if its time of change is still `mtime` (milliseconds since 1970).
-    SeedRead {
-        #[serde(with = "crate::path_form")]
-        path: PathBuf,
-        mtime: u64,
-    },
-    /// Takes back all prompts that were not delivered yet. [`Event::Withdrawn`] answers for each.
-    WithdrawAll,
     /// Adds a folder to the workspace of the session, which keeps it; `None`: only lists the folders. A notice answers.
     AddDirectory {
         #[serde(with = "crate::path_form::option")]
@@ -153,6 +141,25 @@ pub enum Command {
     },
     /// Announces that no more input will come. The agent exits when it is idle.
     EndInput,
+}
+
+/// Effect of a permission rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleKind {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// A change of a list of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleChange {
+    Add,
+    /// Only the given ones are left.
+    Replace,
+    Remove,
 }
 
 /// A message from a person.

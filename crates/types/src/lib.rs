@@ -50,7 +50,7 @@ pub use entry::{
 };
 pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,
-    PromptInput, RuleOffer,
+    PromptInput, RuleChange, RuleKind, RuleOffer,
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{

@@ -445,6 +445,9 @@ impl Agent {
             Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
             Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
             Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
+            Command::ChangeRules { kind, change, rules } => {
+                self.tools.change_rules((kind, change), &rules, &self.conversation.core);
+            }
             Command::SetEffort { effort } => self.conversation.set_effort(effort),
             Command::Rename { title } => {
                 self.begin_ledger();

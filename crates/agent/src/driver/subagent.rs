@@ -218,7 +218,11 @@ impl ToolRunner<'_> {
                 granted =
                     lock(&running.offers).remove(call_id).filter(|_| *decision == Decision::AllowSession);
             }
-            Command::Interrupt | Command::Prompt(_) | Command::Grant { .. } | Command::Forbid { .. } => {}
+            Command::Interrupt
+            | Command::Prompt(_)
+            | Command::Grant { .. }
+            | Command::Forbid { .. }
+            | Command::ChangeRules { .. } => {}
             _ => {
                 let text =
                     "A subagent takes messages, decisions, rules and interrupts, nothing else.".to_owned();

@@ -19,7 +19,9 @@ use becket_guard::{Guard, Verdict};
 use becket_session::Durability;
 use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
-use becket_types::{Access, EntryKind, Event, NoticeLevel, PermissionMode, Synthetic, ToolSpec};
+use becket_types::{
+    Access, EntryKind, Event, NoticeLevel, PermissionMode, RuleChange, RuleKind, Synthetic, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -149,6 +151,19 @@ impl Toolset {
     pub(super) fn forbid(&mut self, rule: &str, core: &Core) {
         if let Err(error) = self.guard.deny_for_session(rule) {
             core.say(NoticeLevel::Warning, format!("This cannot be denied by a rule: {error}"));
+        }
+    }
+
+    /// Changes the rules of one kind that this session has added. A program has decided this.
+    pub(super) fn change_rules(
+        &mut self,
+        (kind, change): (RuleKind, RuleChange),
+        rules: &[String],
+        core: &Core,
+    ) {
+        match self.guard.change_rules(kind, change, rules) {
+            Ok(()) => self.tell_grants(core),
+            Err(error) => core.say(NoticeLevel::Warning, format!("The rules were not changed: {error}.")),
         }
     }
 

@@ -18,7 +18,7 @@ use super::waits::{Held, Waited};
 use super::{GRACE, Signals, note, until, written};
 use crate::assemble::SharedModels;
 use crate::failure::Failure;
-use crate::hooks::OutsideHooks;
+use crate::interactive::preferences;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
@@ -496,14 +496,18 @@ impl Front {
         for text in answer.notes {
             note(&text);
         }
-        if let Some(mode) = &answer.mode {
-            written(self.printer.mode_changed(mode))?;
+        let cwd = &self.session.cwd;
+        for kept in &answer.kept {
+            let root = crate::settings::project_root(cwd);
+            match preferences::keep_rules(&self.servers.environment, &root, cwd, kept) {
+                Ok(text) | Err(text) => note(&text),
+            }
         }
         for command in answer.commands {
             match &command {
                 Command::Decide { .. } => self.decide(question.subagent.as_ref(), command).await,
                 // The subagent has a copy of the rules, so it gets the command as well.
-                Command::Grant { .. } | Command::Forbid { .. } => {
+                Command::Grant { .. } | Command::Forbid { .. } | Command::ChangeRules { .. } => {
                     if question.subagent.is_some() {
                         self.decide(question.subagent.as_ref(), command.clone()).await;
                     }

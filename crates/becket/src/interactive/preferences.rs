@@ -5,12 +5,14 @@
 
 use crate::environment::Environment;
 use becket_config::{Amend, Config, UiConfig};
+use becket_print::Kept;
 use becket_tui::Preferences;
 use becket_tui::graphics::{Graphics, Protocol};
 use becket_tui::input::{Keep, Place};
 use becket_tui::keymap::Keymap;
 use becket_tui::notify::Notifications;
 use becket_tui::theme::Theme;
+use becket_types::{RuleChange, RuleKind};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -170,6 +172,54 @@ pub(super) fn disallow(
     let path = settings_file(environment, root, place);
     change(&path, "permissions", "allow", &Amend::Remove(rule.to_owned()))?;
     Ok(format!("removed from {}: {rule}", path.display()))
+}
+
+/// Carries out a change that a program has asked for with its answer to a question. Relative folders are meant from `cwd`.
+/// Returns a line for the user.
+///
+/// # Errors
+///
+/// Returns a message for the user if a rule is none, or the settings cannot be changed.
+pub(crate) fn keep_rules(
+    environment: &Environment,
+    root: &Path,
+    cwd: &Path,
+    kept: &Kept,
+) -> Result<String, String> {
+    let place = if kept.everywhere { Place::User } else { Place::Local };
+    let path = settings_file(environment, root, place);
+    let (section, key) = match kept.kind {
+        Some(RuleKind::Allow) => ("permissions", "allow"),
+        Some(RuleKind::Ask) => ("permissions", "ask"),
+        Some(RuleKind::Deny) => ("permissions", "deny"),
+        None => ("", "add_dirs"),
+    };
+    let mut values = Vec::new();
+    for value in &kept.values {
+        values.push(match kept.kind {
+            Some(_) => {
+                let rule =
+                    becket_guard::Rule::parse(value).map_err(|e| format!("{value} was not kept: {e}"))?;
+                rule.to_string()
+            }
+            None => cwd.join(value).display().to_string(),
+        });
+    }
+    if kept.change == RuleChange::Replace {
+        let text = becket_config::read_text(&path).ok().flatten().unwrap_or_default();
+        for old in becket_config::listed(&text, section, key).into_iter().filter(|old| !values.contains(old))
+        {
+            change(&path, section, key, &Amend::Remove(old))?;
+        }
+    }
+    for value in &values {
+        let how = match kept.change {
+            RuleChange::Remove => Amend::Remove(value.clone()),
+            RuleChange::Add | RuleChange::Replace => Amend::Add(value.clone()),
+        };
+        change(&path, section, key, &how)?;
+    }
+    Ok(format!("changed {} as the program asked: {key} {}", path.display(), values.join(", ")))
 }
 
 /// Returns the allow rules in the user's own settings files, each with its file.
