@@ -49,6 +49,24 @@ fn settings_of_the_user_count_and_those_of_a_project_as_far_as_they_were_approve
     }
 }
 
+/// The file was written for another program, so a mistake in it must not keep becket from starting.
+#[test]
+fn a_rule_or_folder_that_cannot_be_used_is_left_out_with_a_line() {
+    let bench = Bench::new(&[]);
+    let settings = json!({"permissions": {
+        "allow": ["Bash((", "", "Bash(touch *)"], "deny": ["Read(./secrets/**", "AskUserQuestion"],
+        "additionalDirectories": ["/nowhere/at/all"]}});
+    bench.home.write(".claude/settings.json", settings.to_string());
+    let (_, ran) = called(&bench, "touch made", &[]);
+    assert!(bench.project.exists("made"), "{ran:?}");
+    let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("left out")).collect();
+    assert_eq!(lines.len(), 4, "{}", ran.stderr);
+    assert!(
+        !ran.stderr.contains("AskUserQuestion"),
+        "a rule about a tool that is not offered is no mistake: {ran:?}"
+    );
+}
+
 #[test]
 fn the_folder_of_another_agent_may_be_elsewhere() {
     let bench = Bench::new(&[]);

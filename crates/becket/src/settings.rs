@@ -124,6 +124,7 @@ fn configuration_of_run(
     };
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
     settings.warnings.extend(warnings);
+    claude::leave_out_unusable(&mut settings);
     settings.sources = sources;
     Ok(settings)
 }

@@ -150,7 +150,13 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
     all.extend(crate::integrations::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.push(Arc::new(TaskTool::new(Kind::built_in().into())));
+    all.extend(of_user());
     all.iter().map(|t| t.spec().clone()).collect()
+}
+
+/// Returns the tools that put a question to the user.
+pub(crate) fn of_user() -> [Arc<dyn Tool>; 2] {
+    [Arc::new(becket_tool_session::AskUser::new()), Arc::new(becket_tool_session::ExitPlan::new())]
 }
 
 fn tools(shell: &Arc<Shell>, skill: SkillTool) -> Vec<Arc<dyn Tool>> {

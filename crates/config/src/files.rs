@@ -1,13 +1,73 @@
-//! Reading configuration files from a given set of paths. Only small regular files are read.
+//! Reading configuration files from a given set of paths, and the text that was read with its place. Only small regular
+//! files are read.
 //!
 //! The caller decides if a managed file is trusted, because file ownership depends on the platform.
 
 use crate::error::{ConfigError, Problem};
-use crate::layers::{Layer, Scope, SettingSources};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a configuration file in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
+
+/// The file that a text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    User,
+    Project,
+    Local,
+    Managed,
+}
+
+/// The text of one file. A file in JSON is one of Claude Code: of its keys, only those count that mean the same here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    pub scope: Scope,
+    pub path: PathBuf,
+    pub text: String,
+}
+
+/// Files that `--setting-sources` allows. Managed files are always read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingSources {
+    pub user: bool,
+    pub project: bool,
+    pub local: bool,
+}
+
+impl Default for SettingSources {
+    fn default() -> Self {
+        Self { user: true, project: true, local: true }
+    }
+}
+
+impl SettingSources {
+    pub fn reads(self, scope: Scope) -> bool {
+        match scope {
+            Scope::User => self.user,
+            Scope::Project => self.project,
+            Scope::Local => self.local,
+            Scope::Managed => true,
+        }
+    }
+}
+
+impl std::str::FromStr for SettingSources {
+    type Err = String;
+
+    /// Parses any of `user,project,local`, separated by commas. Empty text means none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut out = Self { user: false, project: false, local: false };
+        for name in text.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+            match name {
+                "user" => out.user = true,
+                "project" => out.project = true,
+                "local" => out.local = true,
+                _ => return Err(format!("unknown setting source {name:?}: use user, project, local")),
+            }
+        }
+        Ok(out)
+    }
+}
 
 /// Paths of the files, chosen by the binary.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
+use crate::files::{Layer, Scope, SettingSources};
 use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
 use crate::schema::{Config, json_schema};
@@ -16,66 +17,6 @@ use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// The file that a text comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    User,
-    Project,
-    Local,
-    Managed,
-}
-
-/// The text of one file. A file in JSON is one of Claude Code: of its keys, only those count that mean the same here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    pub scope: Scope,
-    pub path: PathBuf,
-    pub text: String,
-}
-
-/// Files that `--setting-sources` allows. Managed files are always read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SettingSources {
-    pub user: bool,
-    pub project: bool,
-    pub local: bool,
-}
-
-impl Default for SettingSources {
-    fn default() -> Self {
-        Self { user: true, project: true, local: true }
-    }
-}
-
-impl SettingSources {
-    pub fn reads(self, scope: Scope) -> bool {
-        match scope {
-            Scope::User => self.user,
-            Scope::Project => self.project,
-            Scope::Local => self.local,
-            Scope::Managed => true,
-        }
-    }
-}
-
-impl std::str::FromStr for SettingSources {
-    type Err = String;
-
-    /// Parses any of `user,project,local`, separated by commas. Empty text means none.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut out = Self { user: false, project: false, local: false };
-        for name in text.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-            match name {
-                "user" => out.user = true,
-                "project" => out.project = true,
-                "local" => out.local = true,
-                _ => return Err(format!("unknown setting source {name:?}: use user, project, local")),
-            }
-        }
-        Ok(out)
-    }
-}
 
 /// A value given on the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,6 +151,35 @@ impl Settings {
         let lines = self.merged.get(key).map(|merged| merged.lines.as_slice()).unwrap_or_default();
         let sourced = self.sourced(key).into_iter().zip(lines);
         sourced.map(|((value, source), line)| Origin { value, source, line: *line }).collect()
+    }
+
+    /// Removes elements of a list that come from files of Claude Code and are not usable here, with a warning for each. Such
+    /// a file was written for another program, so it must not keep becket from starting. `unusable` returns the reason.
+    pub fn leave_out(&mut self, key: &str, unusable: impl Fn(&str) -> Option<String>) {
+        let Some(merged) = self.merged.get_mut(key) else { return };
+        let Value::Array(items) = &mut merged.value else { return };
+        let mut gone = Vec::new();
+        for (at, (item, source)) in items.iter().zip(&merged.sources).enumerate() {
+            let Some(why) = item.as_str().filter(|_| source.is_json()).and_then(&unusable) else { continue };
+            let (origin, key) = place(Some(source), key);
+            let line = merged.lines.get(at).copied().flatten();
+            let message = format!("left out: {why}");
+            self.warnings.push(Problem { origin, at: line.map(|line| (line, 1)), key, message });
+            gone.push(at);
+        }
+        if gone.is_empty() {
+            return;
+        }
+        for at in gone.into_iter().rev() {
+            items.remove(at);
+            merged.sources.remove(at);
+            if at < merged.lines.len() {
+                merged.lines.remove(at);
+            }
+        }
+        if let Ok(config) = serde_json::from_value(unflatten(&self.merged)) {
+            self.config = config;
+        }
     }
 
     /// Returns the elements of a list that come from the administrator's file. No other layer can remove

@@ -36,9 +36,9 @@ pub use amend::{Amend, amend, listed};
 pub use document::json_value;
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
-pub use files::{MAX_BYTES, Places, read_files, read_text};
+pub use files::{Layer, MAX_BYTES, Places, Scope, SettingSources, read_files, read_text};
 pub use key_hosts::{KeyOrigin, Withheld, host_of, kept_name, may_sign, search_key_may_go, token_may_go};
-pub use layers::{Flag, Inputs, Layer, Origin, Scope, SettingSources, Settings, load};
+pub use layers::{Flag, Inputs, Origin, Settings, load};
 pub use providers::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
     ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,

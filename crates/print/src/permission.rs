@@ -124,7 +124,7 @@ fn updated(update: &Value, out: &mut Answer) {
         Some("projectSettings" | "localSettings") => Some(false),
         _ => None,
     };
-    let mut keep = |kind, change, values: Vec<String>, out: &mut Answer| {
+    let keep = |kind, change, values: Vec<String>, out: &mut Answer| {
         out.kept.extend(everywhere.map(|everywhere| Kept { everywhere, kind, change, values }));
     };
     let kind = match behavior {

@@ -146,6 +146,9 @@ fn questions_can_be_left_open_and_end_with_their_call() {
     }
     second.read_question();
     assert_eq!(decision(&second.key(KeyCode::Char('2'))), Some(Decision::Deny { reason: None }));
+    let mut interrupted = stage(request("ask_user", questions()));
+    interrupted.read_question();
+    assert_eq!(interrupted.ctrl('c'), [Effect::Send(Command::Interrupt)]);
     let mut over = stage(request("ask_user", questions()));
     let message = Message::tool_result(CallId("c1".into()), "ask_user", "gone", true);
     over.event(Event::ToolFinished { message, changes: Vec::new(), duration: becket_types::Millis(1) });

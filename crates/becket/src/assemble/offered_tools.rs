@@ -109,7 +109,7 @@ impl ToolParts<'_> {
         if !self.run.interactive && !self.run.client.asks_host {
             return Vec::new();
         }
-        vec![Arc::new(becket_tool_session::AskUser::new()), Arc::new(becket_tool_session::ExitPlan::new())]
+        toolbox::of_user().into()
     }
 
     fn skill_tool(&self) -> SkillTool {

@@ -8,7 +8,7 @@
 use crate::environment::Environment;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::leads_outside;
-use becket_config::{Layer, Scope, SettingSources};
+use becket_config::{Layer, Scope, SettingSources, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -100,4 +100,13 @@ pub(crate) fn note_unused(
     for item in items(environment, root, sources) {
         trust.is_trusted(&item.kind, &item.name, &item.content);
     }
+}
+
+/// Leaves out rules and folders of these files that cannot be used, with a warning for each.
+pub(super) fn leave_out_unusable(settings: &mut Settings) {
+    for key in ["permissions.allow", "permissions.ask", "permissions.deny"] {
+        settings.leave_out(key, |rule| becket_guard::Rule::parse(rule).err().map(|error| error.to_string()));
+    }
+    settings
+        .leave_out("add_dirs", |dir| (!Path::new(dir).is_dir()).then(|| format!("there is no folder {dir}")));
 }

@@ -141,6 +141,10 @@ impl Elicit {
         let page = isize::try_from(self.rows.1.max(2) - 1).unwrap_or(1);
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
+            // The turn ends, and with it the question of the model.
+            KeyCode::Char('c') if ctrl && self.call().is_some() => {
+                return Outcome::Answered(vec![Effect::Send(Command::Interrupt)]);
+            }
             KeyCode::Char('c') if ctrl => return self.answered(ServerAnswer::Cancel),
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::PageDown => self.scroll(page),
