@@ -69,6 +69,14 @@ impl becket_agent::Confinement for Joining {
         self.0.add_root(folder, git_dirs, read);
         crate::git_obeyed::obeyed_files(&roots, self.1.home.as_deref())
     }
+
+    fn remove_folder(&self, folder: &Path, roots: &[PathBuf]) {
+        let (mut git_dirs, mut read) = repository(&self.1, &[folder.to_path_buf()]);
+        let (git_dirs_kept, read_kept) = repository(&self.1, roots);
+        git_dirs.retain(|dir| !git_dirs_kept.contains(dir));
+        read.retain(|dir| !read_kept.contains(dir));
+        self.0.remove_root(folder, &git_dirs, &read);
+    }
 }
 
 /// Returns the folders with data of repositories around `roots`, and the work trees around them.

@@ -193,12 +193,16 @@ impl Guard {
         self.settings.roots.push(root.to_path_buf());
     }
 
-    /// Adds files that are written only after a question, as other programs obey them.
-    pub fn protect(&mut self, files: Vec<PathBuf>) {
+    /// Removes a folder that was added. The working directory stays.
+    pub fn remove_root(&mut self, root: &Path) {
         if let Some(floor) = &mut self.floor {
-            Arc::make_mut(floor).protect(files.clone());
+            Arc::make_mut(floor).remove_root(root);
         }
-        self.settings.own.extend(files);
+        let mut at = 0;
+        self.settings.roots.retain(|known| {
+            at += 1;
+            at == 1 || known != root
+        });
     }
 
     /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.

@@ -159,6 +159,13 @@ fn updated(update: &Value, out: &mut Answer) {
             let add = |path: &&str| Command::AddDirectory { path: Some(PathBuf::from(path)) };
             out.commands.extend(folders.iter().map(add));
         }
+        ("removeDirectories", _) => {
+            let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
+            let folders: Vec<&str> = folders.filter_map(Value::as_str).collect();
+            keep(None, RuleChange::Remove, folders.iter().map(ToString::to_string).collect(), out);
+            out.commands
+                .extend(folders.iter().map(|path| Command::RemoveDirectory { path: PathBuf::from(path) }));
+        }
         ("setMode", _) => {
             if let Some(mode) = text("mode") {
                 out.commands.push(Command::SetMode { mode: mode.to_owned() });
@@ -248,10 +255,11 @@ mod tests {
                 Command::Forbid { rule: "Write".into() },
                 Command::SetMode { mode: "acceptEdits".into() },
                 Command::AddDirectory { path: Some("/x".into()) },
+                Command::RemoveDirectory { path: "/x".into() },
                 decide(Decision::AllowOnce),
             ]
         );
-        assert_eq!((answer.notes.len(), answer.kept.len()), (1, 0));
+        assert_eq!((answer.notes.len(), answer.kept.len()), (0, 0));
     }
 
     #[test]

@@ -135,6 +135,15 @@ impl Sandbox {
         }
     }
 
+    /// Removes a folder that was added, for commands that start from now on. `git_dirs` and `read`: as they were given with it,
+    /// without those that another folder needs.
+    pub fn remove_root(&self, root: &Path, git_dirs: &[PathBuf], read: &[PathBuf]) {
+        let mut inputs = self.inputs.write().unwrap_or_else(PoisonError::into_inner);
+        inputs.roots.retain(|known| known != root);
+        inputs.git_dirs.retain(|known| !git_dirs.contains(known));
+        inputs.read.retain(|known| !read.contains(known));
+    }
+
     /// The backends that passed their self-test, which runs at the first call.
     pub fn backends(&self) -> &Backends {
         self.backends.get_or_init(|| self.find_backends())

@@ -62,6 +62,11 @@ pub enum Command {
         #[serde(with = "crate::path_form::option")]
         path: Option<PathBuf>,
     },
+    /// Removes a folder that was added to this session from its workspace.
+    RemoveDirectory {
+        #[serde(with = "crate::path_form")]
+        path: PathBuf,
+    },
     /// Asks a question about the conversation that does not become a part of it. [`Event::SideAnswer`] answers.
     SideQuestion {
         question: String,

@@ -415,6 +415,10 @@ impl Agent {
                 let added = self.add_directory(path.as_deref());
                 self.tell_refusal(added);
             }
+            Command::RemoveDirectory { path } => {
+                let removed = self.workspace().remove_directory(&path);
+                self.tell_refusal(removed);
+            }
             Command::WithReceipt { request_id, what } => {
                 let done = match *what {
                     Command::SetModel { model } => match self.hooks().set_model(&model) {

@@ -118,7 +118,7 @@ impl Agent {
         }
         self.tools
             .tell_changed_files(&self.conversation.settings.environment.cwd, &mut self.conversation.core);
-        self.workspace().tell_added_folders();
+        self.workspace().tell_changed_folders();
         self.tools.tell_plan_mode(&mut self.conversation);
         let reminders = due::reminders(lock(&self.conversation.core.session).view(), step);
         self.conversation.core.append(reminders, Durability::Buffered);

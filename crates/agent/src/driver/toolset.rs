@@ -41,8 +41,8 @@ pub(super) struct Toolset {
     pub(super) ids: CallIds,
     pub(super) repetition: RepetitionGuard,
     pub(super) subagents: Subagents,
-    /// Folders that joined the workspace, and of which the model does not know yet.
-    pub(super) untold_folders: Vec<PathBuf>,
+    /// Folders that joined the workspace (true) or left it, and of which the model does not know yet.
+    pub(super) untold_folders: Vec<(PathBuf, bool)>,
     /// The model knows that permission mode `plan` holds.
     told_plan: bool,
 }

@@ -1,4 +1,4 @@
-//! Folders that join the workspace while the session runs.
+//! Folders that join and leave the workspace while the session runs.
 //!
 //! A folder counts at once for the guard, the tools and the confinement of commands, and for undo from the next call on. The
 //! session state `add_dirs` keeps it for later runs, which read the state before they build the guard. The model is informed
@@ -11,7 +11,7 @@ use super::toolset::Toolset;
 use crate::host::lock;
 use becket_session::Durability;
 use becket_types::{EntryKind, Event, FilePath, NoticeLevel, Synthetic, SystemItem, SystemKind};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// Name of the session state that holds the added folders.
@@ -47,7 +47,7 @@ impl Workspace<'_> {
             files.add_folder(&folder);
         }
         if self.conversation.core.begun {
-            self.tools.untold_folders.push(folder.clone());
+            self.tools.untold_folders.push((folder.clone(), true));
         }
         self.keep_folder(&folder);
         let text = format!("Added {} to the workspace. The session keeps it.", folder.display());
@@ -56,13 +56,48 @@ impl Workspace<'_> {
         Ok(Some(folder))
     }
 
-    /// Informs the model of folders that were added since the last request.
-    pub(super) fn tell_added_folders(&mut self) {
-        for folder in std::mem::take(&mut self.tools.untold_folders) {
-            let text = format!(
-                "The user added the folder {} to the workspace. You may use it like the working directory, by its absolute path.",
+    /// Removes a folder that this session has added. `Err` says why it stays.
+    pub(super) fn remove_directory(&mut self, path: &Path) -> Result<(), String> {
+        let folder = self.folder(path).map_err(|why| why.replace("added to", "removed from"))?;
+        let mut list = self.kept_folders();
+        let before = list.len();
+        list.retain(|known| *known != json!(FilePath(folder.clone())));
+        if list.len() == before {
+            return Err(format!(
+                "{} was not removed from the workspace: it is no folder that was added to this session.",
                 folder.display()
-            );
+            ));
+        }
+        let settings = &mut self.conversation.settings;
+        settings.roots.retain(|root| *root != folder);
+        settings.environment.extra_dirs.retain(|dir| *dir != folder);
+        self.tools.guard.remove_root(&folder);
+        if let Some(confinement) = &settings.tools.confinement {
+            confinement.remove_folder(&folder, &settings.roots);
+        }
+        if self.conversation.core.begun {
+            self.tools.untold_folders.push((folder.clone(), false));
+        }
+        self.write_folders(list);
+        let text = format!("Removed {} from the workspace.", folder.display());
+        self.conversation.core.say(NoticeLevel::Info, text);
+        let added = self.conversation.settings.roots.iter().skip(1).cloned().collect();
+        self.conversation.core.emit(Event::WorkspaceChanged { added });
+        Ok(())
+    }
+
+    /// Informs the model of folders that were added or removed since the last request.
+    pub(super) fn tell_changed_folders(&mut self) {
+        for (folder, is_added) in std::mem::take(&mut self.tools.untold_folders) {
+            let folder = folder.display();
+            let text = if is_added {
+                format!(
+                    "The user added the folder {folder} to the workspace. You may use it like the working directory, by its \
+                     absolute path."
+                )
+            } else {
+                format!("The user removed the folder {folder} from the workspace.")
+            };
             self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
         }
     }
@@ -84,13 +119,23 @@ impl Workspace<'_> {
 
     /// Records the folder in the session.
     fn keep_folder(&mut self, folder: &Path) {
-        let states = &mut self.conversation.settings.session.states;
-        // The states of this run may not be in the ledger yet.
-        let waiting = states.iter().position(|(key, _)| key == ADDED_FOLDERS).map(|at| states.remove(at).1);
-        let known =
-            waiting.or_else(|| lock(&self.conversation.core.session).view().state(ADDED_FOLDERS).cloned());
-        let mut list = known.and_then(|value| value.as_array().cloned()).unwrap_or_default();
+        let mut list = self.kept_folders();
         list.push(json!(FilePath(folder.to_path_buf())));
+        self.write_folders(list);
+    }
+
+    /// Returns the folders that the session keeps.
+    fn kept_folders(&self) -> Vec<Value> {
+        // The states of this run may not be in the ledger yet.
+        let waiting = self.conversation.settings.session.states.iter().find(|(key, _)| key == ADDED_FOLDERS);
+        let known = waiting
+            .map(|(_, value)| value.clone())
+            .or_else(|| lock(&self.conversation.core.session).view().state(ADDED_FOLDERS).cloned());
+        known.and_then(|value| value.as_array().cloned()).unwrap_or_default()
+    }
+
+    fn write_folders(&mut self, list: Vec<Value>) {
+        self.conversation.settings.session.states.retain(|(key, _)| key != ADDED_FOLDERS);
         let entry = EntryKind::State { key: ADDED_FOLDERS.to_owned(), value: list.into() };
         self.conversation.core.append(vec![entry], Durability::Buffered);
     }
@@ -120,5 +165,5 @@ pub(super) fn find_untold_folders(conversation: &Conversation, tools: &mut Tools
         let is_named = |item: &SystemItem| item.kind == SystemKind::Environment && item.text.contains(&shown);
         !kept && !items.iter().any(is_named)
     });
-    tools.untold_folders.extend(folders.cloned());
+    tools.untold_folders.extend(folders.map(|folder| (folder.clone(), true)));
 }

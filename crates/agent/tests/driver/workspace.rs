@@ -15,6 +15,11 @@ impl Confinement for Confined {
         self.0.lock().unwrap().push(folder.to_path_buf());
         vec![folder.join("dev/gitconfig")]
     }
+
+    fn remove_folder(&self, folder: &Path, roots: &[PathBuf]) {
+        assert!(!roots.contains(&folder.to_path_buf()));
+        self.0.lock().unwrap().retain(|known| known != folder);
+    }
 }
 
 fn add(path: impl Into<PathBuf>) -> Command {
@@ -72,6 +77,34 @@ async fn a_folder_joins_the_workspace_and_the_session_keeps_it() {
     let session = rig.end().await;
     let session = session.lock().unwrap();
     assert_eq!(session.view().state(ADDED_FOLDERS), Some(&json!([lib])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_was_added_leaves_the_workspace() {
+    let read = |id: &str| calls(vec![call(id, "read", json!({ "path": "../lib/a.txt" }))]);
+    let mut setup = Setup::new(vec![read("c1"), say("one"), read("c2"), say("two")]);
+    let confined = Arc::new(Confined::default());
+    setup.mode = PermissionMode::Default;
+    setup.settings.tools.confinement = Some(Arc::clone(&confined) as Arc<dyn Confinement>);
+    let top = setup.cwd().parent().unwrap().to_owned();
+    write(&top, "lib/a.txt", "hello");
+    let mut rig = setup.start();
+    rig.send(add("../lib")).await;
+    rig.turn("read it").await;
+    assert!(!rig.names().contains(&"permission_denied".to_owned()));
+    for (path, wanted) in [(top.join("project"), "was not removed"), (top.join("lib"), "Removed")] {
+        rig.send(Command::RemoveDirectory { path }).await;
+        let told = rig.event(|event| matches!(event, Event::Notice { .. })).await;
+        assert!(matches!(&told, Event::Notice { text, .. } if text.contains(wanted)), "{told:?}");
+    }
+    rig.turn("read it again").await;
+    assert!(rig.log.contains(&Event::WorkspaceChanged { added: Vec::new() }), "{:?}", rig.log);
+    assert!(rig.names().contains(&"permission_denied".to_owned()));
+    assert!(rig.model.turns()[2].lines().iter().any(|line| line.contains("The user removed the folder")));
+    assert!(confined.0.lock().unwrap().is_empty());
+    let session = rig.end().await;
+    let session = session.lock().unwrap();
+    assert_eq!(session.view().state(ADDED_FOLDERS), Some(&json!([])));
 }
 
 #[tokio::test(start_paused = true)]
