@@ -227,7 +227,7 @@ pub(crate) struct Permissions {
     /// Allow everything that no rule denies. Use it only where no harm can be done, such as in a container.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,
-    /// In this run, use the project's hooks, servers and commands without asking about them.
+    /// In this run, use the project's hooks, servers, commands and .claude/settings.json without asking about them.
     #[arg(long)]
     pub trust: bool,
     /// Allow tools to use this directory too.
