@@ -141,6 +141,10 @@ impl Tool for BashTool {
         Ok(access)
     }
 
+    fn refusal(&self, input: &Value, _env: &ToolEnv) -> Option<String> {
+        self.hopeless(&self.parse(input).ok()?)
+    }
+
     fn detach(&self, call: &CallId) -> bool {
         self.shell.detach(call)
     }
@@ -206,6 +210,14 @@ impl BashTool {
         }
     }
 
+    /// Returns why a command is never run: it would end becket itself, or wait for keys that nobody presses.
+    fn hopeless(&self, input: &Arguments) -> Option<String> {
+        let mut texts = std::iter::once(&input.command).chain(&input.input);
+        texts
+            .find_map(|text| selfkill::refusal(text, &self.shell.us))
+            .or_else(|| input.terminal().is_none().then(|| editors::refusal(&input.command)).flatten())
+    }
+
     async fn execute(&self, input: &Arguments, env: &ToolEnv) -> Result<ToolOutput, String> {
         if env.cancel.is_cancelled() {
             return Ok(ToolOutput {
@@ -214,14 +226,7 @@ impl BashTool {
             });
         }
         let shell = &*self.shell;
-        for text in std::iter::once(&input.command).chain(&input.input) {
-            if let Some(why) = selfkill::refusal(text, &shell.us) {
-                return Err(why);
-            }
-        }
-        if input.terminal().is_none()
-            && let Some(why) = editors::refusal(&input.command)
-        {
+        if let Some(why) = self.hopeless(input) {
             return Err(why);
         }
         if input.background == Some(Background::Now)
