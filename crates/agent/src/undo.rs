@@ -131,6 +131,7 @@ pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation,
         EntryKind::Message { .. }
         | EntryKind::Compaction(_)
         | EntryKind::Prune { .. }
+        | EntryKind::CutInputs { .. }
         | EntryKind::Pin { .. }
         | EntryKind::Restore { .. } => true,
         // A revert of an entry before the message is cancelled, so that entry is in force again. A revert of an entry

@@ -13,7 +13,7 @@
 
 use crate::StoreError;
 use crate::context::continuation::{is_replay, is_users_words};
-use crate::context::{Shown, View};
+use crate::context::{Shown, View, input, repair};
 use crate::export::is_shown;
 use crate::ledger::{Item, Reader};
 use becket_types::{
@@ -207,6 +207,9 @@ impl HistorySearch {
     ///
     /// Returns the errors of [`HistorySearch::search`].
     pub fn output(mut self, seq: Seq, call: &CallId) -> Result<Option<(String, String)>, StoreError> {
+        if let Some(call) = input::call_of(call) {
+            return self.input(seq, &call);
+        }
         let Some(message) = self.message_at(seq)? else { return Ok(None) };
         // A reused id is shown under another id than the ledger has.
         let is_renamed = self.shown.renamed.get(&seq) == Some(call);
@@ -216,6 +219,37 @@ impl HistorySearch {
             }
             _ => None,
         }))
+    }
+
+    /// Returns `(tool, input)` of a call of the message in entry `seq`.
+    fn input(&mut self, seq: Seq, call: &CallId) -> Result<Option<(String, String)>, StoreError> {
+        let of_call = |part: &Part| match part {
+            // A reused id is shown with a number at its end.
+            Part::ToolCall { call_id, name, input, .. }
+                if call_id == call || call.as_str().starts_with(&*repair::safe_id(call_id.as_str())) =>
+            {
+                Some((name.clone(), input::text(input)))
+            }
+            _ => None,
+        };
+        let mut open: Option<MessageId> = None;
+        while let Some(entries) = next(&mut self.reader)? {
+            for entry in entries {
+                let found = match entry.kind {
+                    EntryKind::Message { message } if entry.seq == seq => {
+                        open = Some(message.id);
+                        message.parts.iter().find_map(of_call)
+                    }
+                    EntryKind::Part { message, part } if open == Some(message) => of_call(&part),
+                    EntryKind::Finish { message, .. } if open == Some(message) => return Ok(None),
+                    _ => None,
+                };
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the message in entry `seq`, without parts that were added later. Reads only up to that entry.

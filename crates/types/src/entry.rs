@@ -77,6 +77,11 @@ pub enum EntryKind {
         freed_tokens: Tokens,
         reason: PruneReason,
     },
+    /// Inputs of finished calls that the view shows shortened from here on. A boundary.
+    CutInputs {
+        inputs: Vec<CutInput>,
+        freed_tokens: Tokens,
+    },
     /// A compaction. Its continuation message is in the same commit. A boundary.
     Compaction(Box<Compaction>),
     /// Cancels the named entry (a compaction, prune, pin, revert …): the view ignores it. A boundary.
@@ -276,6 +281,16 @@ pub struct CutOutput {
     /// Number of bytes shown at the beginning (`head`) and at the end (`tail`).
     pub head: u64,
     pub tail: u64,
+}
+
+/// An input of a finished call of which the view shows only a part. The ledger keeps all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutInput {
+    pub call_id: CallId,
+    /// Size of the original input as JSON.
+    pub bytes: u64,
+    /// Strings of more bytes are shown as their beginning and end. 0: the whole input is replaced by a notice.
+    pub keep: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

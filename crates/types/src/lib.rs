@@ -44,9 +44,9 @@ pub use compaction::{
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use decided::{DecidedBy, PermissionDecision, Verb};
 pub use entry::{
-    AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
-    JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind, TurnState,
-    WireLayout,
+    AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutInput, CutOutput, Entry,
+    EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind,
+    TurnState, WireLayout,
 };
 pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,

@@ -188,3 +188,59 @@ async fn another_model_with_a_small_window_sees_the_step_that_the_first_one_made
     }
     assert_eq!(turns[0].lines().iter().filter(|line| line.contains("compare them")).count(), 1);
 }
+
+/// A call repeats its arguments in every later request, so large ones must not fill the window for good.
+#[tokio::test(start_paused = true)]
+async fn inputs_of_any_size_leave_a_session_that_goes_on() {
+    let text = |bytes: usize| "fn line() { one(two, 3) }\n".repeat(bytes / 26);
+    for (window, sizes) in [
+        (128_000, vec![1_000_000]),
+        (64_000, vec![40_000; 6]),
+        (16_000, vec![60_000, 200]),
+        (8_000, vec![90_000; 2]),
+    ] {
+        let write = |step: usize, (n, bytes): (usize, &usize)| {
+            call(&format!("s{step}w{n}"), "bash", json!({"path": format!("f{n}"), "command": text(*bytes)}))
+        };
+        let step = |at: usize| calls(sizes.iter().enumerate().map(|one| write(at, one)).collect());
+        let replies = vec![step(0), step(1), say("done"), say("again")];
+        let mut rig = Setup::with_window(window, replies).start();
+        let result = rig.turn("write them").await;
+        assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "done"), "{window} {sizes:?}");
+        assert_eq!(rig.turn("and now?").await.end, TurnEnd::Completed, "{window} {sizes:?}");
+        let turns = rig.model.turns();
+        let size = |seen: &Seen| seen.context.messages.iter().map(|message| message.tokens.0).sum::<u64>();
+        for seen in &turns {
+            assert!(size(seen) < window, "{window}: {}", size(seen));
+        }
+        let shown = turns[1].lines().into_iter().find(|line| line.starts_with("call s0w0")).unwrap();
+        assert!(shown.contains("input:s0w0") && shown.contains("\"path\":\"f0\""), "{shown}");
+        if compactions(&rig) == 0 {
+            // What a request has shown stays as it is, so the provider's cache keeps it.
+            let (first, second) = (turns[1].lines(), turns[2].lines());
+            assert_eq!(first[..], second[..first.len()], "{window} {sizes:?}");
+        }
+        let session = rig.end().await;
+        let session = session.lock().unwrap();
+        let (tool, whole) = session.original_output(&id("input:s0w0")).unwrap();
+        assert_eq!((tool.as_str(), whole.contains(&text(sizes[0]))), ("bash", true));
+    }
+}
+
+/// A session of an earlier version, whose newest step has an input that no request can show.
+#[tokio::test(start_paused = true)]
+async fn a_ledger_with_an_input_larger_than_the_window_is_opened_and_goes_on() {
+    let text = "a line of the file\n".repeat(60_000);
+    for by_hand in [false, true] {
+        let call = Message::assistant(vec![call("w", "write", json!({"path": "f", "content": text}))]);
+        let result = Message::tool_result("w".into(), "write", "written", false);
+        let entries = [Message::user("write it"), call, result].map(|message| EntryKind::Message { message });
+        let setup = Setup::with_window(128_000, vec![say("here I am"), say("and here")]).left(entries.into());
+        let mut rig = setup.start();
+        if by_hand {
+            rig.send(Command::Compact { focus: None }).await;
+        }
+        assert_eq!(rig.turn("go on").await.end, TurnEnd::Completed);
+        assert_eq!(rig.turn("and on").await.end, TurnEnd::Completed);
+    }
+}

@@ -267,6 +267,7 @@ fn is_of_requests(kind: &EntryKind) -> bool {
         | EntryKind::ModelSwitch { .. }
         | EntryKind::Compaction(_)
         | EntryKind::Prune { .. }
+        | EntryKind::CutInputs { .. }
         | EntryKind::Revert { .. }
         | EntryKind::Pin { .. }
         | EntryKind::Restore { .. } => true,

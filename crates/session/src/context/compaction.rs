@@ -61,7 +61,7 @@
 //!    } }
 //! ```
 //!
-//! `outcome.entries` is `[Compaction, Message]`; or `[Compaction]` if the session awaits the user; or `[Prune]` if
+//! `outcome.entries` is `[Compaction, Message]`, after a `CutInputs` entry if inputs of the newest step are cut; or `[Compaction]` if the session awaits the user; or `[Prune]` if
 //! pruning alone was enough (the turn then continues without a continuation message). An outcome belongs to its
 //! snapshot. If messages were appended after the snapshot was taken, drop the outcome and begin again.
 //!
@@ -150,6 +150,9 @@ pub struct Outputs {
     pub cuts: HashMap<CallId, CutOutput>,
     /// Outputs that a prune would choose now.
     pub prunable: Vec<PrunedCall>,
+    /// The entry that cuts the inputs of the newest step, if they are too large. The snapshot's messages
+    /// already have them so.
+    pub inputs: Option<EntryKind>,
 }
 
 /// Files as the driver has just read them.

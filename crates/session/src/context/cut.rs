@@ -122,7 +122,7 @@ fn share_among_few(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
 }
 
 /// Returns the size up to which outputs stay whole when `room` is shared equally.
-fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
+pub(super) fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
     sizes.sort_unstable();
     let mut left = sizes.len() as u64;
     for size in sizes {

@@ -4,7 +4,7 @@
 //! texts are in [`super::reminder`], [`super::prune`] and [`super::cut`], which know no view. Changes nothing itself.
 
 use super::budget::{estimate_message, estimate_part, estimate_text};
-use super::{View, cut, prune};
+use super::{View, cut, input, prune};
 use becket_types::{
     CallId, CutOutput, EntryKind, Message, Millis, Part, PruneReason, PrunedCall, Role, Tokens,
 };
@@ -76,6 +76,16 @@ pub fn cold_prune(view: &View, now: Millis) -> Option<EntryKind> {
 /// Returns the results of the newest step, newest first.
 fn newest_step(view: &View) -> impl Iterator<Item = &Arc<Message>> {
     view.live().rev().take_while(|m| m.role != Role::Assistant)
+}
+
+/// Returns the entry that makes the inputs of the newest step's calls together fit into `room` base tokens;
+/// `None` if they already do. Called when the calls have ended.
+pub fn input_cut(view: &View, room: Tokens) -> Option<EntryKind> {
+    let newest = view.live().rev().find(|m| m.role == Role::Assistant)?;
+    if view.is_pinned(&newest.id) {
+        return None;
+    }
+    input::fit(newest, room, |call| view.input_of(call))
 }
 
 /// Returns the base tokens of the results of the newest step.

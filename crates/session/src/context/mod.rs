@@ -12,6 +12,7 @@ pub mod cut;
 pub mod due;
 pub mod edit;
 pub mod escape;
+pub mod input;
 pub mod media;
 pub mod present;
 pub mod prune;

@@ -16,7 +16,7 @@ mod storable;
 pub use info::{FORMAT, SessionInfo};
 
 use crate::blobs::BlobStore;
-use crate::context::{ModelScope, Policy, View};
+use crate::context::{ModelScope, Policy, View, input};
 use crate::export::{self, Format};
 use crate::history_search::HistorySearch;
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
@@ -474,7 +474,7 @@ impl Session {
     }
 
     /// Returns `(tool, output)` with the whole output of an earlier call, as the tool returned it: from
-    /// memory, or from the ledger and the blobs. `None` also for reverted or manually dropped results.
+    /// memory, or from the ledger and the blobs. An id `input:ID` stands for the input of the call `ID`. `None` also for reverted or manually dropped results.
     ///
     /// May read the whole ledger. Callers that share the session behind a lock use
     /// [`Session::output_in_memory`] and [`HistorySearch::output`] instead.
@@ -487,13 +487,23 @@ impl Session {
     /// memory.
     pub fn output_in_memory(&self, call: &CallId) -> Option<(String, String)> {
         self.output_place(call)?;
+        if let Some(call) = input::call_of(call) {
+            return self
+                .view
+                .original_input(&call)
+                .map(|(tool, value)| (tool.to_owned(), input::text(value)));
+        }
         let (tool, output, spill) = self.view.original_output(call)?;
         Some((tool.to_owned(), self.spilled(spill).unwrap_or_else(|| output.to_owned())))
     }
 
     /// Returns the entry with the result of a call. `None` for reverted or manually dropped results.
     pub fn output_place(&self, call: &CallId) -> Option<Seq> {
-        self.view.output_at(call).filter(|seq| !self.view.is_reverted(*seq))
+        let seq = match input::call_of(call) {
+            Some(call) => self.view.input_at(&call),
+            None => self.view.output_at(call),
+        };
+        seq.filter(|seq| !self.view.is_reverted(*seq))
     }
 
     /// Returns the entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call.

@@ -4,13 +4,15 @@
 //! So the step is measured when its last result is present, before any request shows it. If it is too large, only the
 //! beginning and the end of its largest results are shown. The ledger keeps them whole, and `recall` returns the rest.
 //!
-//! The rules of a cut are in `session::context::cut`.
+//! The inputs of its calls are repeated in every later request, so they have a share of the window too.
+//!
+//! The rules of a cut are in `session::context::cut` and `session::context::input`.
 
 use super::super::{BudgetState, Core};
 use crate::host::lock;
 use becket_session::Durability;
 use becket_session::context::budget::{Budget, part_of};
-use becket_session::context::due;
+use becket_session::context::{due, input};
 use becket_types::{EntryKind, NoticeLevel, Tokens};
 
 /// One step may take this share of the usable window even in a full context, because older steps can be compacted.
@@ -23,6 +25,7 @@ const MOST: f64 = 0.60;
 
 /// Cuts the results of the step that just ended, if they are too large together. `used`: the size of the context.
 pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) {
+    let used = limit_inputs(core, state, budget, used);
     let base = due::step_tokens(lock(&core.session).view());
     let scale = state.meter.estimator;
     let size = scale.scale(base);
@@ -44,4 +47,29 @@ pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, 
     );
     core.append(entry.into_iter().collect(), Durability::Buffered);
     core.notice(NoticeLevel::Info, text);
+}
+
+/// Cuts the inputs of the step's calls if they are too large together. Returns the size of the context after it.
+fn limit_inputs(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) -> Tokens {
+    let scale = state.meter.estimator;
+    let room = part_of(budget.usable(), input::SHARE);
+    // The estimator converts base tokens to the provider's; the room is needed the other way round.
+    let one = scale.scale(Tokens(1_000_000)).0.max(1);
+    let base = Tokens((room as f64 * 1_000_000.0 / one as f64) as u64);
+    let entry = due::input_cut(lock(&core.session).view(), base);
+    let Some(EntryKind::CutInputs { inputs, freed_tokens }) = &entry else { return used };
+    let (count, freed) = (inputs.len(), scale.scale(*freed_tokens));
+    let text = match count {
+        1 => format!(
+            "The arguments of a call were too large ({freed} tokens): they are shown to the model in part from now on, and \
+             `recall` brings the rest."
+        ),
+        n => format!(
+            "The arguments of {n} calls were too large together ({freed} tokens): they are shown to the model in part from now \
+             on, and `recall` brings the rest."
+        ),
+    };
+    core.append(entry.into_iter().collect(), Durability::Buffered);
+    core.notice(NoticeLevel::Info, text);
+    Tokens(used.0.saturating_sub(freed.0))
 }

@@ -86,7 +86,7 @@ fn boundary_of(kind: &EntryKind) -> Option<&'static str> {
         EntryKind::Tools { .. } => "tools",
         EntryKind::ModelSwitch { .. } => "model",
         EntryKind::Compaction(_) => "compaction",
-        EntryKind::Prune { .. } => "prune",
+        EntryKind::Prune { .. } | EntryKind::CutInputs { .. } => "prune",
         EntryKind::Revert { .. } => "undo",
         EntryKind::Pin { .. } => "pin",
         EntryKind::Restore { .. } => "restored messages",

@@ -15,8 +15,8 @@ use crate::context::continuation::{Branch, branch, is_users_words, last_user};
 use crate::context::summary::{Quotes, ShownTexts, split_files, state_text};
 use crate::context::{cut, prune};
 use becket_types::{
-    CallId, CompactionTrigger, CutOutput, Message, MessageId, Origin, Part, Synthetic, Tokens, TurnState,
-    cut_end, cut_start,
+    CallId, CompactionTrigger, CutOutput, EntryKind, Message, MessageId, Origin, Part, Synthetic, Tokens,
+    TurnState, cut_end, cut_start,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -45,6 +45,8 @@ pub(super) struct Measured {
     /// Base tokens of each message, before (`costs`) and after pruning (`pruned`).
     costs: Vec<u64>,
     pruned: Vec<u64>,
+    /// Base tokens that the cut of the newest step's inputs frees.
+    cut: u64,
     /// The provider's tokens per base token.
     factor: f64,
     pub(super) before: Tokens,
@@ -73,7 +75,11 @@ impl Measured {
             let rules = nested_rules::cost(&p.rules);
             estimate_text(&p.summary).0 + estimate_text(&p.state).0 + rules + SUMMARY_FRAME
         });
-        let base = snapshot.request.floor.total().0 + previous + costs.iter().sum::<u64>();
+        let cut = match &snapshot.outputs.inputs {
+            Some(EntryKind::CutInputs { freed_tokens, .. }) => freed_tokens.0,
+            _ => 0,
+        };
+        let base = snapshot.request.floor.total().0 + previous + costs.iter().sum::<u64>() + cut;
         let budget = &snapshot.request.budget;
         let used = match snapshot.request.trigger {
             // The request was refused as too long, so its size was at least the limit, regardless of the
@@ -85,7 +91,7 @@ impl Measured {
         let factor = (used as f64 / base.max(1) as f64).clamp(0.4, 3.0);
         let before = Tokens(used);
         let rules = NestedRules::of(&snapshot);
-        Self { snapshot, rules, costs, pruned, factor, before }
+        Self { snapshot, rules, costs, pruned, cut, factor, before }
     }
 
     pub(super) fn real(&self, base: u64) -> u64 {
@@ -103,7 +109,8 @@ impl Measured {
     }
 
     pub(super) fn freed_by_pruning(&self) -> Tokens {
-        Tokens(self.real(self.costs.iter().sum::<u64>().saturating_sub(self.pruned.iter().sum())))
+        let pruned = self.costs.iter().sum::<u64>().saturating_sub(self.pruned.iter().sum());
+        Tokens(self.real(pruned + self.cut))
     }
 
     /// Returns the maximum size of the state text at a level, in base tokens.
@@ -129,7 +136,7 @@ impl Measured {
             summary: Tokens(self.real(summary)),
             state: Tokens(self.real(state)),
             files: Tokens(self.real(files)),
-            tail: Tokens(self.real(self.costs.iter().sum::<u64>() - given)),
+            tail: Tokens(self.real(self.costs.iter().sum::<u64>() + self.cut - given)),
             ..self.frame(given + carried)
         }
     }

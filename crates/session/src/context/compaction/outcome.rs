@@ -129,7 +129,8 @@ pub(super) fn build(
         turn_state: snapshot.turn_state,
     };
     let next = measured.next_message(layout.level);
-    let mut entries = vec![EntryKind::Compaction(Box::new(compaction))];
+    let mut entries: Vec<EntryKind> = snapshot.outputs.inputs.iter().cloned().collect();
+    entries.push(EntryKind::Compaction(Box::new(compaction)));
     entries.extend(next.map(|message| EntryKind::Message { message }));
     let notices = match layout.unseen.cuts.len() {
         0 => Vec::new(),
@@ -152,14 +153,18 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
     let freed = measured.freed_by_pruning();
     let before = measured.breakdown();
     let tail = Tokens(before.tail.0.saturating_sub(freed.0));
-    Outcome {
-        entries: vec![EntryKind::Prune {
+    let mut entries: Vec<EntryKind> = snapshot.outputs.inputs.iter().cloned().collect();
+    if !snapshot.outputs.prunable.is_empty() {
+        entries.push(EntryKind::Prune {
             calls: snapshot.outputs.prunable.clone(),
             media: Vec::new(),
             cuts: Vec::new(),
             freed_tokens: freed,
             reason: PruneReason::Compaction,
-        }],
+        });
+    }
+    Outcome {
+        entries,
         report: Report {
             trigger: snapshot.request.trigger,
             source: CompactionSource::Fallback,

@@ -133,8 +133,9 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let pruned = Tokens(measured.before.0.saturating_sub(freed.0));
     let automatic = snapshot.request.trigger != CompactionTrigger::Manual;
     let pays = freed.0 * 4 >= measured.before.0;
-    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && !snapshot.outputs.prunable.is_empty()
-    {
+    let cuts_inputs = snapshot.outputs.inputs.is_some();
+    let prunes = cuts_inputs || !snapshot.outputs.prunable.is_empty();
+    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && prunes {
         return Step::Commit(Box::new(prune_only(&measured, pruned)));
     }
     if measured.target().is_none() {
@@ -148,15 +149,23 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     // one, because the first one usually suffices.
     let levels = (0..LEVELS).map(|level| measured.layout(level));
     let mut layouts = levels.filter(|layout| automatic || measured.summarises(layout)).peekable();
+    let can_only_cut = |layouts: bool| cuts_inputs && pays && !layouts && pruned.0 < usable;
     if !automatic {
+        if can_only_cut(layouts.peek().is_some()) {
+            return Step::Commit(Box::new(prune_only(&measured, pruned)));
+        }
         if layouts.peek().is_none() {
             return Step::Nothing(ALL_STAYS);
         }
-        if nothing_added(snapshot) {
+        if nothing_added(snapshot) && !cuts_inputs {
             return Step::Nothing(NOTHING_ADDED);
         }
     }
     let Some((layout, room)) = layouts.find_map(|l| measured.room(&l).map(|room| (l, room))) else {
+        // With nothing to summarise, shorter inputs alone must do.
+        if can_only_cut(false) {
+            return Step::Commit(Box::new(prune_only(&measured, pruned)));
+        }
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
     };
     let ask = Ask::new(measured, layout, room);

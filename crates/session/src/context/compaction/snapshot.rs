@@ -1,8 +1,9 @@
 //! Conversion of a view to a snapshot: the only connection between the view and the compaction.
 
 use super::{Floor, OnDisk, Outputs, Pins, Previous, Snapshot, Summariser};
-use crate::context::{View, budget::Budget, due};
-use becket_types::{CompactionTrigger, MessageId, Millis, Tokens};
+use crate::context::budget::{Budget, part_of};
+use crate::context::{View, due, input};
+use becket_types::{CallId, CompactionTrigger, CutInput, EntryKind, Message, MessageId, Millis, Tokens};
 use std::sync::Arc;
 
 /// Names of the state entries that are repeated after the summary.
@@ -30,7 +31,7 @@ pub struct Request {
 impl Snapshot {
     /// Takes the snapshot of a view, before anything is changed.
     pub fn of(view: &View, request: Request) -> Self {
-        let messages: Vec<_> = view.live().cloned().collect();
+        let (messages, inputs) = with_inputs_cut(view, &request);
         let mut pins = Pins::default();
         let mut stubs = std::collections::HashSet::new();
         for message in &messages {
@@ -65,6 +66,7 @@ impl Snapshot {
                 stubs,
                 cuts: view.cuts().map(|cut| (cut.call_id.clone(), cut.clone())).collect(),
                 prunable: due::prunable(view, request.now).calls,
+                inputs,
             },
             last_seq: view.last_seq(),
             turn_state: view.turn_state(),
@@ -77,4 +79,17 @@ impl Snapshot {
             request,
         }
     }
+}
+
+/// Returns the messages with their inputs as the view shows them, or would show them after this compaction. Also
+/// returns the entry that cuts the inputs of the newest step: without it, a large input could never leave.
+fn with_inputs_cut(view: &View, request: &Request) -> (Vec<Arc<Message>>, Option<EntryKind>) {
+    let space = request.budget.usable().saturating_sub(request.floor.total().0);
+    let entry = due::input_cut(view, Tokens(part_of(space, input::SHARE)));
+    let new: &[CutInput] = match &entry {
+        Some(EntryKind::CutInputs { inputs, .. }) => inputs,
+        _ => &[],
+    };
+    let cut = |id: &CallId| new.iter().find(|cut| cut.call_id == *id).or_else(|| view.input_of(id));
+    (view.live().map(|message| input::with_cuts(message, cut)).collect(), entry)
 }

@@ -17,8 +17,8 @@ use super::live::Live;
 use super::log::{Log, Slot};
 use super::record::{Notices, SessionRecord};
 use becket_types::{
-    Compaction, CutOutput, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role, Seq,
-    SystemItem, Tokens, Used,
+    Compaction, CutInput, CutOutput, FinishReason, Message, MessageId, Millis, PinTarget, PrunedCall, Role,
+    Seq, SystemItem, Tokens, Used,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -97,6 +97,7 @@ struct ControlRecord {
 #[derive(Debug, Serialize, Deserialize)]
 enum ActRecord {
     Prune(Vec<PrunedCall>, Vec<(MessageId, u32)>, Vec<CutOutput>),
+    CutInputs(Vec<CutInput>),
     Compaction(Box<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
@@ -249,6 +250,7 @@ fn slim(conversation: &Conversation, control: &Control) -> (ControlRecord, bool)
         Act::Prune { calls: pruned, media, cuts } => {
             ActRecord::Prune(calls(pruned), media.clone(), cuts.clone())
         }
+        Act::CutInputs(inputs) => ActRecord::CutInputs(inputs.clone()),
         Act::Compaction(compaction) => {
             let in_force =
                 conversation.effects().compaction.as_ref().is_some_and(|(seq, _)| *seq == control.seq);
@@ -297,6 +299,7 @@ impl From<ControlRecord> for Control {
     fn from(record: ControlRecord) -> Self {
         let act = match record.act {
             ActRecord::Prune(calls, media, cuts) => Act::Prune { calls, media, cuts },
+            ActRecord::CutInputs(inputs) => Act::CutInputs(inputs),
             ActRecord::Compaction(compaction) => Act::Compaction(Arc::new(*compaction)),
             ActRecord::Revert(target) => Act::Revert(target),
             ActRecord::Pin(target) => Act::Pin(target),

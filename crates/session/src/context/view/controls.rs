@@ -7,7 +7,9 @@
 
 use super::log::Slot;
 use super::shape::Mark;
-use becket_types::{CallId, Compaction, CutOutput, Message, MessageId, Millis, PinTarget, PrunedCall, Seq};
+use becket_types::{
+    CallId, Compaction, CutInput, CutOutput, Message, MessageId, Millis, PinTarget, PrunedCall, Seq,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub(super) enum Act {
         media: Vec<(MessageId, u32)>,
         cuts: Vec<CutOutput>,
     },
+    CutInputs(Vec<CutInput>),
     Compaction(Arc<Compaction>),
     Revert(Seq),
     Pin(PinTarget),
@@ -56,6 +59,8 @@ pub(super) struct Effects {
     pub(super) pruned: HashMap<CallId, Mark>,
     /// Outputs that are shown shortened. A stub takes precedence.
     cuts: HashMap<CallId, CutOutput>,
+    /// Inputs of calls that are shown shortened.
+    inputs: HashMap<CallId, CutInput>,
     /// Media parts shown as text, with the entry that decided it. It applies only to messages before that
     /// entry.
     media: HashMap<(MessageId, u32), Seq>,
@@ -100,6 +105,16 @@ impl Effects {
         self.cuts.values().filter(|cut| !self.pinned_calls.contains(&cut.call_id))
     }
 
+    /// Returns the cut of a call's input, if the view shows only a part of it.
+    pub(super) fn input_of(&self, id: &CallId) -> Option<&CutInput> {
+        self.inputs.get(id)
+    }
+
+    /// True if the view shows only a part of an input of this message's calls.
+    pub(super) fn cuts_inputs(&self, message: &Message) -> bool {
+        !self.inputs.is_empty() && message.call_ids().any(|id| self.inputs.contains_key(id))
+    }
+
     /// True if a media part of a message at `seq` is shown as text.
     pub(super) fn is_text(&self, message: MessageId, part: u32, seq: Seq) -> bool {
         self.media.get(&(message, part)).is_some_and(|by| seq < *by)
@@ -115,6 +130,9 @@ impl Effects {
             Act::Prune { calls, media, cuts } => {
                 self.stub(calls, media, control);
                 self.cut(cuts);
+            }
+            Act::CutInputs(inputs) => {
+                self.inputs.extend(inputs.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
             }
             Act::Compaction(compaction) => {
                 self.stub(&compaction.pruned, &compaction.media, control);

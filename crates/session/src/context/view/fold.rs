@@ -17,8 +17,8 @@ use super::record::{Notices, SessionRecord};
 use super::{StepFacts, weight};
 use crate::context::{budget, continuation, reminder};
 use becket_types::{
-    CallId, Compaction, Cost, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part, PinTarget,
-    Role, Seq, Tokens, TurnState,
+    CallId, Compaction, Cost, CutInput, Entry, EntryKind, FinishReason, Message, MessageId, Millis, Part,
+    PinTarget, Role, Seq, Tokens, TurnState,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -74,6 +74,15 @@ impl Conversation {
             EntryKind::Prune { calls, media, cuts, .. } => {
                 let (calls, media, cuts) = (calls.clone(), media.clone(), cuts.clone());
                 self.control(entry, Act::Prune { calls, media, cuts });
+                self.recount();
+            }
+            EntryKind::CutInputs { inputs, .. } => {
+                let shown = |cut: &CutInput| CutInput {
+                    call_id: self.calls.shown(&cut.call_id).clone(),
+                    ..cut.clone()
+                };
+                let inputs = inputs.iter().map(shown).collect();
+                self.control(entry, Act::CutInputs(inputs));
                 self.recount();
             }
             EntryKind::Compaction(compaction) => self.compaction(entry, compaction),

@@ -43,8 +43,8 @@ pub use spans::{CacheState, KindTotals, cache_states};
 use super::validate::Violation;
 use super::{ModelScope, Policy, repair};
 use becket_types::{
-    BlobId, CallId, Compaction, Context, CutOutput, Entry, EntryKind, JournalState, Message, MessageId, Part,
-    Seq, Span, SystemItem, Tokens, ToolSpec, TurnState, Used,
+    BlobId, CallId, Compaction, Context, CutInput, CutOutput, Entry, EntryKind, JournalState, Message,
+    MessageId, Part, Seq, Span, SystemItem, Tokens, ToolSpec, TurnState, Used,
 };
 use calls::Answer;
 use fold::Conversation;
@@ -229,6 +229,24 @@ impl View {
         self.conversation.calls.find(id)?.1.result
     }
 
+    /// Returns `(tool, input)` of a call as the ledger has it, if it is in memory. If it is not,
+    /// [`Self::input_at`] returns the entry to read.
+    pub fn original_input(&self, id: &CallId) -> Option<(&str, &Value)> {
+        let (shown, record) = self.conversation.calls.find(id)?;
+        let slot = self.conversation.log.find(record.at)?;
+        slot.message.parts.iter().find_map(|part| match part {
+            Part::ToolCall { call_id, name, input, .. } if call_id.as_str() == shown => {
+                Some((name.as_str(), input))
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the ledger entry with the message that made a call.
+    pub fn input_at(&self, id: &CallId) -> Option<Seq> {
+        Some(self.conversation.calls.find(id)?.1.at)
+    }
+
     /// Returns messages that people see, newest last, in the user's own words. Only messages in memory: after
     /// a compaction the oldest may be missing, so an export must read the ledger.
     pub fn messages_for_user(&self) -> impl DoubleEndedIterator<Item = &Message> {
@@ -266,6 +284,11 @@ impl View {
     /// view since.
     pub(super) fn cuts(&self) -> impl Iterator<Item = &CutOutput> {
         self.conversation.effects().cuts()
+    }
+
+    /// Returns the cut of a call's input, if the view shows only a part of it.
+    pub(super) fn input_of(&self, id: &CallId) -> Option<&CutInput> {
+        self.conversation.effects().input_of(id)
     }
 
     /// True if neither prune nor compaction may remove the message.

@@ -251,11 +251,13 @@ impl Rendering {
     fn shaped<'a>(&self, conversation: &Conversation, (at, result): Source, raw: &'a Message) -> Shaped<'a> {
         let effects = conversation.effects();
         let as_text = |part: u32| self.is_text(conversation, at, raw, part);
+        let input = |call: &CallId| effects.input_of(call);
         let mut how = RenderOptions {
             scope: &self.scope,
             wrapped: effects.wrapped.contains(&raw.id) && raw.is_user_turn(),
             pruned: None,
             cut: None,
+            input: &input,
             as_text: &as_text,
         };
         let Some(nth) = result else { return shape(raw, &how) };

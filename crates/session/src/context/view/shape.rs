@@ -1,9 +1,11 @@
 //! Converts one message of the ledger to the form in which it is sent: escaped, wrapped, pruned, and repaired
 //! part by part. Pure; does not consider other messages. An unchanged message is shared, not copied.
 
-use super::super::cut;
 use super::super::{ModelScope, escape, media, reminder, repair};
-use becket_types::{CutOutput, Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank};
+use super::super::{cut, input};
+use becket_types::{
+    CallId, CutInput, CutOutput, Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank,
+};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) pruned: Option<&'a Mark>,
     /// The shown part of the output, if it is shortened.
     pub(crate) cut: Option<&'a CutOutput>,
+    /// Returns the shown part of a call's input, if it is shortened.
+    pub(crate) input: &'a dyn Fn(&CallId) -> Option<&'a CutInput>,
     /// Returns true if the media part at this index is shown as text.
     pub(crate) as_text: &'a dyn Fn(u32) -> bool,
 }
@@ -107,7 +111,7 @@ pub(crate) fn shape<'a>(raw: &'a Message, how: &RenderOptions<'_>) -> Shaped<'a>
                 }
             }
             Part::Reasoning { .. } if raw.role == Role::Assistant => reasoning(part, how.scope, &mut out),
-            Part::ToolCall { .. } if raw.role == Role::Assistant => call(part, &mut out),
+            Part::ToolCall { .. } if raw.role == Role::Assistant => call(part, how, &mut out),
             Part::Reasoning { .. } | Part::ToolCall { .. } | Part::ToolResult { .. } => out.did_and_say(
                 "repaired: misplaced part left out",
                 format!("message {}: part {at} does not belong there and is not sent", raw.id),
@@ -152,9 +156,20 @@ fn media_text(raw: &Message, part: &Part, out: &mut Shaped<'_>) {
     }
 }
 
-fn call<'a>(part: &'a Part, out: &mut Shaped<'a>) {
+fn call<'a>(part: &'a Part, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
     let Part::ToolCall { call_id, name, input, invalid, extra } = part else { return };
     let safe = repair::safe_name(name);
+    let cut = (how.input)(call_id).filter(|_| invalid.is_none() && input.is_object());
+    if let Some(cut) = cut {
+        out.did("input cut");
+        return out.put(Part::ToolCall {
+            call_id: call_id.clone(),
+            name: safe.into_owned(),
+            input: input::render(input, cut),
+            invalid: None,
+            extra: extra.clone(),
+        });
+    }
     if matches!(safe, Cow::Owned(_)) {
         out.did_and_say(
             "repaired: tool name",

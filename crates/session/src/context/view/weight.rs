@@ -8,7 +8,7 @@
 use super::calls::{Answer, Calls, results_of};
 use super::controls::Effects;
 use super::log::Slot;
-use crate::context::{budget, cut, escape, prune, reminder};
+use crate::context::{budget, cut, escape, input, prune, reminder};
 use becket_types::{Compaction, Message, Origin, Part, Role, Synthetic, Tokens};
 
 /// Tokens that the provider's format adds to each message and each result.
@@ -45,6 +45,10 @@ pub(super) fn shown(slot: &Slot, effects: &Effects, calls: &Calls) -> Tokens {
         // Media beside results are shown with the first result.
         let pruned = results_of(message).next().is_some_and(|call| effects.is_pruned(call));
         let weigh = |part| shortened(part, pruned, effects, calls);
+        return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
+    }
+    if message.role == Role::Assistant && effects.cuts_inputs(message) {
+        let weigh = |part| input::estimate(part, |call| effects.input_of(call));
         return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();
     }
     if effects.wrapped.contains(&message.id) && message.is_user_turn() {
