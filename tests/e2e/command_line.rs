@@ -269,7 +269,7 @@ fn settings_and_surroundings_are_told_truly() {
     for (args, want) in [
         (
             &["-p", "--effort", "hgih", "go"][..],
-            "\"hgih\" is not one of low, medium, high, xhigh, max; did you mean high?",
+            "\"hgih\" is not one of off, minimal, low, medium, high, xhigh, max; did you mean high?",
         ),
         (
             &["-p", "--settings", "{\"limits\":{\"max_turns\":\"many\"}}", "go"],

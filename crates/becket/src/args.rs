@@ -173,7 +173,7 @@ pub(crate) struct ModelArgs {
     /// Models to use, in order, when the first one has no key or fails.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
     pub fallback_model: Vec<String>,
-    /// Reasoning effort of the model: low, medium, high, xhigh or max.
+    /// Reasoning effort of the model: off, minimal, low, medium, high, xhigh or max.
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
     /// Write all requests and answers to a new file. `--model replay:FILE` plays it back without network and key.

@@ -69,6 +69,8 @@ pub struct ModelsConfig {
     pub title: Option<String>,
     /// Model of subagents whose definition names none. If not set, the session's model.
     pub subagent: Option<String>,
+    /// Your own names of models: `fast = "groq/openai/gpt-oss-120b"` makes `--model fast` possible.
+    pub aliases: BTreeMap<String, String>,
     /// Address of a catalog in the form of models.dev (`https://models.dev/api.json`), which `becket models --refresh`
     /// reads. Not from a project.
     pub catalog: Option<String>,
@@ -90,6 +92,9 @@ enum ModeName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
+    /// No thinking, or as little as the model can.
+    Off,
+    Minimal,
     Low,
     Medium,
     High,

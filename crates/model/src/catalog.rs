@@ -139,10 +139,15 @@ pub(crate) fn is_hosted_only(name: &str) -> bool {
 
 fn find(name: &str) -> Option<&'static Entry<'static>> {
     let wanted = normal(name);
+    let turned = number_last(&wanted);
     let mut best: Option<&'static Entry<'static>> = None;
     for entry in CATALOG.iter() {
         let candidate = &entry.normal;
-        let hit = *candidate == wanted || starts_with_word(&wanted, candidate);
+        let hit = *candidate == wanted
+            || starts_with_word(&wanted, candidate)
+            || turned
+                .as_ref()
+                .is_some_and(|turned| turned == candidate || starts_with_word(turned, candidate));
         if hit && best.is_none_or(|b| b.normal.len() < candidate.len()) {
             best = Some(entry);
         }
@@ -211,7 +216,28 @@ fn starts_with_word(long: &str, short: &str) -> bool {
     })
 }
 
-fn normal(name: &str) -> String {
+/// Returns the name of a Claude as Anthropic writes it since 4, if some gateway puts the number before the word
+/// (`claude-4-5-sonnet`).
+fn number_last(normal: &str) -> Option<String> {
+    let rest = &normal[normal.find("claude-")? + "claude-".len()..];
+    let is_number = |word: &&str| word.len() <= 2 && word.bytes().all(|b| b.is_ascii_digit());
+    let words: Vec<&str> = rest.split('-').collect();
+    let at = words.iter().position(|word| !is_number(word))?;
+    let (numbers, names) = words.split_at(at);
+    Some(
+        ["claude"]
+            .iter()
+            .chain(names.first())
+            .chain(numbers)
+            .chain(&names[1..])
+            .copied()
+            .collect::<Vec<_>>()
+            .join("-"),
+    )
+}
+
+/// Returns a name as it is compared: without case, vendor prefix, tag and file ending, with `-` between its words.
+pub(crate) fn normal(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b' ');
     if name.bytes().all(plain) {
         // Most names of the table: nothing to take off.
@@ -271,6 +297,9 @@ mod tests {
             ("MiniMax-M2", Some("minimax-m2")),
             ("/models/Qwen3-32B-Q4_K_M.gguf", Some("qwen3-32b")),
             ("qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", Some("qwen2.5-coder-1.5b-instruct")),
+            ("claude-4-5-sonnet", Some("claude-sonnet-4-5")),
+            ("databricks-claude-sonnet-4-5", Some("claude-sonnet-4-5")),
+            ("anthropic--claude-4.5-sonnet", Some("claude-sonnet-4-5")),
             ("my-own-model", None),
             ("", None),
         ] {

@@ -22,6 +22,7 @@ mod chat;
 mod compat;
 mod converse;
 mod credential;
+mod effort;
 mod endpoint;
 mod errors;
 #[doc(hidden)]
@@ -119,6 +120,8 @@ pub struct ServerTraits {
     pub hour_cache: bool,
     /// Calls that the model writes into its text are shown to the user for approval, instead of being reported only.
     pub asks_text_calls: bool,
+    /// Most images in one request, if the server takes fewer than others.
+    pub max_images: Option<u32>,
 }
 
 /// One request.

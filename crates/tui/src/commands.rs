@@ -70,7 +70,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("config", "", "every setting with its value and its source"),
     ("add-dir", "[FOLDER]", "add a folder to the workspace; without one: the folders of the workspace"),
-    ("effort", "LEVEL", "how hard the model thinks: low, medium, high, xhigh, max, or default"),
+    ("effort", "LEVEL", "how hard the model thinks: off, minimal, low, medium, high, xhigh, max, or default"),
     ("plan", "", "the permission mode plan: the model only reads, and presents a plan"),
     ("btw", "QUESTION", "a question beside the task: answered from the conversation, and not a part of it"),
     ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
@@ -194,7 +194,9 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "mode" if arguments.is_empty() => needs("a name"),
         "mode" => Ok(Action::Mode(arguments.parse()?)),
         "plan" => Ok(Action::Mode(PermissionMode::Plan)),
-        "effort" if arguments.is_empty() => needs("a level: low, medium, high, xhigh, max, or default"),
+        "effort" if arguments.is_empty() => {
+            needs("a level: off, minimal, low, medium, high, xhigh, max, or default")
+        }
         "effort" => effort(arguments),
         "add-dir" => {
             let path = Some(arguments).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -278,7 +280,7 @@ fn limit(arguments: &str) -> Result<Option<Limit>, String> {
 
 /// Parses `/effort`.
 fn effort(level: &str) -> Result<Action, String> {
-    const LEVELS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+    const LEVELS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
     let level = level.to_lowercase();
     let effort = match level.as_str() {
         "default" | "auto" => None,

@@ -11,6 +11,7 @@ use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::compat::Compat;
 use crate::credential::Auth;
+use crate::effort::{Family, claude_word, family};
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
 use crate::schema::for_server;
@@ -166,18 +167,12 @@ fn thinking(effort: &str, model: &str, max_output: u64, out: &mut Vec<u8>) {
     if matches!(effort, "off" | "none") {
         return;
     }
-    let by_budget = [
-        "claude-3",
-        "claude-opus-4-0",
-        "claude-opus-4-1",
-        "claude-opus-4-2",
-        "claude-opus-4-5",
-        "claude-sonnet-4-0",
-        "claude-sonnet-4-2",
-        "claude-sonnet-4-5",
-        "claude-haiku-4-5",
-    ];
-    if by_budget.iter().any(|prefix| model.starts_with(prefix)) {
+    // A model without a known name is probably a new one.
+    let version = match family(model) {
+        Family::Claude(major, minor) => (major, minor),
+        _ => (u32::MAX, 0),
+    };
+    if version < (4, 6) {
         let wanted: u64 = match effort {
             "minimal" | "low" => 4_096,
             "medium" => 10_000,
@@ -193,12 +188,7 @@ fn thinking(effort: &str, model: &str, max_output: u64, out: &mut Vec<u8>) {
         }
         return;
     }
-    let word = match effort {
-        "minimal" => "low",
-        "ultracode" => "max",
-        word @ ("low" | "medium" | "high" | "xhigh" | "max") => word,
-        _ => "high",
-    };
+    let Some(word) = claude_word(effort, version) else { return };
     let fields =
         format!(",\"thinking\":{{\"type\":\"adaptive\"}},\"output_config\":{{\"effort\":\"{word}\"}}");
     out.extend_from_slice(fields.as_bytes());
@@ -221,7 +211,31 @@ mod tests {
                 "xhigh",
                 "claude-opus-4-6",
                 8192,
+                r#","thinking":{"type":"adaptive"},"output_config":{"effort":"high"}"#,
+            ),
+            (
+                "xhigh",
+                "claude-opus-4-7",
+                8192,
                 r#","thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#,
+            ),
+            (
+                "high",
+                "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+                32_000,
+                r#","thinking":{"type":"enabled","budget_tokens":24000}"#,
+            ),
+            (
+                "high",
+                "anthropic/claude-sonnet-4.5",
+                32_000,
+                r#","thinking":{"type":"enabled","budget_tokens":24000}"#,
+            ),
+            (
+                "high",
+                "claude-sonnet-4@20250514",
+                32_000,
+                r#","thinking":{"type":"enabled","budget_tokens":24000}"#,
             ),
             ("high", "claude-haiku-4-5", 32_000, r#","thinking":{"type":"enabled","budget_tokens":24000}"#),
             (

@@ -9,6 +9,7 @@ mod encode;
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::compat::{Compat, Dial, OutputLimit, SystemRole};
+use crate::effort::{gateway_word, word};
 use crate::ids::{FNV_START, fnv};
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
@@ -59,16 +60,22 @@ impl Protocol for Chat {
         if compat.stream_usage {
             out.extend_from_slice(br#","stream_options":{"include_usage":true}"#);
         }
-        if let Some(effort) = request.effort.and_then(effort)
+        if let Some(wanted) = request.effort
             && info.reasoning
         {
+            let off = matches!(wanted, "off" | "none");
             let field = match compat.effort {
-                Dial::ReasoningEffort => format!(",\"reasoning_effort\":\"{effort}\""),
-                Dial::Reasoning => format!(",\"reasoning\":{{\"effort\":\"{effort}\"}}"),
-                Dial::Thinking => ",\"thinking\":{\"type\":\"enabled\"}".to_owned(),
-                Dial::None => String::new(),
+                Dial::ReasoningEffort => {
+                    word(wanted, &info.name).map(|level| format!(",\"reasoning_effort\":\"{level}\""))
+                }
+                Dial::Reasoning => {
+                    gateway_word(wanted).map(|level| format!(",\"reasoning\":{{\"effort\":\"{level}\"}}"))
+                }
+                Dial::Thinking if off => Some(",\"thinking\":{\"type\":\"disabled\"}".to_owned()),
+                Dial::Thinking => Some(",\"thinking\":{\"type\":\"enabled\"}".to_owned()),
+                Dial::None => None,
             };
-            out.extend_from_slice(field.as_bytes());
+            out.extend_from_slice(field.unwrap_or_default().as_bytes());
         }
         if compat.prompt_cache_key {
             out.extend_from_slice(b",\"prompt_cache_key\":");
@@ -167,15 +174,4 @@ pub(crate) fn tail(request: &Request<'_>) -> &'static [u8] {
 pub(crate) fn cache_key(request: &Request<'_>) -> String {
     let hash = system_texts(request).iter().fold(FNV_START, |hash, text| fnv(hash, text.as_bytes()));
     format!("becket-{hash:016x}")
-}
-
-pub(crate) fn effort(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "off" | "none" => return None,
-        "minimal" => "minimal",
-        "low" => "low",
-        "medium" => "medium",
-        "xhigh" | "max" | "ultracode" => "xhigh",
-        _ => "high",
-    })
 }

@@ -9,6 +9,7 @@ mod encode;
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::compat::Compat;
+use crate::effort::{Family, family};
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
 use crate::schema::for_server;
@@ -125,7 +126,7 @@ impl Protocol for Converse {
 
 /// The effort in the words of the model's vendor; each has its own field, and a model refuses fields that it does not know.
 fn thinking(effort: &str, model: &str) -> Option<Value> {
-    if !model.contains("amazon.nova-2") || matches!(effort, "off" | "none") {
+    if family(model) != Family::Nova(2) || matches!(effort, "off" | "none") {
         return None;
     }
     // At `high`, these models refuse a limit on the output.

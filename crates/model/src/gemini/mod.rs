@@ -10,6 +10,7 @@ mod encode;
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
 use crate::compat::Compat;
+use crate::effort::{Family, family};
 use crate::place::Place;
 use crate::schema::for_server;
 use crate::settings::Settings;
@@ -42,7 +43,7 @@ impl Protocol for Gemini {
     fn head(&self, request: &Request<'_>, info: &ModelInfo) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * 1024);
         let mut generation = json!({"maxOutputTokens": request.max_output.max(1)});
-        if let Some(effort) = request.effort.filter(|word| !matches!(*word, "off" | "none"))
+        if let Some(effort) = request.effort
             && info.reasoning
         {
             generation["thinkingConfig"] = thinking(effort, &info.name);
@@ -99,21 +100,56 @@ impl Protocol for Gemini {
 
 /// A level since Gemini 3, a budget of tokens before.
 fn thinking(effort: &str, model: &str) -> Value {
-    let by_budget = ["gemini-2", "gemini-1"].iter().any(|start| model.starts_with(start));
-    if by_budget {
+    let off = matches!(effort, "off" | "none");
+    let (major, flash) = match family(model) {
+        Family::Gemini { major, flash, .. } => (major, flash),
+        _ => (u32::MAX, model.contains("flash")),
+    };
+    if major < 3 {
         let budget = match effort {
+            // The larger models cannot answer without thinking.
+            _ if off && flash => 0,
+            _ if off => 128,
             "minimal" => 512,
             "low" => 2_048,
             "medium" => 8_192,
             _ => 24_576,
         };
-        return json!({"includeThoughts": true, "thinkingBudget": budget});
+        return json!({"includeThoughts": !off, "thinkingBudget": budget});
     }
     let level = match effort {
+        "minimal" if flash => "minimal",
+        _ if off && flash => "minimal",
+        _ if off => "low",
         "minimal" | "low" => "low",
-        "medium" if model.contains("flash") => "medium",
+        "medium" if flash => "medium",
         "medium" => "low",
         _ => "high",
     };
-    json!({"includeThoughts": true, "thinkingLevel": level})
+    json!({"includeThoughts": !off, "thinkingLevel": level})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effort_by_generation() {
+        for (effort, model, want) in [
+            ("high", "gemini-2.5-pro", json!({"includeThoughts": true, "thinkingBudget": 24_576})),
+            ("max", "google/gemini-2.5-pro", json!({"includeThoughts": true, "thinkingBudget": 24_576})),
+            ("off", "gemini-2.5-flash", json!({"includeThoughts": false, "thinkingBudget": 0})),
+            ("off", "gemini-2.5-pro", json!({"includeThoughts": false, "thinkingBudget": 128})),
+            (
+                "xhigh",
+                "models/gemini-3.1-pro-preview",
+                json!({"includeThoughts": true, "thinkingLevel": "high"}),
+            ),
+            ("medium", "gemini-3-flash-preview", json!({"includeThoughts": true, "thinkingLevel": "medium"})),
+            ("off", "gemini-3-pro-preview", json!({"includeThoughts": false, "thinkingLevel": "low"})),
+            ("off", "gemini-3.8-flash", json!({"includeThoughts": false, "thinkingLevel": "minimal"})),
+        ] {
+            assert_eq!(thinking(effort, model), want, "{effort} {model}");
+        }
+    }
 }

@@ -8,8 +8,9 @@ mod encode;
 
 use crate::adapter::{HttpModel, Protocol, system_texts};
 use crate::assemble::AnswerOf;
-use crate::chat::{cache_key, effort};
+use crate::chat::cache_key;
 use crate::compat::Compat;
+use crate::effort::word;
 use crate::layout::AFTER_SYSTEM;
 use crate::place::Place;
 use crate::schema::for_server;
@@ -51,7 +52,7 @@ impl Protocol for Responses {
         if info.reasoning {
             // Without it, a model that called a tool would not know its own thoughts in the next step.
             out.extend_from_slice(br#","include":["reasoning.encrypted_content"]"#);
-            if let Some(effort) = request.effort.and_then(effort) {
+            if let Some(effort) = request.effort.and_then(|wanted| word(wanted, &info.name)) {
                 let field = format!(",\"reasoning\":{{\"effort\":\"{effort}\",\"summary\":\"auto\"}}");
                 out.extend_from_slice(field.as_bytes());
             }
