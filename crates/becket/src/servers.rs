@@ -2,7 +2,7 @@
 //! that the chat template needs.
 //!
 //! A server is asked when one of its models is first chosen, and again after a day, because it may have been restarted
-//! with other options. A run waits at most a second for the answer. A server that does not answer in time counts as
+//! with other options. A run waits at most two seconds for the answer. A server that does not answer in time counts as
 //! asked; an unreachable one does not. The file is derived data: without it, the catalogue's figures are used.
 
 use crate::environment::Environment;
@@ -49,7 +49,7 @@ pub(crate) async fn ask(
     let holds = before.is_some_and(|said| {
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
         // A server that reports nothing would cost a second each time.
-        age < HOLDS && (listed.is_none() || said.window.is_none())
+        age < HOLDS && !said.assumed && (listed.is_none() || said.window.is_none())
     });
     if holds {
         return;

@@ -167,6 +167,28 @@ impl Transport {
         let headers = self.request_headers(false, "GET", &url, &[]).await?;
         let asked = without_secrets(&url);
         let request = self.client()?.get(url).headers(headers).timeout(timeout);
+        self.json_of(request, &asked).await
+    }
+
+    /// Sends a JSON document to another path of the same server, and returns the one that comes back.
+    pub(crate) async fn post_json(
+        &self,
+        url: Url,
+        json: &serde_json::Value,
+        timeout: Duration,
+    ) -> Result<serde_json::Value, ModelError> {
+        let body = Bytes::from(json.to_string());
+        let headers = self.request_headers(false, "POST", &url, std::slice::from_ref(&body)).await?;
+        let asked = without_secrets(&url);
+        let request = self.client()?.post(url).headers(headers).timeout(timeout).body(body);
+        self.json_of(request.header("content-type", "application/json"), &asked).await
+    }
+
+    async fn json_of(
+        &self,
+        request: reqwest::RequestBuilder,
+        asked: &str,
+    ) -> Result<serde_json::Value, ModelError> {
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         if !response.status().is_success() {
             let mut error = self.failure(response).await;

@@ -2,6 +2,8 @@
 //!
 //! For `becket models`, `becket doctor` and the first choice of a model. No request depends on it.
 
+mod local;
+
 use crate::ErrorKind::{Dns, Network, Tls};
 use crate::credential::Auth;
 use crate::http::Transport;
@@ -128,8 +130,9 @@ fn catalog_figures(name: &str, model: &Value) -> Figures {
     }
 }
 
-/// Asks the server of an OpenAI-compatible model for its list of models and, as llama.cpp has them, its properties.
-/// Waits for a second at most; facts that did not arrive until then are unknown. `None` if there is no server.
+/// Asks the server of an OpenAI-compatible model for its list of models, for its properties as llama.cpp has them, and for
+/// the window in use as Ollama and LM Studio report it.
+/// Waits for two seconds at most; facts that did not arrive until then are unknown. `None` if there is no server.
 /// `listed`: the model's entry in the list, if the caller already has it.
 pub async fn describe(
     reference: &ModelRef,
@@ -159,6 +162,7 @@ pub async fn describe(
         return None;
     }
     let props = props.and_then(Result::ok);
+    let is_llama = props.is_some();
     // The server's own options override the abilities in the model's file.
     let mut said = props.as_ref().map(properties).unwrap_or_default();
     let list = list.unwrap_or_default();
@@ -167,6 +171,14 @@ pub async fn describe(
     if let Some(entry) = own.or(list.first().filter(|_| list.len() == 1)) {
         said.window = said.window.or(entry.window);
         said.images = said.images.or(entry.images);
+    }
+    // Ollama and LM Studio report the window in use in APIs of their own. The number in the list of OpenAI's format, if
+    // there is one, is that of the model.
+    if has_properties
+        && !is_llama
+        && let Some(local::Window { tokens, assumed }) = local::window(&transport, &root, name).await
+    {
+        (said.window, said.assumed) = (Some(tokens), assumed);
     }
     Some(said)
 }
@@ -184,6 +196,7 @@ fn properties(json: &Value) -> ServerModel {
         window: windows.into_iter().find_map(Value::as_u64).filter(|n| *n > 0),
         images: json["modalities"]["vision"].as_bool(),
         layout: json["chat_template"].as_str().and_then(layout::of_template),
+        assumed: false,
         asked: Millis(0),
     }
 }

@@ -16,6 +16,9 @@ pub struct ServerModel {
     /// The layout of messages that its chat template requires.
     #[serde(default)]
     pub layout: Option<WireLayout>,
+    /// The window is the server's usual one, because the model was not loaded when it was asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
     /// Time of the report, since 1970.
     #[serde(default)]
     pub asked: Millis,

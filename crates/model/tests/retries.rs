@@ -461,3 +461,49 @@ async fn servers_say_what_their_models_can_do() {
         assert_eq!((found.window, found.images, found.layout), want, "{models} {props}");
     }
 }
+
+/// Ollama and LM Studio run a model with another window than it was made for, and report it in APIs of their own.
+#[tokio::test]
+async fn local_servers_say_with_which_window_a_model_runs() {
+    let listed = || Reply::json(200, &json!({"data": [{"id": "m:7b"}]}));
+    let none = || Reply::json(404, &json!({"error": "not found"}));
+    let ps = |models| Reply::json(200, &json!({ "models": models }));
+    let loaded = json!([{"name": "other", "context_length": 1}, {"name": "m:7b", "context_length": 4096}]);
+    let show = json!({"parameters": "stop \"x\"\nnum_ctx                        16384", "model_info": {"qwen2.context_length": 32768}});
+    let plain = json!({"model_info": {"general.architecture": "qwen2", "qwen2.context_length": 32768}});
+    let studio = |fields: serde_json::Value| {
+        let mut model = json!({"id": "m:7b", "max_context_length": 131072});
+        model.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        Reply::json(200, &json!({"data": [{"id": "z", "loaded_context_length": 9}, model]}))
+    };
+    for (rule, studio, ps, show, want) in [
+        ("Ollama, loaded", none(), ps(loaded), Some(show.clone()), (Some(4096), false)),
+        ("Ollama, num_ctx", none(), ps(json!([])), Some(show), (Some(16384), false)),
+        ("Ollama, its default", none(), ps(json!([])), Some(plain), (Some(4096), true)),
+        (
+            "LM Studio, loaded",
+            studio(json!({"loaded_context_length": 8192})),
+            none(),
+            None,
+            (Some(8192), false),
+        ),
+        ("LM Studio, not loaded", studio(json!({})), none(), None, (Some(131072), false)),
+        ("neither", none(), none(), None, (None, false)),
+    ] {
+        let server = MockServer::with(move |request| {
+            assert_eq!(request.path, "/api/show");
+            assert_eq!(
+                serde_json::from_slice::<serde_json::Value>(&request.body).unwrap(),
+                json!({"model": "m:7b"})
+            );
+            show.as_ref().map_or_else(|| Reply::json(404, &json!({})), |show| Reply::json(200, show))
+        })
+        .get("/v1/models", listed())
+        .get("/props", Reply::json(404, &json!({})))
+        .get("/api/v0/models", studio)
+        .get("/api/ps", ps);
+        let (settings, _) = settings(&server.url());
+        let found = probe::describe(&ModelRef::openai("m:7b".into()), None, &settings).await.unwrap();
+        assert_eq!((found.window, found.assumed), want, "{rule}");
+    }
+}
