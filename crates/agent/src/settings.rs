@@ -273,14 +273,17 @@ pub enum SecretOutputs {
     Send,
 }
 
-/// Returns the facts about a model that the view needs. The limits on images and media bytes per request are
-/// the lowest of the large providers.
+/// Most images in one request: the lowest limit of the large providers. A server may have a lower one.
+const MAX_IMAGES: usize = 50;
+
+/// Returns the facts about a model that the view needs. The limit on media bytes per request is the lowest of
+/// the large providers.
 pub fn scope(info: &ModelInfo) -> ModelScope {
     ModelScope {
         provider: info.provider.clone(),
         model: info.name.clone(),
         images: info.images,
-        max_images: 50,
+        max_images: info.server.max_images.map_or(MAX_IMAGES, |most| (most as usize).min(MAX_IMAGES)),
         max_media_bytes: 20_000_000,
     }
 }

@@ -111,6 +111,7 @@ impl<P: Protocol> HttpModel<P> {
         let said = if chat { settings.said_by_server(place.endpoint, name) } else { None };
         crate::adjust(&mut info, settings, place.endpoint, said, transport.local);
         info.server.hour_cache = place.compat.hour_cache;
+        info.server.max_images = place.compat.max_images;
         info.server.asks_text_calls = place.endpoint.asks_text_calls;
         let key = format!("{} {name}", transport.url);
         let layout = Arc::new(ServerLayout::new(

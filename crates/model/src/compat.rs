@@ -119,6 +119,8 @@ pub struct Compat {
     pub message_threads: bool,
     /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,
+    /// Most images in one request, if the server takes fewer than others.
+    pub max_images: Option<u32>,
 }
 
 /// One difference from the defined wire format.
@@ -136,6 +138,7 @@ enum Deviation {
     Pdf,
     HourCache,
     FatalCodes(&'static [&'static str]),
+    MaxImages(u32),
 }
 
 use Deviation as D;
@@ -145,6 +148,7 @@ const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf, D::HourCache]),
     ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
     ("googleapis.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    ("amazonaws.com", None, &[D::MaxImages(20)]),
     (
         "openai.com",
         Some(Kind::Chat),
@@ -155,6 +159,19 @@ const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
         Some(Kind::Chat),
         &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::CallIds(CallIds::Short), D::AnyOrder, D::Pdf],
     ),
+    // Azure's newer hosts, such as `NAME.services.ai.azure.com` and `NAME.cognitiveservices.azure.com`.
+    (
+        "ai.azure.com",
+        Some(Kind::Chat),
+        &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::CallIds(CallIds::Short), D::AnyOrder, D::Pdf],
+    ),
+    (
+        "cognitiveservices.azure.com",
+        Some(Kind::Chat),
+        &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::CallIds(CallIds::Short), D::AnyOrder, D::Pdf],
+    ),
+    ("ai.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
+    ("cognitiveservices.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
     ("openai.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
     ("openai.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
     ("googleapis.com", Some(Kind::Gemini), &[D::Pdf]),
@@ -162,26 +179,54 @@ const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     ("googleapis.com", Some(Kind::Chat), &[D::PlainSchemas, D::FlatSchemas]),
     ("openrouter.ai", Some(Kind::Chat), &[D::Effort(Dial::Reasoning)]),
     // Mistral always reports usage, and refuses unknown fields.
-    ("mistral.ai", Some(Kind::Chat), &[D::NoStreamUsage, D::CallIds(CallIds::Nine), D::Effort(Dial::None)]),
+    (
+        "mistral.ai",
+        Some(Kind::Chat),
+        &[D::NoStreamUsage, D::CallIds(CallIds::Nine), D::Effort(Dial::None), D::MaxImages(8)],
+    ),
     ("deepseek.com", Some(Kind::Chat), &[D::EmptyContent]),
     ("moonshot.ai", Some(Kind::Chat), &[D::EmptyContent, D::Effort(Dial::None)]),
     // Used-up quotas have status 429 and recover only after days.
     ("z.ai", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
     ("bigmodel.cn", Some(Kind::Chat), &[D::Effort(Dial::Thinking), D::FatalCodes(&["1113", "1308", "1310"])]),
     ("cerebras.ai", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::FlatSchemas]),
-    ("groq.com", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens)]),
+    ("groq.com", Some(Kind::Chat), &[D::OutputLimit(OutputLimit::MaxCompletionTokens), D::MaxImages(5)]),
     ("x.ai", Some(Kind::Chat), &[D::AnyOrder]),
+];
+
+/// The vendor's host of a built-in provider. At another address, such as a company's proxy, the provider keeps its
+/// dialect. OpenAI and Anthropic are left out: at other addresses, their names stand for servers that speak like them.
+const PROVIDERS: &[(&str, &str)] = &[
+    ("openrouter", "openrouter.ai"),
+    ("mistral", "mistral.ai"),
+    ("deepseek", "deepseek.com"),
+    ("moonshot", "moonshot.ai"),
+    ("zai", "z.ai"),
+    ("cerebras", "cerebras.ai"),
+    ("groq", "groq.com"),
+    ("xai", "x.ai"),
+    ("google", "googleapis.com"),
+    ("vertex", "googleapis.com"),
+    ("bedrock", "amazonaws.com"),
+    ("azure", "openai.azure.com"),
 ];
 
 impl Compat {
     /// The dialect of a wire format at an address.
     pub fn of(kind: Kind, base_url: &str) -> Self {
+        Self::at("", kind, base_url)
+    }
+
+    /// The dialect of a provider in a wire format at an address: that of the vendor's host, then that of the address.
+    pub fn at(provider: &str, kind: Kind, base_url: &str) -> Self {
+        let usual = PROVIDERS.iter().find(|(name, _)| *name == provider).map(|(_, host)| (*host).to_owned());
         let host = Url::parse(base_url.trim()).ok().and_then(|url| url.host_str().map(str::to_owned));
         let mut compat = Self::of_kind(kind);
-        for (suffix, for_kind, deviations) in HOSTS {
-            let below = host.as_deref().is_some_and(|host| is_below(host, suffix));
-            if below && for_kind.is_none_or(|wanted| wanted == kind) {
-                deviations.iter().for_each(|deviation| compat.deviate(deviation));
+        for host in usual.iter().filter(|usual| Some(*usual) != host.as_ref()).chain(&host) {
+            for (suffix, for_kind, deviations) in HOSTS {
+                if is_below(host, suffix) && for_kind.is_none_or(|wanted| wanted == kind) {
+                    deviations.iter().for_each(|deviation| compat.deviate(deviation));
+                }
             }
         }
         compat
@@ -215,6 +260,7 @@ impl Compat {
             hour_cache: false,
             message_threads: false,
             fatal_codes: Vec::new(),
+            max_images: None,
         }
     }
 
@@ -231,6 +277,7 @@ impl Compat {
             D::AnyOrder => self.messages.strict_order = false,
             D::Pdf => self.messages.pdf = true,
             D::HourCache => self.hour_cache = true,
+            D::MaxImages(most) => self.max_images = Some(*most),
             D::FatalCodes(codes) => self.fatal_codes = codes.iter().map(|code| (*code).to_owned()).collect(),
         }
     }
@@ -258,5 +305,21 @@ mod tests {
         assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").messages.strict_order);
         assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").messages.strict_order);
         assert!(Compat::of(Kind::Gemini, "http://x").tools.schemas.plain);
+    }
+
+    #[test]
+    fn a_provider_keeps_its_dialect_behind_a_proxy() {
+        let proxy = "https://llm.example.com/v1";
+        for (provider, host) in PROVIDERS {
+            for kind in [Kind::Chat, Kind::Responses, Kind::Anthropic, Kind::Gemini, Kind::Converse] {
+                let own = Compat::of(kind, &format!("https://{host}/v1"));
+                assert_eq!(Compat::at(provider, kind, proxy), own, "{provider} {kind:?}");
+            }
+        }
+        assert_eq!(Compat::at("openrouter", Kind::Chat, proxy).effort, Dial::Reasoning);
+        assert_eq!(Compat::at("openai", Kind::Chat, proxy), Compat::of(Kind::Chat, proxy));
+        assert_eq!(Compat::at("groq", Kind::Chat, proxy).max_images, Some(5));
+        let azure = "https://r.services.ai.azure.com/openai/v1";
+        assert!(Compat::of(Kind::Responses, azure).prompt_cache_key);
     }
 }

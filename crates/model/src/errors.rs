@@ -5,6 +5,8 @@
 //! that is too long (with the number), and phrases for each kind. Codes may be strings or integers. Errors may have an outer
 //! object or none, and may be arrays, plain text or HTML.
 
+#[cfg(test)]
+mod hint_tests;
 mod phrases;
 #[cfg(test)]
 mod tests;
@@ -176,6 +178,8 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
         _ if facts.has_code(failure.fatal_codes) => ErrorKind::Billing,
         _ => kind_of(status, &facts.codes, &text),
     };
+    // A quota that is filled again at a known time needs no credits, only a wait.
+    let kind = if kind == ErrorKind::Billing && fills_again(&text) { ErrorKind::WaitTooLong } else { kind };
     let said = if facts.message.is_empty() { String::new() } else { format!(": {}", shown(&facts.message)) };
     let status_words = status.map_or(String::new(), |s| format!(" (status {s})"));
     let mut error = ModelError::new(kind, format!("{} {}{status_words}{said}", failure.server, kind.words()));
@@ -198,7 +202,77 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     error
 }
 
+/// True if the text says that a limit of use is lifted later: "Your limit will reset at 2026-11-27 09:00:00".
+fn fills_again(text: &str) -> bool {
+    let quota = ["limit", "quota", "usage"].iter().any(|word| text.contains(word));
+    let later = [
+        "reset at",
+        "resets at",
+        "will reset",
+        "reset on",
+        "resets on",
+        "reset in",
+        "resets in",
+        "reset after",
+    ];
+    quota && later.iter().any(|words| text.contains(words))
+}
+
 fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if kind == ErrorKind::WaitTooLong {
+        return Some("Wait until then (`--wait-for-quota` waits), or choose another model.");
+    }
+    let is_old = [
+        "signature expired",
+        "signature not yet current",
+        "is now earlier than",
+        "requesttimetooskewed",
+        "request has expired",
+        "clock",
+    ];
+    if kind == ErrorKind::Auth && has(&is_old) {
+        return Some(
+            "The clock of this machine differs from the server's: correct the time (`timedatectl` shows it), then try again.",
+        );
+    }
+    if kind == ErrorKind::InvalidRequest {
+        if has(&[
+            "max_completion_tokens' instead",
+            "use 'max_completion_tokens",
+            "max_completion_tokens instead",
+        ]) {
+            return Some(
+                "Set `compat.output_limit = \"max_completion_tokens\"` in [providers.NAME] of your configuration.",
+            );
+        }
+        if has(&[
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "completion tokens",
+            "output tokens",
+        ]) && has(&["too large", "at most", "maximum", "less than or equal", "exceed", "greater than"])
+        {
+            return Some(
+                "Set the model's `max_output` in [[providers.NAME.models]] of your configuration to the number that the server names.",
+            );
+        }
+        if has(&["effort", "thinking", "xhigh", "budget_tokens"])
+            && has(&[
+                "not support",
+                "unsupported",
+                "supported values",
+                "invalid value",
+                "not allowed",
+                "unknown",
+            ])
+        {
+            return Some(
+                "Choose another `--effort`, or leave it out; `compat.effort = \"none\"` in [providers.NAME] never sends one.",
+            );
+        }
+    }
     if kind == ErrorKind::NotFound && text.contains("try pulling it first") {
         return Some("Pull the model on the server first: `ollama pull NAME`.");
     }

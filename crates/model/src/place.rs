@@ -2,7 +2,7 @@
 
 use crate::base_url::join;
 use crate::compat::Compat;
-use crate::credential::Auth;
+use crate::credential::{Auth, Credential};
 use crate::endpoint::Endpoint;
 use crate::http::Transport;
 use crate::kind::Kind;
@@ -64,7 +64,7 @@ impl<'a> Place<'a> {
             _ => (kind, base_url.to_owned()),
         };
         let base_url = base_url.as_str();
-        let compat = endpoint.compat.clone().unwrap_or_else(|| Compat::of(kind, base_url));
+        let compat = endpoint.compat.clone().unwrap_or_else(|| Compat::at(provider, kind, base_url));
         let place = Self { provider, endpoint, kind, base_url: base_url.to_owned(), compat };
         place.check_key()?;
         Ok(place)
@@ -72,6 +72,9 @@ impl<'a> Place<'a> {
 
     /// Checks that there is a key. A vendor's own address needs one, another server may not.
     fn check_key(&self) -> Result<(), ModelError> {
+        if let Some(Credential::ApiKey(key) | Credential::Bearer(key)) = &self.endpoint.credential {
+            return self.check_letters(key.expose().trim());
+        }
         if self.endpoint.credential.is_some() {
             return Ok(());
         }
@@ -97,6 +100,25 @@ impl<'a> Place<'a> {
         };
         let hint = self.endpoint.key_hint.clone().unwrap_or_else(|| usual.to_owned());
         Err(ModelError::new(ErrorKind::Auth, message).hint(hint))
+    }
+
+    /// Checks that a key has only characters that keys have. A server would only say that it is wrong.
+    fn check_letters(&self, key: &str) -> Result<(), ModelError> {
+        let what = match key.chars().find(|c| !c.is_ascii_graphic()) {
+            Some('\n' | '\r') => "a line break",
+            Some(c) if c.is_whitespace() => "a blank",
+            Some(c) if c.is_control() => "a control character",
+            Some(_) => "a character that is not ASCII",
+            None if key.len() > 1 && key.starts_with(['"', '\'']) && key.ends_with(['"', '\'']) => {
+                "quotation marks"
+            }
+            None => return Ok(()),
+        };
+        let place =
+            self.endpoint.key_source.clone().unwrap_or_else(|| format!("the key for `{}`", self.provider));
+        let message = format!("The key in {place} holds {what}, which no key has.");
+        Err(ModelError::new(ErrorKind::Auth, message)
+            .hint("Set it again: the key alone, in one line, without quotation marks."))
     }
 
     /// Returns the model's path below Gemini's base URL.

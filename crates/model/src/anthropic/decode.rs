@@ -176,7 +176,8 @@ impl AnthropicDecoder {
 
 fn reason(word: &str) -> FinishReason {
     match word {
-        "end_turn" | "stop_sequence" | "stop" => FinishReason::Stop,
+        // A pause follows only tools that the server runs, and becket offers none.
+        "end_turn" | "stop_sequence" | "stop" | "pause_turn" => FinishReason::Stop,
         "tool_use" | "tool_calls" => FinishReason::ToolCalls,
         "max_tokens" | "length" | "model_context_window_exceeded" => FinishReason::Length,
         "refusal" => FinishReason::Refusal,

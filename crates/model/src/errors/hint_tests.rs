@@ -1,0 +1,48 @@
+//! Tests of the next steps that messages name.
+
+use super::*;
+
+#[test]
+fn hints_name_what_to_change() {
+    let fatal = ["1308".to_owned()];
+    for (status, body, kind, hint) in [
+        (
+            429,
+            r#"{"error":{"code":"1308","message":"Usage limit reached for 5 hour. Your limit will reset at 2026-11-27 09:00:00"}}"#,
+            ErrorKind::WaitTooLong,
+            "--wait-for-quota",
+        ),
+        (429, r#"{"error":{"code":"1308","message":"No credits left"}}"#, ErrorKind::Billing, "Add credits"),
+        (
+            403,
+            r#"{"message":"Signature expired: 20261127T060000Z is now earlier than 20261127T065500Z"}"#,
+            ErrorKind::Auth,
+            "The clock of this machine",
+        ),
+        (
+            400,
+            r#"{"error":{"message":"max_tokens is too large: 8192. This model supports at most 4096 completion tokens"}}"#,
+            ErrorKind::InvalidRequest,
+            "`max_output`",
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}"#,
+            ErrorKind::InvalidRequest,
+            "compat.output_limit",
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'xhigh' with this model. Supported values are: 'low', 'medium', and 'high'."}}"#,
+            ErrorKind::InvalidRequest,
+            "--effort",
+        ),
+    ] {
+        let failure =
+            Failure { status: Some(status), body, server: "s", fatal_codes: &fatal, ..Failure::default() };
+        let error = classify(&failure);
+        assert_eq!(error.kind, kind, "{body}");
+        assert!(!error.retryable, "{body}");
+        assert!(error.hint.as_deref().unwrap_or_default().contains(hint), "{body}: {:?}", error.hint);
+    }
+}
