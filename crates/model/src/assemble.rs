@@ -69,7 +69,12 @@ pub(crate) struct Assembler {
     reason: Option<FinishReason>,
     content: bool,
     finished: bool,
+    /// A server's own records of the reasoning.
+    pub details: Vec<Value>,
 }
+
+/// Marks a reasoning part whose `redacted` is the JSON of OpenRouter's `reasoning_details`.
+pub(crate) const DETAILS: &str = "reasoning_details";
 
 impl Assembler {
     pub(crate) fn new(of: AnswerOf) -> Self {
@@ -83,6 +88,7 @@ impl Assembler {
             reason: None,
             content: false,
             finished: false,
+            details: Vec::new(),
         }
     }
 
@@ -114,7 +120,7 @@ impl Assembler {
     /// Takes the piece of text or reasoning, if nothing else has come so far.
     pub(crate) fn only_delta(&mut self) -> Option<Delta> {
         let signed = matches!(&self.open, Open::Reasoning { signature, .. } if !signature.is_empty());
-        if signed || self.next != 1 || self.reason.is_some() || self.finished {
+        if signed || !self.details.is_empty() || self.next != 1 || self.reason.is_some() || self.finished {
             return None;
         }
         match <[ModelEvent; 1]>::try_from(self.take()) {
@@ -348,6 +354,7 @@ impl Assembler {
             return;
         }
         self.close_part();
+        self.emit_details();
         let mut reason = self.reason.clone().unwrap_or_else(|| {
             self.notice("The server ended its answer without saying why.");
             FinishReason::Stop
@@ -377,6 +384,20 @@ impl Assembler {
             reason = FinishReason::ToolCalls;
         }
         self.events.push(ModelEvent::Finish(reason));
+    }
+
+    /// Emits a server's records of the reasoning as a part of their own, before the calls that they explain.
+    fn emit_details(&mut self) {
+        if self.details.is_empty() {
+            return;
+        }
+        let index = self.number();
+        let details = Value::Array(std::mem::take(&mut self.details)).to_string();
+        let mut part = self.reasoning_part(String::new(), None, Some(details));
+        if let Part::Reasoning { extra, .. } = &mut part {
+            extra.insert(DETAILS.to_owned(), Value::Bool(true));
+        }
+        self.part(index, part);
     }
 
     /// The answer ended and holds nothing at all, for no reason that explains it. A model may stop without a word: that is an

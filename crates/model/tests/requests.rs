@@ -6,7 +6,7 @@ use becket_model::{
     Auth, AwsKeys, Credential, Endpoint, ErrorKind, Kind, ModelRef, Prepared, Secret, TokenSource,
     ToolChoice, open,
 };
-use becket_testkit::{Answer, MockServer, Recorded, Wire, assert_prefix, prefix_breaks, shape};
+use becket_testkit::{Answer, MockServer, Recorded, Reply, Wire, assert_prefix, prefix_breaks, shape};
 use becket_types::{
     BlobId, Blobs, CacheLifetime, CallId, Context, ImageSource, Message, Origin, Part, Role, Synthetic,
 };
@@ -244,6 +244,47 @@ async fn signed_reasoning_comes_back_byte_equal() {
         json!({"type": "thinking", "thinking": "thinking\n\u{1f914}", "signature": signature})
     );
     assert_eq!(sent[1], json!({"type": "redacted_thinking", "data": "opaque=="}));
+}
+
+/// OpenRouter's records of the reasoning go back as they came, whole and in order, before the calls.
+#[tokio::test]
+async fn reasoning_details_come_back_whole() {
+    let chunk = |delta: serde_json::Value| {
+        format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta}]}))
+    };
+    let detail = |text: &str| json!({"reasoning": text, "reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "format": "f"}]});
+    let stream = [
+        chunk(detail("I th")),
+        chunk(detail("ink.")),
+        chunk(json!({"reasoning_details": [{"type": "reasoning.text", "signature": "sig==", "index": 0}]})),
+        chunk(json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "abc", "id": "r1", "index": 1}]})),
+        chunk(json!({"content": "Let me look."})),
+        chunk(json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]})),
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n".to_owned(),
+    ]
+    .concat();
+    let mut first = Some(stream);
+    let server = MockServer::with(move |_| match first.take() {
+        Some(stream) => Reply::sse(stream),
+        None => Answer::text("done").into(),
+    });
+    let model = model(&server, Wire::Chat);
+    let mut context = context(vec![Message::user("hi")]);
+    let outcome = run(model.as_ref(), &context).await;
+    let stored = serde_json::to_string(&Message::assistant(outcome.parts())).unwrap();
+    context.messages.push(wrap(serde_json::from_str(&stored).unwrap()));
+    context.messages.push(wrap(result("c1", "x")));
+    run(model.as_ref(), &context).await;
+    let messages = server.requests()[1].messages();
+    let sent = messages.iter().find(|message| message["role"] == "assistant").unwrap();
+    assert_eq!(
+        sent["reasoning_details"],
+        json!([
+            {"type": "reasoning.text", "text": "I think.", "index": 0, "format": "f", "signature": "sig=="},
+            {"type": "reasoning.encrypted", "data": "abc", "id": "r1", "index": 1},
+        ])
+    );
+    assert_eq!(sent["tool_calls"][0]["id"], "c1");
 }
 
 #[test]

@@ -48,6 +48,8 @@ struct Delta {
     content: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
+    /// OpenRouter's records of the reasoning, which its upstream wants back unchanged.
+    reasoning_details: Option<Vec<Value>>,
     refusal: Option<String>,
     tool_calls: Option<Vec<CallDelta>>,
     /// The old form of a single call.
@@ -103,6 +105,7 @@ impl Delta {
             content: text(&value["content"]),
             reasoning_content: text(&value["reasoning_content"]),
             reasoning: text(&value["reasoning"]),
+            reasoning_details: value["reasoning_details"].as_array().cloned(),
             refusal: text(&value["refusal"]),
             tool_calls: None,
             function_call: value["function_call"]
@@ -180,6 +183,9 @@ impl ChatDecoder {
         if let Some(reasoning) = delta.reasoning_content.or(delta.reasoning).filter(|t| !t.is_empty()) {
             self.assembler.reasoning(&reasoning);
         }
+        for detail in delta.reasoning_details.into_iter().flatten().filter(Value::is_object) {
+            add_detail(&mut self.assembler.details, detail);
+        }
         for text in [delta.content, delta.refusal].into_iter().flatten() {
             self.assembler.text(&text);
         }
@@ -251,6 +257,28 @@ impl ChatDecoder {
             cache_write_hour: 0,
             billed: billed(usage),
         });
+    }
+}
+
+/// Adds a piece of `reasoning_details`. Pieces with the same index and type are one detail.
+fn add_detail(details: &mut Vec<Value>, piece: Value) {
+    let same = |known: &&mut Value| known["index"] == piece["index"] && known["type"] == piece["type"];
+    let Some(known) = details.last_mut().filter(|_| !piece["index"].is_null()).filter(same) else {
+        return details.push(piece);
+    };
+    let (Value::Object(known), Value::Object(piece)) = (known, piece) else { return };
+    for (key, value) in piece {
+        match (known.get_mut(&key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::String(text)), Value::String(more))
+                if matches!(key.as_str(), "text" | "summary" | "data") =>
+            {
+                text.push_str(&more);
+            }
+            (_, value) => {
+                known.insert(key, value);
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! of its last message. Content that was text becomes parts if an image is joined to it.
 
 use crate::adapter::Env;
+use crate::assemble::DETAILS;
 use crate::compat::ReasoningField;
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
@@ -64,6 +65,8 @@ enum Open {
 struct Assistant {
     text: String,
     reasoning: String,
+    /// OpenRouter's records of the reasoning.
+    details: Vec<Value>,
     calls: Vec<Value>,
 }
 
@@ -231,6 +234,10 @@ impl ChatEncoder {
             out.push(b':');
             put_str(out, &turn.reasoning);
         }
+        if !turn.details.is_empty() {
+            out.extend_from_slice(b",\"reasoning_details\":");
+            put(out, &turn.details);
+        }
         if !turn.calls.is_empty() {
             out.extend_from_slice(b",\"tool_calls\":");
             put(out, &turn.calls);
@@ -250,6 +257,7 @@ impl Assistant {
     fn join(&mut self, other: Self) {
         self.add_text(&other.text, "\n\n");
         self.reasoning.push_str(&other.reasoning);
+        self.details.extend(other.details);
         self.calls.extend(other.calls);
     }
 }
@@ -265,6 +273,13 @@ fn assistant(parts: &[Part], env: &Env<'_>) -> Assistant {
     for part in parts {
         match part {
             Part::Text { text, ignored: false, .. } if !is_blank(text) => turn.add_text(text, "\n"),
+            Part::Reasoning { redacted: Some(details), provider, model, extra, .. }
+                if extra.contains_key(DETAILS)
+                    && *provider == env.info.provider
+                    && *model == env.info.name =>
+            {
+                turn.details.extend(serde_json::from_str::<Vec<Value>>(details).unwrap_or_default());
+            }
             Part::Reasoning { text, provider, model, .. }
                 if echo && *provider == env.info.provider && *model == env.info.name =>
             {
