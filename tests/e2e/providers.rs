@@ -415,3 +415,108 @@ fn a_refusal_says_which_key_was_sent() {
     run_with(&mut login, b"sk-test-0123456789abcdef").expect(0);
     assert!(ran(&[]).contains("The key is from credentials.toml."));
 }
+
+/// A program's key goes where a key of that wire format goes, unless the configuration says otherwise.
+#[test]
+fn the_key_of_a_program_is_in_the_header_of_its_format() {
+    let bearer = format!("Bearer {PLANTED}");
+    for (kind, auth, header, value) in [
+        ("anthropic", "", "x-api-key", PLANTED),
+        ("anthropic", "auth = \"bearer\"", "authorization", bearer.as_str()),
+        ("gemini", "", "x-goog-api-key", PLANTED),
+        ("openai-responses", "", "authorization", bearer.as_str()),
+        ("openai-chat", "auth = \"api-key\"", "api-key", PLANTED),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("fine")]);
+        configured(
+            &bench,
+            &format!(
+                "[providers.mine]\nkind = \"{kind}\"\nbase_url = \"{}/v1\"\nkey_command = [\"echo\", \"{PLANTED}\"]\n{auth}\n",
+                server.url()
+            ),
+        );
+        run(bench.command().args(["-p", "--model", "mine/one", "go"])).expect(0);
+        let request = &server.requests()[0];
+        assert_eq!(request.header(header), Some(value), "{kind} {auth}");
+        let other = ["x-api-key", "authorization", "x-goog-api-key", "api-key"];
+        assert_eq!(other.iter().filter(|name| request.header(name).is_some()).count(), 1, "{kind} {auth}");
+    }
+}
+
+/// One process runs the program of a token with a lifetime, and the others take the token from it.
+#[test]
+fn a_program_runs_once_for_several_processes() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("fine").into());
+    let count = bench.home.path("count");
+    let script = format!(
+        "echo x >> {}; echo '{{\\\"token\\\": \\\"{PLANTED}\\\", \\\"expires_in\\\": 3600}}'",
+        count.display()
+    );
+    configured(
+        &bench,
+        &format!(
+            "[providers.mine]\nkind = \"openai-chat\"\nbase_url = \"{}/v1\"\nkey_command = [\"sh\", \"-c\", \"{script}\"]\n",
+            server.url()
+        ),
+    );
+    let start = || {
+        let mut command = bench.command();
+        command.args(["-p", "--no-session-persistence", "--model", "mine/one", "go"]);
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..4).map(|_| start()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
+    assert!(
+        server.requests().iter().all(|r| r.header("authorization") == Some(&format!("Bearer {PLANTED}")))
+    );
+}
+
+/// Hooks are the user's programs and see their own variables, but no key of a provider, under any name.
+#[test]
+fn hooks_do_not_see_keys() {
+    let bench = Bench::new(&[]);
+    let server =
+        MockServer::start([Answer::tool("c1", "bash", json!({"command": "true"})), Answer::text("done")]);
+    let seen = bench.home.path("seen");
+    configured(
+        &bench,
+        &format!(
+            "[providers.mine]\nkind = \"openai-chat\"\nbase_url = \"{}/v1\"\napi_key_env = \"MINE\"\n\
+             [[hooks.PreToolUse]]\nhooks = [{{ type = \"command\", command = \"env > {}\" }}]\n",
+            server.url(),
+            seen.display()
+        ),
+    );
+    let mut command = bench.command();
+    let keys = ["MINE", "A_COPY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"];
+    command.envs(keys.map(|name| (name, PLANTED))).env("OF_THE_USER", "visible");
+    command.args(["-p", "--model", "mine/one", "--permission-mode", "bypassPermissions", "go"]);
+    run(&mut command).expect(0);
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    assert!(seen.contains("OF_THE_USER=visible") && !seen.contains(PLANTED), "{seen}");
+}
+
+/// A key that a person copied wrongly is named, before anything is sent.
+#[test]
+fn a_key_that_cannot_be_one_is_named() {
+    let bench = Bench::new(&[]);
+    for (key, what) in [
+        ("sk-a\nb", "a line break"),
+        ("sk-\u{fc}", "not ASCII"),
+        ("\"sk-abc\"", "quotation marks"),
+        ("sk a", "a blank"),
+    ] {
+        let mut command = bench.command();
+        let ran = run(command.env("OPENAI_API_KEY", key).args(["-p", "--model", "openai/x", "go"])).expect(2);
+        assert!(
+            ran.stderr.contains("The key in OPENAI_API_KEY holds") && ran.stderr.contains(what),
+            "{}",
+            ran.stderr
+        );
+    }
+}

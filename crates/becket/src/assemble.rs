@@ -415,7 +415,9 @@ fn hook_engine(
     let (groups, odd) = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
     notes.extend(odd);
     let needed = run.is_driven() || !groups.is_empty();
-    needed.then(|| hooks::engine(environment, &project.cwd, &project.roots, groups, programs.clone()))
+    needed.then(|| {
+        hooks::engine(environment, &run.settings, (&project.cwd, &project.roots), groups, programs.clone())
+    })
 }
 
 /// Returns the settings that depend on the run, the session, and the agent that the session runs as.

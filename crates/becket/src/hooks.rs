@@ -240,13 +240,19 @@ pub(crate) fn groups(
 /// Creates an engine for these groups.
 pub(crate) fn engine(
     environment: &Environment,
-    cwd: &Path,
-    roots: &[PathBuf],
+    settings: &Settings,
+    (cwd, roots): (&Path, &[PathBuf]),
     groups: Vec<Group>,
     programs: Programs,
 ) -> Engine {
-    let variables: Vec<(OsString, OsString)> =
-        environment.vars.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    // A hook needs the user's own variables, but never a key of becket.
+    let keys = crate::providers::key_variables(environment, settings);
+    let variables: Vec<(OsString, OsString)> = environment
+        .vars
+        .iter()
+        .filter(|(name, _)| !keys.contains(name.as_str()))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
     Engine::new(
         groups,
         EngineSettings {

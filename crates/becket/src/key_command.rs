@@ -1,51 +1,52 @@
 //! Keys that a program prints: `providers.NAME.key_command`.
 //!
 //! Owns running the program, parsing its output, and the lifetime of a key. Only the user's own configuration can name
-//! such a program. One request at a time runs it, and the others wait for its result. The output is never shown.
+//! such a program. One request of one process at a time runs it. The others wait; they take its token if the program
+//! named a lifetime. A key without a lifetime stays in memory. The output is never shown.
 
-use becket_model::{NoKey, Secret, TokenSource};
+use crate::environment::Environment;
+use crate::federation::{Grant, Keeper};
+use becket_model::{NoKey, TokenSource};
 use serde_json::Value;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::process::Command;
-use tokio::sync::Mutex;
 
 /// Longest time for the program. A slower one probably waits for input that nobody gives.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Lifetime of a key that is printed without one.
-const USUAL: Duration = Duration::from_mins(5);
-/// A token is replaced this long before it expires, because a request may take a while to arrive.
-const EARLY: Duration = Duration::from_secs(30);
-
-struct Held {
-    key: Secret,
-    until: Instant,
-}
+/// Seconds after which a key that is printed without a lifetime is asked for again. It ends as a token of six minutes
+/// does, because tokens are replaced a minute before their end.
+const USUAL: u64 = 6 * 60;
 
 /// Returns the source of this provider's key, which runs the program.
-pub(crate) fn source(provider: &str, command: &[String]) -> TokenSource {
-    let held: Arc<Mutex<Option<Held>>> = Arc::default();
-    let (provider, command) = (provider.to_owned(), command.to_vec());
-    TokenSource::new(move |refused| {
-        let (held, provider, command) = (Arc::clone(&held), provider.clone(), command.clone());
+pub(crate) fn source(environment: &Environment, provider: &str, command: &[String]) -> TokenSource {
+    let (name, arguments) = (provider.to_owned(), command.to_vec());
+    let keeper = Keeper::new(environment, &format!("command-{provider}"), &command.join("\0"), move || {
+        let (provider, command) = (name.clone(), arguments.clone());
         Box::pin(async move {
-            let mut held = held.lock().await;
-            if let Some(known) = held.as_ref().filter(|known| !refused && known.until > Instant::now()) {
-                return Ok(known.key.clone());
-            }
-            let (key, lifetime) = run(&command).await.map_err(|why| NoKey {
+            let Printed { key, seconds } = run(&command).await.map_err(|why| NoKey {
                 why: format!("providers.{provider}.key_command {why}"),
                 hint: format!("Correct providers.{provider}.key_command, or run `becket login {provider}`."),
             })?;
-            let key = Secret::new(key);
-            *held = Some(Held { key: key.clone(), until: Instant::now() + lifetime.saturating_sub(EARLY) });
-            Ok(key)
+            let grant = Grant::token(&key, seconds.unwrap_or(USUAL));
+            // A key without an end is worth more than one that expires soon. The program keeps it out of files, so becket
+            // does too.
+            Ok(if seconds.is_some() { grant } else { grant.in_memory() })
         })
-    })
+    });
+    // Another process may wait for a person who confirms the use of the key.
+    keeper.patience(PATIENCE).tokens()
 }
 
-async fn run(command: &[String]) -> Result<(String, Duration), String> {
+/// A key as a program printed it.
+#[derive(Debug, PartialEq, Eq)]
+struct Printed {
+    key: String,
+    /// The lifetime, if the program names one.
+    seconds: Option<u64>,
+}
+
+async fn run(command: &[String]) -> Result<Printed, String> {
     let (program, arguments) = command.split_first().ok_or("names no program")?;
     let printed = printed(Command::new(program).args(arguments), PATIENCE).await?;
     parse(&String::from_utf8(printed).map_err(|_| "printed something that is not text")?)
@@ -65,16 +66,16 @@ pub(crate) async fn printed(command: &mut Command, patience: Duration) -> Result
 }
 
 /// Parses a key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.
-fn parse(text: &str) -> Result<(String, Duration), String> {
+fn parse(text: &str) -> Result<Printed, String> {
     let text = text.trim();
-    let (key, lifetime) = match serde_json::from_str::<Value>(text) {
+    let (key, seconds) = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(map)) => {
             let names = ["token", "access_token", "key"];
             let key = names.iter().find_map(|name| map.get(*name)?.as_str()).unwrap_or_default().to_owned();
             let seconds = map.get("expires_in").and_then(Value::as_f64).filter(|s| *s > 0.0 && *s < 1e9);
-            (key, seconds.map_or(USUAL, Duration::from_secs_f64))
+            (key, seconds.map(|seconds| seconds.ceil() as u64))
         }
-        _ => (text.to_owned(), USUAL),
+        _ => (text.to_owned(), None),
     };
     if key.is_empty() {
         return Err("printed no key".to_owned());
@@ -82,7 +83,7 @@ fn parse(text: &str) -> Result<(String, Duration), String> {
     if !key.bytes().all(|b| b.is_ascii_graphic()) {
         return Err("printed something other than a single key".to_owned());
     }
-    Ok((key, lifetime))
+    Ok(Printed { key, seconds })
 }
 
 #[cfg(test)]
@@ -92,27 +93,39 @@ mod tests {
     #[test]
     fn what_a_program_may_print() {
         for (text, want) in [
-            ("abc\n", Ok(("abc".to_owned(), USUAL))),
-            (r#"{"token": "t", "expires_in": 60}"#, Ok(("t".to_owned(), Duration::from_mins(1)))),
-            (r#"{"access_token": "t"}"#, Ok(("t".to_owned(), USUAL))),
+            ("abc\n", Ok(("abc", None))),
+            (r#"{"token": "t", "expires_in": 60}"#, Ok(("t", Some(60)))),
+            (r#"{"access_token": "t"}"#, Ok(("t", None))),
             ("", Err("printed no key".to_owned())),
             (r#"{"other": 1}"#, Err("printed no key".to_owned())),
             ("two\nlines", Err("printed something other than a single key".to_owned())),
         ] {
+            let want = want.map(|(key, seconds)| Printed { key: key.to_owned(), seconds });
             assert_eq!(parse(text), want, "{text}");
         }
     }
 
+    /// Each source stands for a process. A token with a lifetime is asked for once; a key without one never reaches a file.
     #[tokio::test]
-    async fn a_program_runs_once_for_many_requests() {
-        let dir = tempfile::tempdir().unwrap();
-        let count = dir.path().join("count");
-        let script = format!("echo x >> '{}'; echo key-of-program", count.display());
-        let source = source("p", &["/bin/sh".to_owned(), "-c".to_owned(), script]);
-        let asked = (0..8).map(|_| source.get(false));
-        for key in futures::future::join_all(asked).await {
-            assert_eq!(key, Ok(Secret::new("key-of-program")));
+    async fn a_program_runs_once_for_many_requests_and_processes() {
+        for (printed, key, runs) in [
+            (r#"{"token": "the-token", "expires_in": 3600}"#, "the-token", 1),
+            ("key-of-program", "key-of-program", 12),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let count = dir.path().join("count");
+            let environment = Environment::below(dir.path());
+            let script = format!("echo x >> '{}'; echo '{printed}'", count.display());
+            let command = ["/bin/sh".to_owned(), "-c".to_owned(), script];
+            let processes: Vec<_> = (0..12).map(|_| source(&environment, "p", &command)).collect();
+            let asked = (0..48).map(|n: usize| processes[n % 12].get(false));
+            for got in futures::future::join_all(asked).await {
+                assert_eq!(got, Ok(becket_model::Secret::new(key)));
+            }
+            assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n".repeat(runs));
+            let file =
+                std::fs::read_dir(environment.data_dir.join("tokens")).unwrap().next().unwrap().unwrap();
+            assert_eq!(file.path().join("credentials.json").exists(), runs == 1, "{printed}");
         }
-        assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
     }
 }

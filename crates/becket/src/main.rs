@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         _ => {}
     }
     let status = match dispatch() {
+    sys::hide_from_others();
         Ok(status) => status,
         Err(failure) => {
             if !failure.message.is_empty() {

@@ -13,7 +13,7 @@ use becket_model::{
     Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit, ReasoningField, Secret,
 };
 use becket_types::Prices;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns every provider except those with a field of their own.
 pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
@@ -45,7 +45,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     // The address decides if a server compatible with OpenAI uses the Chat protocol.
     let kind = if name == "openai" { config.kind } else { kind }.map(wire);
     let base_url = base_url(environment, config, built_in);
-    let compat = compat(kind, base_url.as_deref(), &config.compat);
+    let compat = compat(name, kind, base_url.as_deref(), &config.compat);
     let own = is_own_server(environment, settings, name);
     let credential = credential(environment, settings, name, base_url.as_deref());
     // Identities of a cloud are used only without a key.
@@ -85,7 +85,9 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
 fn key_source(credential: &Credential, settings: &Settings, name: &str) -> String {
     match credential {
         Credential::Aws(_) | Credential::AwsAsked(_) => "the AWS credentials of this machine".to_owned(),
-        Credential::Token(_) => format!("the program that providers.{name}.key_command names"),
+        Credential::Asked(_) if settings.credentials.get(name).is_none() => {
+            format!("the program that providers.{name}.key_command names")
+        }
         Credential::Asked(_) => crate::keys::KEYCHAIN.to_owned(),
         _ => {
             let place = key_origin(&ModelRef::named(name, ""), settings);
@@ -299,7 +301,7 @@ fn credential(
         return (used && signs).then(|| aws::credential(environment, config.region.clone())).flatten();
     }
     (!config.key_command.is_empty())
-        .then(|| Credential::Token(crate::key_command::source(name, &config.key_command)))
+        .then(|| Credential::Asked(crate::key_command::source(environment, name, &config.key_command)))
 }
 
 /// Returns the credential that a cloud gives for the identity of this machine or person, and its place for messages.
@@ -352,11 +354,12 @@ fn figures(config: &ModelConfig) -> Figures {
 }
 
 /// Returns the dialect of the address with the changes of the configuration; `None` if it changes nothing.
-fn compat(kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> Option<Compat> {
+fn compat(name: &str, kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> Option<Compat> {
     if *config == CompatConfig::default() {
         return None;
     }
-    let mut compat = Compat::of(kind.unwrap_or(Kind::Chat), base_url.unwrap_or("https://api.openai.com/v1"));
+    let mut compat =
+        Compat::at(name, kind.unwrap_or(Kind::Chat), base_url.unwrap_or("https://api.openai.com/v1"));
     if let Some(field) = config.output_limit {
         compat.output_limit = match field {
             OutputLimitField::MaxTokens => OutputLimit::MaxTokens,
@@ -433,6 +436,24 @@ pub(crate) fn key_place(
     let origin = key_origin(&ModelRef::named(name, ""), settings);
     let identity = endpoints.endpoint(name).and_then(|endpoint| endpoint.key_source.clone());
     if origin == "none" { identity } else { Some(origin) }
+}
+
+/// Returns the names of the variables that hold keys of providers and of the web search, and of those with the same value.
+pub(crate) fn key_variables<'a>(environment: &'a Environment, settings: &'a Settings) -> BTreeSet<&'a str> {
+    const CLOUDS: [&str; 4] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    ];
+    let config = &settings.config;
+    let built_in = VENDORS.iter().flat_map(|vendor| vendor.keys).copied().chain(CLOUDS);
+    let own = config.providers.values().filter_map(|provider| provider.api_key_env.as_deref());
+    let names: BTreeSet<&str> = built_in.chain(own).chain(config.web.search.api_key_env.as_deref()).collect();
+    let values: BTreeSet<&str> =
+        names.iter().filter_map(|name| environment.var(name)).filter(|value| !value.is_empty()).collect();
+    let copies = environment.vars.iter().filter(|(_, value)| values.contains(value.as_str()));
+    copies.map(|(name, _)| name.as_str()).chain(names.iter().copied()).collect()
 }
 
 /// Names the place of a key.

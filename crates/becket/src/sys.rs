@@ -3,6 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
+/// Hides the memory of this process, and the variables with which it was started, from other processes of the same user.
+/// A command that becket runs could otherwise read keys from `/proc/PID/environ`. Root can still read them.
+pub(crate) fn hide_from_others() {
+    #[cfg(target_os = "linux")]
+    {
+        // Without it, becket works as before.
+        let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
+}
+
 /// Returns the reason if a managed file must not be believed: it must belong to root, and nobody else may be able to
 /// write it.
 pub(crate) fn distrusted(path: &Path) -> Option<String> {

@@ -174,7 +174,7 @@ impl Here {
         let config = &self.settings.config.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
         let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);
-        let engine = hooks::engine(environment, &self.cwd, &self.roots, groups, programs);
+        let engine = hooks::engine(environment, &self.settings, (&self.cwd, &self.roots), groups, programs);
         let event = call.event;
         let outcome = crate::runtime()?.block_on(engine.run(call));
         notes.extend(self.trust.note());

@@ -245,6 +245,7 @@ impl Aws {
                     id: Some(keys.id),
                     session: keys.session_token.map(|token| token.reveal().to_owned()),
                     until: u64::MAX,
+                    only_in_memory: false,
                 }),
                 Way::WebIdentity { role, file } => {
                     let token = token_in(&file)?;
@@ -303,6 +304,7 @@ impl Aws {
             secret: get("SecretAccessKey").ok_or("the role has no keys")?,
             session: get("SessionToken"),
             until: until.map_or_else(|| now() + 900, |time| time.as_second().max(0) as u64),
+            only_in_memory: false,
         })
     }
 
@@ -330,6 +332,7 @@ impl Aws {
             secret: text("secretAccessKey").ok_or("the role has no keys")?,
             session: text("sessionToken"),
             until: keys["expiration"].as_u64().unwrap_or_default() / 1000,
+            only_in_memory: false,
         })
     }
 
@@ -366,6 +369,7 @@ fn grant(json: &Value) -> Result<Grant, String> {
         session: text("Token").or_else(|| text("SessionToken")),
         // Keys without an end are asked for again after a while.
         until: until.map_or_else(|| now() + 900, |time| time.as_second().max(0) as u64),
+        only_in_memory: false,
     })
 }
 

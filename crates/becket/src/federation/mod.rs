@@ -45,12 +45,21 @@ pub(crate) struct Grant {
     pub session: Option<String>,
     /// Seconds since 1970.
     pub until: u64,
+    /// It is never written to a file.
+    #[serde(skip)]
+    pub only_in_memory: bool,
 }
 
 impl Grant {
     /// A token that is valid for so many seconds.
-    fn token(token: &str, seconds: u64) -> Self {
-        Self { secret: token.to_owned(), id: None, session: None, until: now().saturating_add(seconds) }
+    pub(crate) fn token(token: &str, seconds: u64) -> Self {
+        let until = now().saturating_add(seconds);
+        Self { secret: token.to_owned(), id: None, session: None, until, only_in_memory: false }
+    }
+
+    /// The same key, which must not reach a file.
+    pub(crate) fn in_memory(self) -> Self {
+        Self { only_in_memory: true, ..self }
     }
 }
 
@@ -65,6 +74,8 @@ type Exchange = dyn Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sy
 pub(crate) struct Keeper {
     held: Arc<Mutex<Option<Grant>>>,
     file: PathBuf,
+    /// Longest wait for another process that exchanges the same key.
+    patience: Duration,
     exchange: Arc<Exchange>,
 }
 
@@ -82,8 +93,14 @@ impl Keeper {
         Self {
             held: Arc::default(),
             file: environment.data_dir.join("tokens").join(folder).join("credentials.json"),
+            patience: LOCK_PATIENCE,
             exchange: Arc::new(exchange),
         }
+    }
+
+    /// Sets the longest wait for another process.
+    pub(crate) fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Returns the key as a token.
@@ -100,7 +117,7 @@ impl Keeper {
         if let Some(grant) = held.as_ref().filter(|grant| !refused && grant.until > now() + EARLY) {
             return Ok(grant.clone());
         }
-        let lock = lock(&self.file).await;
+        let lock = lock(&self.file, self.patience).await;
         let last = held.take();
         let is_refused =
             |grant: &Grant| refused && last.as_ref().is_some_and(|last| last.secret == grant.secret);
@@ -114,7 +131,9 @@ impl Keeper {
         let grant = match ((self.exchange)().await, usable) {
             (Ok(grant), _) => {
                 // Without the file, each process exchanges its own key.
-                let _ = write(&self.file, &grant);
+                if !grant.only_in_memory {
+                    let _ = write(&self.file, &grant);
+                }
                 grant
             }
             // A key that is still valid is better than none.
@@ -147,7 +166,7 @@ fn write(file: &Path, grant: &Grant) -> std::io::Result<()> {
 }
 
 /// Waits until no other process exchanges this key. `None` if that cannot be known; then this process exchanges it too.
-async fn lock(file: &Path) -> Option<File> {
+async fn lock(file: &Path, patience: Duration) -> Option<File> {
     let dir = file.parent()?;
     std::fs::create_dir_all(dir).ok()?;
     let lock = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
@@ -155,7 +174,7 @@ async fn lock(file: &Path) -> Option<File> {
     loop {
         match lock.try_lock() {
             Ok(()) => return Some(lock),
-            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_PATIENCE => {
+            Err(TryLockError::WouldBlock) if start.elapsed() < patience => {
                 tokio::time::sleep(LOCK_STEP).await;
             }
             Err(_) => return None,
