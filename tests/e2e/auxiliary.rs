@@ -102,6 +102,12 @@ fn a_chain_works_without_a_key_for_its_first_model() {
         assert_eq!((ran.stdout.as_str(), asked(&server)), ("fine\n", vec!["small".to_owned()]), "{config}");
         assert!(ran.stderr.contains("The session runs with mine/small"), "{}", ran.stderr);
     }
+    // A first model without an address.
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("fine")]);
+    let mut command = mine(&bench, &server, "[models]\nfallback = [\"mine/small\"]\n");
+    let ran = run(command.env("AZURE_OPENAI_API_KEY", "k").args(["--model", "azure/x", "go"])).expect(0);
+    assert!(ran.stderr.contains("The session runs with mine/small"), "{}", ran.stderr);
     // No model is named, and there is no key but that of the fallback.
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("fine")]);

@@ -28,7 +28,7 @@ const RUNS: &[(&[&str], &str)] = &[
     (&["-p", "--name", "", "%"], "a title needs a letter"),
     (&["-p", "--name", " \u{200b}", "%"], "a title needs a letter"),
     (&["-p", "--model", "", "%"], "model"),
-    (&["-p", "--model", "gpt5", "%"], "names no model"),
+    (&["-p", "--model", "gtp5x", "%"], "names no model"),
     (&["-p", "--model", "grok/x", "%"], "groq/x"),
     (&["-p", "--model", "anthropic/", "%"], "model"),
     (&["-p", "--model", "groq/x", "%"], "GROQ_API_KEY"),

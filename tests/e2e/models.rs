@@ -130,3 +130,98 @@ fn a_call_in_the_text_is_refused_where_nobody_can_be_asked() {
         }
     }
 }
+
+/// Each key of a built-in provider is enough to begin, or becket says in one message what else it needs.
+#[test]
+fn one_key_is_enough_to_begin() {
+    for (variables, model) in [
+        (&["GEMINI_API_KEY"][..], "google/gemini"),
+        (&["GROQ_API_KEY"], "groq/openai/gpt-oss-120b"),
+        (&["CEREBRAS_API_KEY"], "cerebras/gpt-oss-120b"),
+        (&["HF_TOKEN"], "huggingface/"),
+        (&["AI_GATEWAY_API_KEY"], "vercel/"),
+        (&["DASHSCOPE_API_KEY"], "qwen/"),
+        (&["AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION"], "bedrock/"),
+    ] {
+        let bench = Bench::new(&[]);
+        let mut command = bench.command();
+        command.envs(variables.iter().map(|name| (*name, "key-0123456789abcdef")));
+        let ran = run(command.args(["doctor", "--json"]));
+        let checks: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let text = checks.to_string();
+        assert!(text.contains(&format!("a session begins with {model}")), "{variables:?}: {text}");
+    }
+    for (variables, said) in [
+        (&["AZURE_OPENAI_API_KEY"][..], "AZURE_OPENAI_DEPLOYMENT"),
+        (&["CLOUDFLARE_API_KEY"], "CLOUDFLARE_ACCOUNT_ID"),
+        (&["LITELLM_API_KEY"], "--model litellm/NAME"),
+    ] {
+        let bench = Bench::new(&[]);
+        let mut command = bench.command();
+        command.envs(variables.iter().map(|name| (*name, "key-0123456789abcdef")));
+        let ran = run(command.args(["-p", "go"])).expect(2);
+        assert!(ran.stderr.contains(said), "{variables:?}: {}", ran.stderr);
+    }
+}
+
+/// The user's own names, and a part of a name, are enough where they fit one model.
+#[test]
+fn aliases_and_parts_of_names_are_enough() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|request| Answer::text(request.json()["model"].as_str().unwrap()).into());
+    let own = provider(&server, "openai-chat", "[[providers.mine.models]]\nname = \"house-model-2\"\n");
+    configured(&bench, &format!("[models.aliases]\nfast = \"mine/small\"\n{own}"));
+    let ran = |model: &str| run(bench.command().args(["-p", "--model", model, "go"]));
+    let fast = ran("fast").expect(0);
+    assert_eq!(
+        (fast.stdout.as_str(), fast.stderr.contains("means the model")),
+        ("small\n", false),
+        "{}",
+        fast.stderr
+    );
+    let part = ran("house").expect(0);
+    assert_eq!(part.stdout, "house-model-2\n");
+    assert!(part.stderr.contains("`house` means the model mine/house-model-2"), "{}", part.stderr);
+    let several = ran("kimi").expect(2);
+    assert!(
+        several.stderr.contains("fits several models") && several.stderr.contains("moonshot/kimi-k3"),
+        "{}",
+        several.stderr
+    );
+    let none = ran("fsat").expect(2);
+    assert!(none.stderr.contains("did you mean fast?"), "{}", none.stderr);
+}
+
+#[test]
+fn wrong_values_of_a_provider_are_named() {
+    for (config, said) in [
+        ("[[providers.groq.models]]\nname = \"m\"\nprices = [-1, 2, 3, 4]\n", "a price is 0 or more"),
+        (
+            "[[providers.groq.models]]\nname = \"m\"\nwindow = 8000\nmax_output = 900000\n",
+            "max_output is larger than the window",
+        ),
+        (
+            "[[providers.groq.models]]\nname = \"m\"\n[[providers.groq.models]]\nname = \"m\"\n",
+            "m is there twice",
+        ),
+        ("[providers.bedrock]\nregion = \"eu west/evil.com\"\n", "a region has only letters"),
+        ("[models]\ncatalog = \"nonsense\"\n", "not an address"),
+        ("[models.aliases]\n\"a/b\" = \"groq/x\"\n", "cannot be an alias"),
+        ("[providers.groq]\nbase_url = \"http://127.0.0.1:99999/v1\"\n", "not an address"),
+        ("[providers.groq]\nbase_url = \"http://[::1/v1\"\n", "not an address"),
+        ("[providers.groq]\nheaders = { \"x team\" = \"a\" }\n", "is not the name of a header"),
+        ("[providers.groq]\nheaders = { x-team = \"a\\nb\" }\n", "holds a line break"),
+    ] {
+        let bench = Bench::new(&[]);
+        configured(&bench, config);
+        let ran = run(bench.command().args(["-p", "--model", "groq/m", "go"])).expect(2);
+        assert!(ran.stderr.contains(said) && ran.stderr.contains("config.toml"), "{config}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_refresh_that_reaches_nobody_fails() {
+    let bench = Bench::new(&[]);
+    configured(&bench, "[models]\ncatalog = \"http://127.0.0.1:1/api.json\"\n");
+    run(bench.command().args(["models", "--refresh"])).expect(7);
+}

@@ -12,6 +12,7 @@ use crate::hooks;
 use crate::integrations;
 use crate::locked::{self, FirstRequest};
 use crate::mcp::OfAgents;
+use crate::model_names::{self, Aliases};
 use crate::models;
 use crate::providers;
 use crate::remembered::join_folders;
@@ -25,7 +26,7 @@ use becket_agent::subagent::Kind;
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent};
 use becket_config::Source;
 use becket_guard::Guard;
-use becket_model::{Model, ModelInfo, ModelRef, Tape};
+use becket_model::{Model, ModelInfo, Tape};
 use becket_sandbox::Programs;
 use becket_session::Session;
 use becket_session::context::budget::Budget;
@@ -252,7 +253,7 @@ async fn assembled(
         return Err(failure);
     }
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
-    let find_model = finder(Arc::clone(&models), tape);
+    let find_model = finder(Arc::clone(&models), run.settings.config.models.aliases.clone(), tape);
     if let Some(engine) = &engine {
         let judge = hooks::Judge {
             model: Arc::clone(&model),
@@ -530,10 +531,13 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
 }
 
 /// Returns a function that opens another model by its name.
-fn finder(settings: SharedModels, tape: Option<Tape>) -> FindModel {
+fn finder(settings: SharedModels, aliases: Aliases, tape: Option<Tape>) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
-        let reference = ModelRef::parse(&models::full_name(name)).map_err(|e| e.message)?;
         let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
+        let found = model_names::find(name, &aliases, &settings);
+        let reference = found
+            .map_err(|f| [Some(f.message), f.hint].into_iter().flatten().collect::<Vec<_>>().join("; "))?
+            .reference;
         let model = becket_model::open(&reference, &settings).map_err(|e| e.message)?;
         Ok(match &tape {
             Some(tape) => tape.model(model, settings.endpoint(reference.provider())),

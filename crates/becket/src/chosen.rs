@@ -1,11 +1,12 @@
 //! Opens the models of a run: the one of the session, its fallbacks, and those for summaries, titles and subagents.
 //! Records them all with `--record`, and plays them back with `replay:FILE`.
 //!
-//! A model that has no key does not prevent the run if another one can take its place: a note says so. Every other
+//! A model that has no key or no address does not prevent the run if another one can take its place: a note says so. Every other
 //! mistake in a model's name ends the start.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::model_names::Found;
 use crate::models;
 use crate::no_model::NoModel;
 use crate::settings::RunSettings;
@@ -41,12 +42,12 @@ pub(crate) async fn open(
 ) -> Result<Chosen, Failure> {
     let command = run.command.as_ref();
     let asks_no_model = command.is_some_and(|command| command.asks_no_model);
-    let mut reference = match &run.settings.config.model {
-        Some(name) if asks_no_model => models::parse(name)?,
+    let Found { mut reference, note } = match &run.settings.config.model {
+        Some(name) if asks_no_model => find(name, run, settings)?,
         _ => first(environment, run, settings).await?,
     };
     let summary = command.and_then(|command| command.summary_model.as_deref());
-    let summary = summary.map(|name| named(name, settings)).transpose()?;
+    let summary = summary.map(|name| named(name, run, settings)).transpose()?;
     if asks_no_model || summary.is_some() {
         // If another model writes the summary, the session's own model needs no key.
         let model = Arc::new(NoModel(models::info(Some(&full_name(&reference)), settings))) as Arc<dyn Model>;
@@ -58,7 +59,7 @@ pub(crate) async fn open(
         let recording = Recording::open(file).map_err(|e| models::usage(&e))?;
         return replayed(&recording, reference.clone(), run, settings);
     }
-    let mut notes = Vec::new();
+    let mut notes = Vec::from_iter(note);
     if run.settings.config.model.is_none()
         && becket_config::vendor(reference.provider()).is_some_and(|v| v.local)
     {
@@ -71,14 +72,14 @@ pub(crate) async fn open(
     let mut failed = None;
     let mut model = match becket_model::open(&reference, settings) {
         Ok(model) => Some(model),
-        Err(e) if e.kind == ErrorKind::Auth => {
+        Err(e) if is_incomplete(&e, &reference, settings) => {
             failed = Some(e);
             None
         }
         Err(e) => return Err(refused(&e, &reference, run)),
     };
     for name in &run.settings.config.models.fallback {
-        let next = models::parse(name)?;
+        let next = find(name, run, settings)?.reference;
         if model.is_some() && next == reference {
             continue;
         }
@@ -89,7 +90,7 @@ pub(crate) async fn open(
                 (model, reference) = (Some(opened), next);
             }
             Ok(opened) => fallbacks.push(opened),
-            Err(e) if e.kind == ErrorKind::Auth => {
+            Err(e) if is_incomplete(&e, &next, settings) => {
                 notes.push(format!("the fallback model {next} is left out: {}", e.message));
             }
             Err(e) => return Err(models::usage(&e)),
@@ -113,17 +114,28 @@ async fn first(
     environment: &Environment,
     run: &RunSettings,
     settings: &mut Settings,
-) -> Result<ModelRef, Failure> {
+) -> Result<Found, Failure> {
     let config = &run.settings.config;
     match (models::choose(environment, &run.settings, settings).await, config.models.fallback.first()) {
-        (Err(_), Some(name)) if config.model.is_none() => models::parse(name),
+        (Err(_), Some(name)) if config.model.is_none() => find(name, run, settings),
         (chosen, _) => chosen,
     }
 }
 
+/// Finds the model that a name of the configuration or the command line means.
+fn find(name: &str, run: &RunSettings, settings: &Settings) -> Result<Found, Failure> {
+    crate::model_names::find(name, &run.settings.config.models.aliases, settings)
+}
+
+/// True if a key or an address is missing, so another model can take this one's place.
+fn is_incomplete(error: &ModelError, reference: &ModelRef, settings: &Settings) -> bool {
+    let is_known = settings.endpoint(reference.provider()).is_some();
+    error.kind == ErrorKind::Auth || (error.kind == ErrorKind::NotFound && is_known)
+}
+
 /// Opens a model that must be there.
-fn named(name: &str, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
-    becket_model::open(&models::parse(name)?, settings).map_err(|e| models::usage(&e))
+fn named(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
+    becket_model::open(&find(name, run, settings)?.reference, settings).map_err(|e| models::usage(&e))
 }
 
 /// Opens the configured models for work beside the conversation.
@@ -131,10 +143,10 @@ fn auxiliary(run: &RunSettings, settings: &Settings, notes: &mut Vec<String>) ->
     let config = &run.settings.config.models;
     let mut open = |name: &Option<String>, key: &str, instead: &str| {
         let Some(name) = name else { return Ok(None) };
-        let reference = models::parse(name)?;
+        let reference = find(name, run, settings)?.reference;
         match becket_model::open(&reference, settings) {
             Ok(model) => Ok(Some(model)),
-            Err(e) if e.kind == ErrorKind::Auth => {
+            Err(e) if is_incomplete(&e, &reference, settings) => {
                 notes.push(format!("models.{key}: {} {instead}", e.message));
                 Ok(None)
             }
@@ -179,7 +191,7 @@ fn replayed(
     let head = recording.head();
     let open = |id: &str| recording.model(id, settings).map_err(|e| models::usage(&e));
     let has = |name: &String| {
-        let id = models::full_name(name);
+        let id = find(name, run, settings).ok()?.reference.to_string();
         recording.models().find(|known| *known == id).map(str::to_owned)
     };
     let config = &run.settings.config.models;

@@ -28,6 +28,7 @@ mod keychain;
 mod keys;
 mod locked;
 mod mcp;
+mod model_names;
 mod models;
 mod no_model;
 mod providers;
@@ -75,8 +76,8 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let status = match dispatch() {
     sys::hide_from_others();
+    let status = match dispatch() {
         Ok(status) => status,
         Err(failure) => {
             if !failure.message.is_empty() {

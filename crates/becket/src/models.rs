@@ -2,6 +2,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::model_names::{Found, find};
 use crate::remembered::Remembered;
 use becket_config::Settings;
 use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, ServerFacts, catalog};
@@ -23,7 +24,51 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("moonshot", "moonshot/kimi-k3"),
     ("zai", "zai/glm-5.1"),
     ("minimax", "minimax/MiniMax-M2.5"),
+    ("google", "google/gemini-3.1-pro-preview"),
+    ("qwen", "qwen/qwen3-coder-plus"),
+    ("vercel", "vercel/anthropic/claude-sonnet-5.5"),
+    ("groq", "groq/openai/gpt-oss-120b"),
+    ("cerebras", "cerebras/gpt-oss-120b"),
+    ("together", "together/openai/gpt-oss-120b"),
+    ("fireworks", "fireworks/accounts/fireworks/models/gpt-oss-120b"),
+    ("huggingface", "huggingface/openai/gpt-oss-120b"),
+    ("nvidia", "nvidia/openai/gpt-oss-120b"),
+    ("cloudflare", "cloudflare/@cf/openai/gpt-oss-120b"),
+    ("bedrock", "bedrock/global.anthropic.claude-sonnet-4-6"),
+    ("vertex", "vertex/gemini-3.1-pro-preview"),
 ];
+
+/// Names the models of Azure, where each customer chooses them.
+const AZURE_DEPLOYMENT: &str = "AZURE_OPENAI_DEPLOYMENT";
+
+/// Returns the model to begin with at a provider; `None` if its models have no common names.
+fn default_at(environment: &Environment, provider: &str) -> Option<String> {
+    if provider == "azure" {
+        let deployment = environment.var(AZURE_DEPLOYMENT).filter(|name| !name.trim().is_empty())?;
+        return Some(format!("azure/{}", deployment.trim()));
+    }
+    DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| (*model).to_owned())
+}
+
+/// Returns the providers in the order in which a key of theirs decides about the model.
+fn in_order() -> impl Iterator<Item = &'static str> {
+    let rest = becket_config::VENDORS.iter().map(|vendor| vendor.name);
+    let listed = |name: &&str| DEFAULTS.iter().any(|(known, _)| known == name);
+    DEFAULTS.iter().map(|(name, _)| *name).chain(rest.filter(move |name| !listed(name)))
+}
+
+/// Returns the failure of a start with a key whose provider has no model to begin with.
+fn needs_a_model(provider: &str, place: &str) -> Failure {
+    let failure = Failure::usage(format!("no model is configured; there is a key for {provider} ({place})"));
+    match provider {
+        "azure" => failure.hint(format!(
+            "set {AZURE_DEPLOYMENT} to the name of your deployment, or use --model azure/DEPLOYMENT"
+        )),
+        _ => failure.hint(format!(
+            "name one: --model {provider}/NAME; `becket models --remote` lists those of a server"
+        )),
+    }
+}
 
 /// Returns the settings of the adapters.
 pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> becket_model::Settings {
@@ -87,11 +132,46 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
 
 /// Returns the models that a run may begin with if none is named: one for each key that exists, in this order, with the
 /// name of the key's origin.
-pub(crate) fn by_key(settings: &Settings) -> Vec<(String, &'static str)> {
-    let found = DEFAULTS.iter().filter_map(|(provider, model)| {
-        settings.credentials.get(*provider).map(|c| (crate::providers::origin(c), *model))
+pub(crate) fn by_key(environment: &Environment, settings: &Settings) -> Vec<(String, String)> {
+    let found = in_order().filter_map(|provider| {
+        let origin = crate::providers::origin(settings.credentials.get(provider)?);
+        Some((origin, default_at(environment, provider)?))
     });
     found.collect()
+}
+
+/// Returns the model of the first provider with a credential and an address. A provider without an address or without a
+/// model to begin with gives a failure that says what is missing, if there is no other.
+fn keyed(
+    environment: &Environment,
+    settings: &Settings,
+    model: &becket_model::Settings,
+) -> Option<Result<String, Failure>> {
+    let mut incomplete = None;
+    for provider in in_order() {
+        let Some(endpoint) = model.endpoint(provider).filter(|endpoint| endpoint.credential.is_some()) else {
+            continue;
+        };
+        let found = match default_at(environment, provider) {
+            Some(name) => {
+                let opened =
+                    ModelRef::parse(&name).and_then(|reference| becket_model::open(&reference, model));
+                opened.map(|_| name).map_err(|error| usage(&error))
+            }
+            None => Err(needs_a_model(
+                provider,
+                &crate::providers::key_place(provider, settings, model).unwrap_or_default(),
+            )),
+        };
+        // Identities of a cloud are found on machines that are not meant to run models.
+        let is_identity = settings.credentials.get(provider).is_none() && endpoint.key_source.is_some();
+        match found {
+            Ok(name) => return Some(Ok(name)),
+            Err(failure) if !is_identity => incomplete = incomplete.or(Some(failure)),
+            Err(_) => {}
+        }
+    }
+    incomplete.map(Err)
 }
 
 /// Chooses the model of a run: the named one, else the default of a provider whose key exists, else the model of the
@@ -105,12 +185,21 @@ pub(crate) async fn choose(
     environment: &Environment,
     settings: &Settings,
     model: &mut becket_model::Settings,
-) -> Result<ModelRef, Failure> {
+) -> Result<Found, Failure> {
     if let Some(name) = &settings.config.model {
-        let reference = parse(name)?;
-        crate::servers::ask(environment, model, &reference, None).await;
-        return Ok(reference);
+        let found = find(name, &settings.config.models.aliases, model)?;
+        crate::servers::ask(environment, model, &found.reference, None).await;
+        return Ok(found);
     }
+    unnamed(environment, settings, model).await.map(|reference| Found { reference, note: None })
+}
+
+/// Chooses the model of a run that names none.
+async fn unnamed(
+    environment: &Environment,
+    settings: &Settings,
+    model: &mut becket_model::Settings,
+) -> Result<ModelRef, Failure> {
     if model.anthropic.credential.is_some() {
         return parse(DEFAULTS[0].1);
     }
@@ -134,11 +223,8 @@ pub(crate) async fn choose(
             Err(e) => Err(model_failure(&e)),
         };
     }
-    let keyed = DEFAULTS
-        .iter()
-        .find(|(provider, _)| model.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some()));
-    if let Some((_, name)) = keyed {
-        return parse(name);
+    if let Some(found) = keyed(environment, settings, model) {
+        return parse(&found?);
     }
     let failure = Failure::usage("no model is configured: there is no key and no server");
     // Nobody named that server, and on a machine with several users it may be another user's, so nothing is sent to it unasked.
@@ -175,15 +261,8 @@ pub(crate) async fn listed_on_this_machine(
     answers.into_iter().filter(|(_, models)| !models.is_empty()).collect()
 }
 
-pub(crate) fn parse(name: &str) -> Result<ModelRef, Failure> {
-    ModelRef::parse(&full_name(name)).map_err(|e| {
-        let mut failure = usage(&e);
-        if let Some(near) = nearest(name) {
-            let rest = failure.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
-            failure.hint = Some(format!("did you mean {near}?{rest}"));
-        }
-        failure
-    })
+fn parse(name: &str) -> Result<ModelRef, Failure> {
+    ModelRef::parse(name).map_err(|e| usage(&e))
 }
 
 /// Returns the catalogue's model with the most similar name, and its provider. Short names are excluded, because they

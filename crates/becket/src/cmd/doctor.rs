@@ -187,14 +187,15 @@ async fn of_a_run(
     mut models: becket_model::Settings,
 ) -> Check {
     let chosen = crate::models::choose(environment, settings, &mut models).await;
-    let opened = chosen.and_then(|reference| match becket_model::open(&reference, &models) {
-        Ok(_) => Ok(reference),
+    let opened = chosen.and_then(|found| match becket_model::open(&found.reference, &models) {
+        Ok(_) => Ok(found.reference),
         Err(error) => Err(crate::models::usage(&error)),
     });
     let can_fall_back = || {
         let fallbacks = settings.config.models.fallback.iter();
         fallbacks
-            .filter_map(|name| ModelRef::parse(name).ok())
+            .filter_map(|name| crate::model_names::find(name, &settings.config.models.aliases, &models).ok())
+            .map(|found| found.reference)
             .find(|next| becket_model::open(next, &models).is_ok())
     };
     match opened {

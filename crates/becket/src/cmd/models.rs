@@ -23,7 +23,7 @@ pub(crate) fn run(
     let settings = configuration(environment, cwd, &config, Vec::new(), true)?;
     let endpoints = model_settings(environment, &settings);
     if args.refresh {
-        return refresh(environment, &settings, &endpoints, args.json, out).map(|()| ExitStatus::Ok);
+        return refresh(environment, &settings, &endpoints, args.json, out);
     }
     let known = known(&endpoints);
     let remote = if args.remote { remote(environment, &settings, &endpoints)? } else { Vec::new() };
@@ -156,7 +156,7 @@ fn refresh(
     endpoints: &becket_model::Settings,
     as_json: bool,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<ExitStatus, Failure> {
     let asked = asked(environment, settings, endpoints);
     let catalog = settings.config.models.catalog.as_deref();
     if asked.is_empty() && catalog.is_none() {
@@ -183,12 +183,17 @@ fn refresh(
         };
         lists.splice(0..0, of_catalog);
     }
+    // Nobody gave a list, so nothing is newer than before.
+    let status = if lists.iter().all(|(_, list)| list.is_err()) {
+        ExitStatus::ModelUnreachable
+    } else {
+        ExitStatus::Ok
+    };
     let today = crate::clock::today(environment);
     let report = crate::refreshed::keep(environment, lists, &today)?;
-    if as_json {
-        return write(out, &format!("{}\n", report.json()));
-    }
-    write(out, &report.to_string())
+    let text = if as_json { format!("{}\n", report.json()) } else { report.to_string() };
+    write(out, &text)?;
+    Ok(status)
 }
 
 /// Models of one provider with their windows in tokens, or the reason why there is no list.

@@ -3,6 +3,9 @@
 //! Owns the texts of both pages and the effects of their answers. While the page is shown, servers are searched for,
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
+mod servers;
+
+use self::servers::{Listing, Server, ask, look};
 use super::preferences;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
@@ -10,37 +13,21 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, Screen, project_root};
 use crate::{args, keys, models, trust};
 use becket_config::{Amend, Secret, Source};
-use becket_model::{Endpoint, ErrorKind, ModelRef};
 use becket_print::ExitStatus;
 use becket_tui::theme::Theme;
-use becket_tui::welcome::{self, Answer, Entry, News, Welcome};
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
+use becket_tui::welcome::{self, Answer, Entry, Welcome};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Default addresses of model servers on the user's machine.
-const SERVERS: [(&str, &str); 4] = [
-    ("llama.cpp", "http://127.0.0.1:8080/v1"),
-    ("Ollama", "http://127.0.0.1:11434/v1"),
-    ("LM Studio", "http://127.0.0.1:1234/v1"),
-    ("vLLM", "http://127.0.0.1:8000/v1"),
-];
-/// Longest time a server may take to list its models.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest time for a server whose address was entered: the user waits for it, and it may be slow to begin.
 const PATIENCE_FOR_ENTERED: Duration = Duration::from_secs(20);
-/// Most models of one server that are offered.
-const MODELS: usize = 5;
 const PASTE: &str = "paste";
 const ADDRESS: &str = "address";
 /// The key of a server whose address was entered.
 const SERVER_KEY: &str = "server key";
-/// Servers that did not answer are asked again after this time, as long as the page is shown.
-const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
 const DEMO: &str = "demo";
 
 /// Action after the question about the model.
@@ -114,9 +101,9 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     let own = settings.settings.config.provider("openai").base_url.clone();
     // A server that the user named is meant. Another one that answers would be listed above it, and the address in the
     // environment would be used again at the next start, with the other one's model.
-    let servers: Vec<(String, String)> = match &own {
-        Some(base) => vec![("your server".to_owned(), base.clone())],
-        None => SERVERS.iter().map(|(name, base)| ((*name).to_owned(), (*base).to_owned())).collect(),
+    let servers = match &own {
+        Some(base) => vec![Server::own(base)],
+        None => servers::usual(environment, &settings.settings),
     };
     let key = settings.settings.credentials.get("openai").filter(|c| c.keychain.is_none());
     let key = key.map(|c| c.value.clone());
@@ -145,7 +132,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         entered = (id == SERVER_KEY).then(|| (base.clone(), text.clone()));
         locked = None;
         let sent = entered.as_ref().map(|(_, key)| Secret::new(key.as_str()));
-        match ask("your server".to_owned(), base.clone(), sent.clone(), PATIENCE_FOR_ENTERED).await {
+        match ask(&Server::own(&base), sent.clone(), PATIENCE_FOR_ENTERED).await {
             Listing::Models(models) => found = models,
             Listing::WantsKey => {
                 note = Some(wants_key(&base, sent.is_some(), may_keep(environment, settings)));
@@ -223,17 +210,20 @@ fn page(
 ) -> (Welcome, usize) {
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
-    let by_key = models::by_key(&settings.settings);
+    let by_key = models::by_key(environment, &settings.settings);
     // With a configured server, the OpenAI key belongs to that server.
     let by_key = by_key.into_iter().filter(|(_, model)| !(own_server && model.starts_with("openai/")));
     entries.extend(
-        by_key.map(|(found, model)| Entry::new(&format!("model {model}"), model, &format!("key in {found}"))),
+        by_key
+            .map(|(found, model)| Entry::new(&format!("model {model}"), &model, &format!("key in {found}"))),
     );
     let found = entries.len();
     if locked {
         entries.push(Entry::new(SERVER_KEY, "enter its key", "kept in your configuration").secret());
     } else if may_keep(environment, settings) {
-        entries.push(Entry::new(PASTE, "paste a key", "Anthropic or OpenAI").secret());
+        entries.push(
+            Entry::new(PASTE, "paste a key", "Anthropic, OpenAI, Google, OpenRouter and others").secret(),
+        );
     }
     entries.push(Entry::new(ADDRESS, "enter an address", "of a server that speaks like OpenAI's").address());
     entries.push(Entry::new(
@@ -248,7 +238,7 @@ fn page(
     ];
     let looking = match &settings.settings.config.provider("openai").base_url {
         Some(base) => format!("asking your server at {base} for its models …"),
-        None => "looking for llama.cpp, Ollama, LM Studio and vLLM on this machine …".to_owned(),
+        None => "looking for llama.cpp, Ollama, LM Studio, vLLM and SGLang on this machine …".to_owned(),
     };
     let page = Welcome::new("Welcome to becket", text, entries)
         .noting(note.as_deref().unwrap_or(&looking))
@@ -268,112 +258,6 @@ fn any_key(key: &str) -> Result<String, String> {
 /// Judges the key of a known provider.
 fn known_key(key: &str) -> Result<String, String> {
     keys::provider(key).map(|provider| format!("a key for {provider}; it will be saved for the next time"))
-}
-
-/// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
-/// again until the page closes, because they may start later. `said`: a note of the page that stays. Without one, the
-/// page reports that no server answers.
-fn look(
-    servers: Vec<(String, String)>,
-    own: Option<(String, Option<Secret>)>,
-    before: usize,
-    said: Option<String>,
-) -> mpsc::UnboundedReceiver<News> {
-    let (sender, news) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        let mut silent = servers;
-        let (mut any, mut locked) = (false, None);
-        while !silent.is_empty() {
-            let mut answers: FuturesUnordered<_> = std::mem::take(&mut silent)
-                .into_iter()
-                .map(|(name, base)| {
-                    let key = own.as_ref().filter(|(own, _)| *own == base).and_then(|(_, key)| key.clone());
-                    async move { (ask(name.clone(), base.clone(), key, PATIENCE).await, (name, base)) }
-                })
-                .collect();
-            while let Some((listing, server)) = answers.next().await {
-                let Listing::Models(entries) = listing else {
-                    // Another address of this machine may belong to a program without models.
-                    if let Some((base, key)) = own.as_ref().filter(|(base, _)| *base == server.1) {
-                        locked = Some(match listing {
-                            Listing::WantsKey => wants_key(base, key.is_some(), false),
-                            Listing::Refused(what) => format!("the server at {base} {what}"),
-                            _ => format!(
-                                "your server at {base} does not answer yet; it appears here when it does"
-                            ),
-                        });
-                    }
-                    silent.push(server);
-                    if sender.is_closed() {
-                        return;
-                    }
-                    continue;
-                };
-                any = true;
-                let note = said.clone().unwrap_or_default();
-                if sender.send(News { entries, before, note }).is_err() {
-                    return;
-                }
-            }
-            if !any && said.is_none() {
-                let nothing =
-                    "no model server answers on this machine yet; one that you start now appears here";
-                let note = locked.clone().unwrap_or_else(|| nothing.to_owned());
-                if sender.send(News { entries: Vec::new(), before, note }).is_err() {
-                    return;
-                }
-            }
-            tokio::select! {
-                () = sender.closed() => return,
-                () = tokio::time::sleep(AGAIN) => {}
-            }
-        }
-    });
-    news
-}
-
-/// Answer of a server to the question for its models.
-#[derive(Debug, PartialEq, Eq)]
-enum Listing {
-    Models(Vec<Entry>),
-    /// It refuses a request without a key, or with this one.
-    WantsKey,
-    /// It answers, but not as a model server does. The text goes on after "the server at …".
-    Refused(String),
-    /// It did not answer in time, or has no models.
-    Nothing,
-}
-
-/// Asks a server for its models.
-async fn ask(name: String, base: String, key: Option<Secret>, patience: Duration) -> Listing {
-    // No proxy is used, because the server is on this machine or was named by the user.
-    let credential = key.map(|key| becket_model::Credential::ApiKey(becket_model::Secret::new(key.expose())));
-    let openai = Endpoint { base_url: Some(base.clone()), credential, ..Endpoint::default() };
-    let settings = becket_model::Settings { openai, ..becket_model::Settings::default() };
-    let any = ModelRef::openai(String::new());
-    let listed = tokio::time::timeout(patience, becket_model::probe::list(&any, &settings)).await;
-    let models = match listed {
-        Ok(Ok(models)) if !models.is_empty() => models,
-        Ok(Err(error)) if error.kind == ErrorKind::Auth => return Listing::WantsKey,
-        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
-            return Listing::Refused(
-                "answers, but has no list of models there: check the path, which mostly ends in /v1"
-                    .to_owned(),
-            );
-        }
-        Ok(Err(error)) if !matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
-            return Listing::Refused(format!(
-                "answers, but not as a model server: {}",
-                one_line(&error.message, 200)
-            ));
-        }
-        _ => return Listing::Nothing,
-    };
-    let entry = |model: &becket_model::probe::Listed| {
-        let id = format!("server {base} {}", model.name);
-        Entry::new(&id, &format!("openai/{}", one_line(&model.name, 80)), &format!("{name} at {base}"))
-    };
-    Listing::Models(models.iter().take(MODELS).map(entry).collect())
 }
 
 /// Applies the choice `model NAME` or `server ADDRESS NAME`.
@@ -399,8 +283,13 @@ fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> R
     let provider = keys::provider(key).map_err(Failure::usage)?;
     let address = settings.settings.address(provider);
     keep_key(environment, settings, provider, address.as_deref(), key)?;
-    let model = models::by_key(&settings.settings).into_iter().find(|(_, model)| model.starts_with(provider));
-    let Some((_, model)) = model else { return Ok(()) };
+    let of_provider = |model: &str| model.split('/').next() == Some(provider);
+    let model =
+        models::by_key(environment, &settings.settings).into_iter().find(|(_, model)| of_provider(model));
+    let Some((_, model)) = model else {
+        let failure = Failure::usage(format!("the key for {provider} is saved, but no model is chosen"));
+        return Err(failure.hint(format!("start becket with --model {provider}/NAME")));
+    };
     chosen(environment, settings, &format!("model {model}"))
 }
 
@@ -445,69 +334,6 @@ pub(super) async fn project(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn servers_that_answer_are_offered_and_others_are_not_waited_for() {
-        let server = becket_testkit::MockServer::with(|_| becket_testkit::Answer::text("no").into()).get(
-            "/v1/models",
-            becket_testkit::Reply::json(200, &serde_json::json!({"data": [{"id": "qwen"}, {"id": "a b"}]})),
-        );
-        let base = format!("{}/v1", server.url());
-        let closed = "http://127.0.0.1:1/v1".to_owned();
-        let mut news = look(vec![("mine".into(), base.clone()), ("none".into(), closed)], None, 2, None);
-        let mut ids = Vec::new();
-        while ids.is_empty() {
-            ids.extend(news.recv().await.unwrap().entries.into_iter().map(|e| e.id));
-        }
-        assert_eq!(ids, [format!("server {base} qwen"), format!("server {base} a b")]);
-    }
-
-    /// The first two queries find no server.
-    #[tokio::test]
-    async fn a_server_that_starts_later_is_found() {
-        use std::io::{Read as _, Write as _};
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let thread = std::thread::spawn(move || {
-            for (n, stream) in listener.incoming().take(3).enumerate() {
-                let mut stream = stream.unwrap();
-                let mut request = [0; 4096];
-                let _ = stream.read(&mut request).unwrap();
-                let body = r#"{"data":[{"id":"late"}]}"#;
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-                if n == 2 {
-                    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
-                }
-            }
-        });
-        let mut news = look(vec![("mine".into(), base.clone())], None, 2, None);
-        let first = news.recv().await.unwrap();
-        assert!(first.entries.is_empty() && first.note.contains("appears here"), "{}", first.note);
-        let found = loop {
-            let next = news.recv().await.unwrap();
-            if let Some(entry) = next.entries.first() {
-                break entry.id.clone();
-            }
-        };
-        assert_eq!(found, format!("server {base} late"));
-        thread.join().unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_server_that_wants_a_key_is_not_a_silent_one() {
-        let refusal = serde_json::json!({"error": {"message": "no key"}});
-        let server = becket_testkit::MockServer::with(|_| becket_testkit::Answer::text("no").into())
-            .get("/v1/models", becket_testkit::Reply::json(401, &refusal));
-        let base = format!("{}/v1", server.url());
-        assert_eq!(ask("mine".into(), base.clone(), None, PATIENCE_FOR_ENTERED).await, Listing::WantsKey);
-        assert_eq!(
-            ask("none".into(), "http://127.0.0.1:1/v1".into(), None, PATIENCE).await,
-            Listing::Nothing
-        );
-        let mut news = look(vec![("mine".into(), base.clone())], Some((base.clone(), None)), 2, None);
-        let note = news.recv().await.unwrap().note;
-        assert!(note.contains(&format!("{base} answers, but wants a key")), "{note}");
-    }
 
     /// The choice also holds for settings that are set later, such as the settings of a continued session.
     #[test]

@@ -1,0 +1,195 @@
+//! The model that a user means: aliases of the configuration, one-word names, whole names, and parts of a name.
+//!
+//! A part of a name is enough if it fits one model (`opus-4.5`, `gpt5`). If it fits several, nothing is guessed: the
+//! failure lists them. Does not open a model and asks no server.
+
+use crate::failure::Failure;
+use crate::models::{full_name, usage};
+use becket_model::{ErrorKind, ModelError, ModelRef, Settings};
+use std::collections::BTreeMap;
+
+/// A user's own names of models, `models.aliases`.
+pub(crate) type Aliases = BTreeMap<String, String>;
+
+/// A model and, if the user did not write its whole name, a note that says which model is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub reference: ModelRef,
+    pub note: Option<String>,
+}
+
+/// Most names that a failure lists.
+const LISTED: usize = 5;
+/// Fewest letters and digits of a part of a name. Less fits almost anything.
+const SHORTEST: usize = 3;
+
+/// Finds the model with this name.
+///
+/// # Errors
+///
+/// Returns a failure with the nearest names if the name fits no model, or several.
+pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result<Found, Failure> {
+    let name = name.trim();
+    if let Some(target) = aliases.get(name) {
+        let reference = ModelRef::parse(&full_name(target)).map_err(|e| {
+            let failure = usage(&e);
+            Failure { message: format!("models.aliases.{name}: {}", failure.message), ..failure }
+        })?;
+        return Ok(Found { reference, note: None });
+    }
+    // No server knows a name with blanks, except that of a file.
+    let is_words = name.contains(' ') && !name.contains(['/', ':']);
+    let error = match ModelRef::parse(&full_name(name)) {
+        Ok(reference) if !is_words => return Ok(Found { reference, note: None }),
+        Ok(_) => {
+            ModelError::new(ErrorKind::NotFound, format!("`{name}` names no model that becket can talk to."))
+                .hint("Write PROVIDER/NAME (`becket models` lists them).")
+        }
+        Err(error) => error,
+    };
+    if name.contains(':') || name.contains(char::is_control) {
+        return Err(usage(&error));
+    }
+    let known = crate::cmd::models::known(settings);
+    let ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
+    let usable = |id: &str| {
+        let provider = id.split('/').next().unwrap_or_default();
+        settings.endpoint(provider).is_some_and(|e| e.credential.is_some() || !e.needs_key)
+    };
+    let fitting = fitting(name, &ids);
+    // The same model may be known at several providers. The one that can be used is meant.
+    let with_key: Vec<&str> = fitting.iter().copied().filter(|id| usable(id)).collect();
+    match (fitting.as_slice(), with_key.as_slice()) {
+        ([one], _) | (_, [one]) => {
+            let reference = ModelRef::parse(one).map_err(|e| usage(&e))?;
+            Ok(Found { note: Some(format!("`{name}` means the model {reference}")), reference })
+        }
+        ([], _) => {
+            let mut failure = usage(&error);
+            let bare = name.rsplit('/').next().unwrap_or(name);
+            let names = known.iter().map(|info| info.name.as_str()).chain(aliases.keys().map(String::as_str));
+            let near = becket_tool::text::nearest_few(bare, names, 3);
+            if bare.len() >= SHORTEST && !near.is_empty() {
+                let ids = near.iter().map(|near| {
+                    let info = known.iter().find(|info| info.name == **near);
+                    info.map_or(*near, |info| info.id.as_str())
+                });
+                let near: Vec<&str> = ids.collect();
+                let rest = failure.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
+                failure.hint = Some(format!("did you mean {}?{rest}", near.join(" or ")));
+            }
+            Err(failure)
+        }
+        (several, _) => {
+            let more = several.len().saturating_sub(LISTED);
+            let mut listed = several[..several.len().min(LISTED)].join(", ");
+            if more > 0 {
+                listed.push_str(&format!(" and {more} more (`becket models`)"));
+            }
+            Err(Failure::usage(format!("`{name}` fits several models"))
+                .hint(format!("name one of them: {listed}")))
+        }
+    }
+}
+
+/// Returns the models to whose names this one fits best.
+fn fitting<'a>(name: &str, ids: &[&'a str]) -> Vec<&'a str> {
+    let wanted = words(name);
+    if wanted.iter().map(String::len).sum::<usize>() < SHORTEST {
+        return Vec::new();
+    }
+    let ranked: Vec<(u8, &str)> = ids.iter().filter_map(|id| Some((rank(&wanted, id)?, *id))).collect();
+    let best = ranked.iter().map(|(rank, _)| *rank).min();
+    ranked.into_iter().filter(|(rank, _)| Some(*rank) == best).map(|(_, id)| id).collect()
+}
+
+/// Returns how well words fit to a model: 0 all of its name, 1 its end, 2 a part, 3 its words with others between them.
+fn rank(wanted: &[String], id: &str) -> Option<u8> {
+    let name = words(id.split_once('/').map_or(id, |(_, name)| name));
+    let whole = words(id);
+    if name == wanted || whole == wanted {
+        return Some(0);
+    }
+    if name.ends_with(wanted) {
+        return Some(1);
+    }
+    if whole.windows(wanted.len()).any(|some| some == wanted) {
+        return Some(2);
+    }
+    let mut rest = whole.iter();
+    wanted.iter().all(|word| rest.any(|one| one == word)).then_some(3)
+}
+
+/// Divides a name into its words and numbers: `gpt5` and `GPT-5` are the same.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut last = None;
+    for c in name.chars().flat_map(char::to_lowercase) {
+        let kind = c.is_alphanumeric().then(|| c.is_ascii_digit());
+        match (kind, words.last_mut()) {
+            (Some(_), Some(word)) if kind == last => word.push(c),
+            (Some(_), _) => words.push(c.to_string()),
+            (None, _) => {}
+        }
+        last = kind;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_model::{Endpoint, Figures};
+
+    fn settings() -> Settings {
+        let own = Figures { name: "house-model".into(), ..Figures::default() };
+        let mine = Endpoint {
+            base_url: Some("http://127.0.0.1:9".into()),
+            models: vec![own],
+            ..Endpoint::default()
+        };
+        Settings { others: [("mine".to_owned(), mine)].into(), ..Settings::default() }
+    }
+
+    #[test]
+    fn names_as_people_write_them() {
+        let aliases: Aliases = [("cheap", "mine/small"), ("o", "opus"), ("sonnet", "mine/sonnet")]
+            .map(|(a, b)| (a.into(), b.into()))
+            .into();
+        for (name, want) in [
+            ("cheap", "mine/small"),
+            ("o", "anthropic/claude-opus-5-5"),
+            // The user's own name goes before a built-in one.
+            ("sonnet", "mine/sonnet"),
+            ("haiku", "anthropic/claude-haiku-4-5"),
+            ("anthropic/anything", "anthropic/anything"),
+            ("opus-4.5", "anthropic/claude-opus-4-5"),
+            ("sonnet-5", "anthropic/claude-sonnet-5"),
+            ("GPT5", "openai/gpt-5"),
+            ("grok code", "xai/grok-code-fast-1"),
+            ("house", "mine/house-model"),
+            ("deepseek reasoner", "deepseek/deepseek-reasoner"),
+        ] {
+            let found = find(name, &aliases, &settings()).map(|found| found.reference.to_string());
+            assert_eq!(
+                found.map_err(|f| format!("{}: {:?}", f.message, f.hint)),
+                Ok(want.to_owned()),
+                "{name}"
+            );
+        }
+        let note = find("opus-4.5", &aliases, &settings()).unwrap().note;
+        assert_eq!(note.as_deref(), Some("`opus-4.5` means the model anthropic/claude-opus-4-5"));
+        assert_eq!(find("cheap", &aliases, &settings()).unwrap().note, None);
+        for (name, message, hint) in [
+            ("kimi", "`kimi` fits several models", "moonshot/kimi-k3"),
+            ("glm", "`glm` fits several models", "zai/glm-5.1"),
+            ("chepa", "`chepa` names no model", "did you mean cheap?"),
+            ("groq/", "`groq/` names no model", "PROVIDER/NAME"),
+            ("zz", "`zz` names no model", "PROVIDER/NAME"),
+        ] {
+            let failure = find(name, &aliases, &settings()).unwrap_err();
+            assert!(failure.message.starts_with(message), "{name}: {}", failure.message);
+            assert!(failure.hint.as_deref().unwrap_or_default().contains(hint), "{name}: {:?}", failure.hint);
+        }
+    }
+}
