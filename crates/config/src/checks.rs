@@ -52,10 +52,56 @@ impl Builder<'_> {
                 );
             }
         }
+        for (name, target) in &config.models.aliases {
+            if name.trim().is_empty() || name.contains(['/', ':']) || name.chars().any(char::is_whitespace) {
+                self.complain(
+                    &format!("models.aliases.{name}"),
+                    format!("{name:?} cannot be an alias: use a name without /, : and blanks"),
+                );
+            }
+            if target.trim().is_empty() {
+                self.complain(
+                    &format!("models.aliases.{name}"),
+                    format!("{name} names no model; write PROVIDER/NAME"),
+                );
+            }
+        }
+        if config.models.catalog.as_deref().is_some_and(|url| !is_address(url)) {
+            self.complain("models.catalog", "not an address; write it like https://models.dev/api.json");
+        }
         for (name, provider) in &config.providers {
             self.check_provider(name, provider);
         }
         self.check_key_name("web.search.api_key_env", config.web.search.api_key_env.as_deref());
+    }
+
+    fn check_models(&mut self, key: &str, provider: &ProviderConfig) {
+        for (at, model) in provider.models.iter().enumerate() {
+            if model
+                .prices
+                .is_some_and(|prices| prices.iter().any(|price| !price.is_finite() || *price < 0.0))
+            {
+                self.complain(
+                    key,
+                    format!("{}: a price is 0 or more dollars per million tokens", model.name),
+                );
+            }
+            if model.window.zip(model.max_output).is_some_and(|(window, output)| output > window) {
+                self.complain(
+                    key,
+                    format!(
+                        "{}: max_output is larger than the window; an answer has to fit into it",
+                        model.name
+                    ),
+                );
+            }
+            if model.max_output == Some(0) {
+                self.complain(key, format!("{}: max_output must be at least 1, or left out", model.name));
+            }
+            if !model.name.is_empty() && provider.models[..at].iter().any(|other| other.name == model.name) {
+                self.complain(key, format!("{} is there twice; keep one entry", model.name));
+            }
+        }
     }
 
     fn check_provider(&mut self, name: &str, provider: &ProviderConfig) {
@@ -86,10 +132,7 @@ impl Builder<'_> {
             }
         }
         if let Some(url) = &provider.base_url {
-            let host =
-                url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
-            if host.is_empty() || host.starts_with(['/', ':', '?', '#']) || host.contains(char::is_whitespace)
-            {
+            if !is_address(url) {
                 let message = "not an address; write it like https://host/path, or http://127.0.0.1:8080/v1 for a \
                                server on this machine";
                 self.complain(&key("base_url"), message);
@@ -103,6 +146,25 @@ impl Builder<'_> {
                 self.complain(&key(&format!("headers.{header}")), message);
             }
         }
+        for (header, value) in &provider.headers {
+            let is_name = !header.is_empty()
+                && header.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+            if !is_name {
+                self.complain(
+                    &key("headers"),
+                    format!("{header:?} is not the name of a header: letters, digits and -"),
+                );
+            } else if value.chars().any(char::is_control) {
+                let message =
+                    format!("the value of {header} holds a line break or another control character");
+                self.complain(&key("headers"), message);
+            }
+        }
+        let is_label = |text: &String| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if provider.region.as_ref().is_some_and(|region| region.is_empty() || !is_label(region)) {
+            self.complain(&key("region"), "a region has only letters, digits and -, such as eu-west-1");
+        }
+        self.check_models(&key("models"), provider);
         if provider.models.iter().any(|model| model.name.trim().is_empty()) {
             self.complain(&key("models"), "each entry needs the model's `name`");
         }
@@ -110,4 +172,26 @@ impl Builder<'_> {
             self.complain(&key("models"), "a window has at least 4,000 tokens; give a larger one");
         }
     }
+}
+
+/// True if this is an address of HTTP with a host, and a port that there can be.
+fn is_address(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")) else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if rest.contains(char::is_whitespace) {
+        return false;
+    }
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    let (host, port) = match place.strip_prefix('[').map(|inner| inner.split_once(']')) {
+        Some(Some((host, after))) => match (after.is_empty(), after.strip_prefix(':')) {
+            (true, _) => (host, None),
+            (_, Some(port)) => (host, Some(port)),
+            _ => return false,
+        },
+        Some(None) => return false,
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    !host.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }

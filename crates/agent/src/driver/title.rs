@@ -1,14 +1,14 @@
 //! The request for a session's title, which runs beside the first turn.
 //!
 //! Model: a session has a title at once, made of its first message. If a model for titles is configured, it is asked for a
-//! better one. A failure changes nothing. Its usage counts like every other.
+//! better one. A failure changes nothing, and a notice reports it. Its usage counts like every other.
 
 use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{Model, ModelError, ModelEvent, ToolChoice};
 use becket_session::Durability;
-use becket_types::{CacheLifetime, Context, EntryKind, Event, Part, Usage, cut_end, is_blank};
+use becket_types::{CacheLifetime, Context, EntryKind, Event, NoticeLevel, Part, Usage, cut_end, is_blank};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +32,8 @@ struct TitleRun {
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
     usage: Usage,
     text: String,
+    /// The error that ended the request.
+    error: Option<ModelError>,
     #[expect(dead_code, reason = "works by being dropped")]
     reservation: Option<Reservation>,
 }
@@ -42,7 +44,7 @@ impl TitleRun {
         stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
         reservation: Option<Reservation>,
     ) -> Self {
-        Self { model, stream, usage: Usage::default(), text: String::new(), reservation }
+        Self { model, stream, usage: Usage::default(), text: String::new(), error: None, reservation }
     }
 
     /// Waits for the title. `None`: there is none.
@@ -53,7 +55,11 @@ impl TitleRun {
                 Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
                 Some(Ok(ModelEvent::Finish(_))) => return tidy(&self.text),
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => return None,
+                Some(Err(error)) => {
+                    self.error = Some(error);
+                    return None;
+                }
+                None => return None,
             }
         }
     }
@@ -141,7 +147,12 @@ impl Titling {
 
     /// Ends the request for a title, if there is one, and counts its usage.
     pub(super) fn end(&mut self, conversation: &mut Conversation) {
-        if let Some(run) = self.run.take() {
+        if let Some(mut run) = self.run.take() {
+            if let Some(error) = run.error.take() {
+                let text =
+                    format!("models.title: {} The title is the first line of the session.", error.message);
+                conversation.core.notice(NoticeLevel::Info, text);
+            }
             let info = run.model.info().clone();
             conversation.spent(&info, run.usage, "title", None);
         }

@@ -122,7 +122,7 @@ pub(crate) fn status(
 ) -> Result<ExitStatus, Failure> {
     let settings = read_settings(environment, cwd)?;
     if let Some(name) = &args.provider {
-        check_name(&settings, name)?;
+        check_known(&settings, name)?;
     }
     let endpoints = models::model_settings(environment, &settings);
     let names: Vec<&str> = providers::names(&settings)
@@ -228,15 +228,22 @@ fn read_settings(environment: &Environment, cwd: &Path) -> Result<Settings, Fail
     configuration(environment, cwd, &config, Vec::new(), true)
 }
 
+/// Checks that there is such a provider, and that it accepts keys.
 fn check_name(settings: &Settings, name: &str) -> Result<(), Failure> {
+    check_known(settings, name)?;
+    match vendor(name) {
+        Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
+            "vertex does not accept keys, only tokens for an identity of Google Cloud or tokens that a program prints",
+        )
+        .hint("run `gcloud auth application-default login`, or set providers.vertex.key_command")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that there is such a provider.
+fn check_known(settings: &Settings, name: &str) -> Result<(), Failure> {
     if providers::names(settings).any(|known| known == name) {
-        return match vendor(name) {
-            Some(Vendor { name: "vertex", .. }) => Err(Failure::usage(
-                "vertex does not accept keys, only tokens for an identity of Google Cloud or tokens that a program prints",
-            )
-            .hint("run `gcloud auth application-default login`, or set providers.vertex.key_command")),
-            _ => Ok(()),
-        };
+        return Ok(());
     }
     if keys::looks_like_one(name) {
         return Err(no_argument(keys::provider(name).ok()));
