@@ -152,13 +152,14 @@ fn no_damaged_arguments_run_and_no_session_is_lost() {
     let (mut _dir, mut session) = self::session();
     for number in 0..count {
         let mut dice = Dice(seed.wrapping_mul(0x1_0000_0001).wrapping_add(number));
-        let wire = if number % 2 == 0 { Wire::Chat } else { Wire::Anthropic };
+        let wire = [Wire::Chat, Wire::Anthropic, Wire::Responses][(number % 3) as usize];
         let arguments = dice.arguments();
         let body = body(&mut dice, wire, &arguments);
         let piece = 1 + dice.below(300);
         let chunks: Vec<&[u8]> = body.chunks(piece).collect();
         let decode = |in_full| match wire {
             Wire::Chat => fuzzing::chat(&chunks, in_full),
+            Wire::Responses => fuzzing::responses(&chunks),
             _ => fuzzing::anthropic(&chunks, in_full),
         };
         let decoded = decode(false);
@@ -202,4 +203,36 @@ fn no_damaged_arguments_run_and_no_session_is_lost() {
         "{count} streams: {whole} calls as sent, {refused} refused, {none} without a whole call; 0 wrong, 0 sessions lost"
     );
     assert!(whole > count / 4 && refused > 0);
+}
+
+/// Arguments at the borders of what a decoder takes. Each comes out as it was sent, or is refused.
+#[test]
+fn large_deep_and_marked_arguments_run_as_they_are_or_not_at_all() {
+    let long = json!({"content": "one line of a file\n".repeat(1 << 20 >> 4)}).to_string();
+    let deep = format!("{{\"a\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    let marked = format!("\u{feff}{}", json!({"a": 1}));
+    for (arguments, may_run) in [(long, true), (deep, false), (marked, true), ("{}{}".to_owned(), false)] {
+        for wire in [Wire::Chat, Wire::Anthropic, Wire::Responses] {
+            let answer = Answer::new().and_raw_tool("c1", "read", &arguments).deltas(7);
+            let body = Reply::from(answer).body_bytes(wire).to_vec();
+            let chunks: Vec<&[u8]> = body.chunks(4096).collect();
+            let decoded = match wire {
+                Wire::Chat => fuzzing::chat(&chunks, false),
+                Wire::Responses => fuzzing::responses(&chunks),
+                _ => fuzzing::anthropic(&chunks, false),
+            };
+            let found = calls(&decoded);
+            assert_eq!(found.len(), 1, "{wire:?}");
+            let text = arguments.trim_start_matches('\u{feff}');
+            let meant = serde_json::from_str::<Value>(text).ok().filter(|_| may_run);
+            let as_sent = meant.is_some_and(|input| {
+                found[0].starts_with(&format!("{:?}", format!("call read {input} None")))
+            });
+            assert!(
+                as_sent || found[0].contains(" Some("),
+                "{wire:?}: {}",
+                &found[0][..found[0].len().min(200)]
+            );
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::assemble::AnswerOf;
 use crate::chat::ChatDecoder;
 use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
+use crate::responses::ResponsesDecoder;
 use crate::shortcut::Shortcut;
 use crate::sse::SseParser;
 use crate::stream::Decoder;
@@ -29,6 +30,11 @@ pub fn anthropic(chunks: &[&[u8]], in_full: bool) -> String {
     } else {
         decode(Shortcut::new(AnthropicDecoder::new, answer()), chunks)
     }
+}
+
+/// Decodes like [`chat`], for the Responses API. It has only one way.
+pub fn responses(chunks: &[&[u8]]) -> String {
+    decode(ResponsesDecoder::new(answer()), chunks)
 }
 
 /// True if an error response is classified as a refusal by the server's chat template.

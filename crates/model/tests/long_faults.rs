@@ -10,7 +10,7 @@ mod common;
 use becket_model::{ErrorKind, open};
 use becket_testkit::{Answer, MockServer, Reply, Wire};
 use becket_types::{FinishReason, Message};
-use common::{context, model_ref, run, settings};
+use common::{WIRES, context, model_ref, run, settings};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ fn dice(seed: u64, n: u64, what: u64) -> u64 {
 }
 
 /// The forms in which a provider fails before or in its answer.
-const FAULTS: [&str; 14] = [
+const FAULTS: [&str; 16] = [
     "429",
     "429 retry-after",
     "429 retry-after-ms",
@@ -43,6 +43,8 @@ const FAULTS: [&str; 14] = [
     "503",
     "500",
     "overload in the stream",
+    "overload after a call",
+    "proxy",
     "cut",
     "reset",
     "stall",
@@ -71,16 +73,20 @@ fn fault(name: &str, wire: Wire, roll: u64) -> Reply {
         "529" => refused(529, "overloaded_error"),
         "503" => refused(503, "server_error"),
         "500" => refused(500, "api_error"),
-        "overload in the stream" => match wire {
-            Wire::Anthropic => Reply::sse(format!(
-                "event: error\ndata: {}\n\n",
-                json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-            )),
-            _ => Reply::sse(format!(
-                "data: {}\n\n",
-                json!({"error": {"message": "Overloaded", "type": "server_error", "code": 503}})
-            )),
-        },
+        // Events of AWS are binary, and its errors have a form of their own (`streams.rs`).
+        "overload in the stream" | "overload after a call" if wire == Wire::Converse => {
+            refused(503, "ServiceUnavailableException")
+        }
+        "overload in the stream" => Reply::sse(overload(wire)),
+        "overload after a call" => {
+            let whole = Reply::from(Answer::tool("early", "read", json!({"path": "a"}))).body_bytes(wire);
+            let whole = String::from_utf8_lossy(&whole).into_owned();
+            let events: Vec<&str> = whole.split_inclusive("\n\n").collect();
+            let kept = 1 + at % events.len().saturating_sub(2).max(1);
+            Reply::sse(events[..kept].concat() + &overload(wire))
+        }
+        // A proxy on the way answers in the server's place.
+        "proxy" => Reply::body(502, "text/html", "<html><title>502 Bad Gateway</title></html>"),
         "cut" => long().cut_at(at),
         "reset" => long().reset_at(at),
         "stall" => long().stall_at(at),
@@ -91,12 +97,27 @@ fn fault(name: &str, wire: Wire, roll: u64) -> Reply {
     }
 }
 
+/// The event with which a server breaks off.
+fn overload(wire: Wire) -> String {
+    let error = match wire {
+        Wire::Anthropic => {
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+        }
+        Wire::Responses => json!({"type": "error", "code": "server_is_overloaded", "message": "Overloaded"}),
+        Wire::Gemini => json!({"error": {"code": 503, "status": "UNAVAILABLE", "message": "Overloaded"}}),
+        Wire::Chat | Wire::Converse => {
+            json!({"error": {"message": "Overloaded", "type": "server_error", "code": 503}})
+        }
+    };
+    format!("event: error\ndata: {error}\n\n")
+}
+
 #[tokio::test]
 async fn every_turn_ends_once_whatever_the_server_does() {
     let (count, seed) = (variable("BECKET_TURNS", USUAL), variable("BECKET_SEED", 1));
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-    let mut retried = 0;
-    for wire in [Wire::Anthropic, Wire::Chat] {
+    let (mut retried, mut actions) = (0, 0_u64);
+    for wire in WIRES {
         let turn = Arc::new(Mutex::new((0u64, 0u64)));
         let shared = Arc::clone(&turn);
         let server = MockServer::with(move |_| {
@@ -108,6 +129,11 @@ async fn every_turn_ends_once_whatever_the_server_does() {
             // Up to seven faults in a row, more often few.
             let faults = dice(seed, turn, 1) % 8 * (dice(seed, turn, 2) % 3) / 2;
             if attempt > faults {
+                // Every third turn ends with an action.
+                if turn % 3 == 0 {
+                    return Answer::tool(&format!("call{turn}"), "read", json!({"path": format!("f{turn}")}))
+                        .into();
+                }
                 return Answer::text(format!("the answer of turn {turn}")).into();
             }
             let roll = dice(seed, turn, 10 + attempt);
@@ -121,13 +147,23 @@ async fn every_turn_ends_once_whatever_the_server_does() {
             Ok(model) => model,
             Err(error) => panic!("{error}"),
         };
-        for n in 0..count.div_ceil(2) {
+        for n in 0..count.div_ceil(WIRES.len() as u64) {
             *turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (n, 0);
             // Asserts that there is one end and nothing behind it.
             let outcome = run(model.as_ref(), &context(vec![Message::user("go")])).await;
             retried += outcome.retries() as u64;
+            // A call that is delivered twice in one turn would run twice.
+            let calls = outcome.calls();
+            assert!(calls.len() <= 1, "{wire:?}, turn {n}: {calls:?}");
             match &outcome.error {
+                None if n % 3 == 0 => {
+                    assert_eq!(outcome.finish(), Some(FinishReason::ToolCalls), "{wire:?}, turn {n}");
+                    assert_eq!(calls[0].2, json!({"path": format!("f{n}")}), "{wire:?}, turn {n}");
+                    actions += 1;
+                    *ends.entry("answered".to_owned()).or_default() += 1;
+                }
                 None => {
+                    assert!(calls.is_empty(), "{wire:?}, turn {n}: {calls:?}");
                     assert_eq!(outcome.finish(), Some(FinishReason::Stop), "turn {n}");
                     assert_eq!(outcome.text(), format!("the answer of turn {n}"), "turn {n}");
                     *ends.entry("answered".to_owned()).or_default() += 1;
@@ -142,6 +178,6 @@ async fn every_turn_ends_once_whatever_the_server_does() {
             }
         }
     }
-    println!("{count} turns, {retried} retries: {ends:?}");
+    println!("{count} turns, {retried} retries, {actions} actions, none of them twice: {ends:?}");
     assert!(ends.get("answered").is_some_and(|answered| *answered > count / 4));
 }
