@@ -4,8 +4,7 @@
 //! failure lists them. Does not open a model and asks no server.
 
 use crate::failure::Failure;
-use crate::models::{full_name, usage};
-use becket_model::{ErrorKind, ModelError, ModelRef, Settings};
+use becket_model::{ErrorKind, ModelError, ModelInfo, ModelRef, Settings, catalog};
 use std::collections::BTreeMap;
 
 /// A user's own names of models, `models.aliases`.
@@ -50,7 +49,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
     if name.contains(':') || name.contains(char::is_control) {
         return Err(usage(&error));
     }
-    let known = crate::cmd::models::known(settings);
+    let known = known(settings);
     let ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
     let usable = |id: &str| {
         let provider = id.split('/').next().unwrap_or_default();
@@ -134,6 +133,51 @@ fn words(name: &str) -> Vec<String> {
         last = kind;
     }
     words
+}
+
+/// Returns the catalogue, and the configured models that it lacks.
+pub(crate) fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
+    let mut known = catalog::all();
+    for provider in endpoints.providers() {
+        for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()
+        {
+            if let Some(info) =
+                known.iter_mut().find(|info| info.provider == provider && info.name == own.name)
+            {
+                info.window = own.window.unwrap_or(info.window);
+                info.max_output = own.max_output.unwrap_or(info.max_output);
+                info.prices = own.prices.or(info.prices);
+                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
+            } else {
+                let mut info = catalog::lookup(provider, &own.name);
+                info.window = own.window.unwrap_or(info.window);
+                info.max_output = own.max_output.unwrap_or(info.max_output);
+                info.prices = own.prices.or(info.prices);
+                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
+                known.push(info);
+            }
+        }
+    }
+    known
+}
+
+/// Expands the one-word name of a family to its newest model. Other names stay, without a suffix for a larger window.
+fn full_name(name: &str) -> String {
+    let plain = name.strip_suffix("[1m]").unwrap_or(name);
+    match plain.to_ascii_lowercase().as_str() {
+        "default" | "sonnet" => "anthropic/claude-sonnet-5-5".to_owned(),
+        "opus" | "opusplan" | "best" => "anthropic/claude-opus-5-5".to_owned(),
+        "haiku" => "anthropic/claude-haiku-4-5".to_owned(),
+        "fable" => "anthropic/claude-fable-5".to_owned(),
+        _ => plain.to_owned(),
+    }
+}
+
+/// Converts a failure to open a model: the flags, keys or files are wrong.
+pub(crate) fn usage(error: &ModelError) -> Failure {
+    let mut failure = Failure::usage(error.message.clone());
+    failure.hint.clone_from(&error.hint);
+    failure
 }
 
 #[cfg(test)]

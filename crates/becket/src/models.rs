@@ -2,6 +2,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+pub(crate) use crate::model_names::usage;
 use crate::model_names::{Found, find};
 use crate::remembered::Remembered;
 use becket_config::Settings;
@@ -309,25 +310,6 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
         notes.push(format!("the effort is not sent: {} has no such setting", info.id));
     }
     notes
-}
-
-/// Expands the one-word name of a family to its newest model. Other names stay, without a suffix for a larger window.
-pub(crate) fn full_name(name: &str) -> String {
-    let plain = name.strip_suffix("[1m]").unwrap_or(name);
-    match plain.to_ascii_lowercase().as_str() {
-        "default" | "sonnet" => "anthropic/claude-sonnet-5-5".to_owned(),
-        "opus" | "opusplan" | "best" => "anthropic/claude-opus-5-5".to_owned(),
-        "haiku" => "anthropic/claude-haiku-4-5".to_owned(),
-        "fable" => "anthropic/claude-fable-5".to_owned(),
-        _ => plain.to_owned(),
-    }
-}
-
-/// Converts a failure to open a model: the flags, keys or files are wrong.
-pub(crate) fn usage(error: &ModelError) -> Failure {
-    let mut failure = Failure::usage(error.message.clone());
-    failure.hint.clone_from(&error.hint);
-    failure
 }
 
 /// Converts a failure to reach a model.

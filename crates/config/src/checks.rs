@@ -151,13 +151,13 @@ impl Builder<'_> {
                 && header.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
             if !is_name {
                 self.complain(
-                    &key("headers"),
+                    &key(&format!("headers.{header}")),
                     format!("{header:?} is not the name of a header: letters, digits and -"),
                 );
             } else if value.chars().any(char::is_control) {
                 let message =
                     format!("the value of {header} holds a line break or another control character");
-                self.complain(&key("headers"), message);
+                self.complain(&key(&format!("headers.{header}")), message);
             }
         }
         let is_label = |text: &String| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');

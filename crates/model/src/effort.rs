@@ -51,7 +51,13 @@ pub(crate) fn family(name: &str) -> Family {
         if words.get(at + 1) == Some(&"oss") {
             return Family::GptOss;
         }
-        return version(&words[at..]).map_or(Family::Unknown, |(major, minor)| Family::Gpt(major, minor));
+        let next = words.get(at + 1).copied().unwrap_or_default();
+        let major = next.find(|c: char| !c.is_ascii_digit()).map(|end| next[..end].parse());
+        return match major {
+            // `gpt-4o`: a date may follow, but no version.
+            Some(major) => major.map_or(Family::Unknown, |major| Family::Gpt(major, 0)),
+            None => version(&words[at..]).map_or(Family::Unknown, |(major, minor)| Family::Gpt(major, minor)),
+        };
     }
     if let Some(at) = at("grok") {
         let (major, minor) = version(&words[at..]).unwrap_or(newest);
@@ -186,7 +192,8 @@ mod tests {
             ("openai/gpt-5.1-codex-max", Family::Gpt(5, 1)),
             ("openai.gpt-oss-120b-1:0", Family::GptOss),
             ("gpt-oss:20b", Family::GptOss),
-            ("gpt-4o-2024-05-13", Family::Unknown),
+            ("gpt-4o-2024-05-13", Family::Gpt(4, 0)),
+            ("gpt-image", Family::Unknown),
             ("gpt-4.1-mini", Family::Gpt(4, 1)),
             ("o3", Family::O),
             ("openai/o4-mini-2025-04-16", Family::O),

@@ -5,9 +5,10 @@ use crate::cmd::short;
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::model_names::known;
 use crate::models::model_settings;
 use crate::settings::configuration;
-use becket_model::{ModelInfo, ModelRef, catalog, probe};
+use becket_model::{ModelInfo, ModelRef, probe};
 use becket_print::ExitStatus;
 use serde_json::json;
 use std::io::Write;
@@ -87,32 +88,6 @@ pub(crate) fn run(
 fn answered(remote: &[(String, Served)]) -> ExitStatus {
     let none = !remote.is_empty() && remote.iter().all(|(_, served)| served.is_err());
     if none { ExitStatus::ModelUnreachable } else { ExitStatus::Ok }
-}
-
-/// Returns the catalogue, and the configured models that it lacks.
-pub(crate) fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
-    let mut known = catalog::all();
-    for provider in endpoints.providers() {
-        for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()
-        {
-            if let Some(info) =
-                known.iter_mut().find(|info| info.provider == provider && info.name == own.name)
-            {
-                info.window = own.window.unwrap_or(info.window);
-                info.max_output = own.max_output.unwrap_or(info.max_output);
-                info.prices = own.prices.or(info.prices);
-                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
-            } else {
-                let mut info = catalog::lookup(provider, &own.name);
-                info.window = own.window.unwrap_or(info.window);
-                info.max_output = own.max_output.unwrap_or(info.max_output);
-                info.prices = own.prices.or(info.prices);
-                own.source.as_deref().unwrap_or("the configuration").clone_into(&mut info.source);
-                known.push(info);
-            }
-        }
-    }
-    known
 }
 
 /// True if requests can be sent: there is a key, or none is needed.

@@ -113,6 +113,18 @@ impl Measured {
         Tokens(self.real(pruned + self.cut))
     }
 
+    /// Returns the size of the view after pruning and cutting inputs alone.
+    pub(super) fn after_pruning(&self) -> Tokens {
+        Tokens(self.before.0.saturating_sub(self.freed_by_pruning().0))
+    }
+
+    /// True if something can be pruned or cut, and that frees at least a quarter.
+    pub(super) fn pruning_pays(&self) -> bool {
+        let outputs = &self.snapshot.outputs;
+        let can = outputs.inputs.is_some() || !outputs.prunable.is_empty();
+        can && self.freed_by_pruning().0 * 4 >= self.before.0
+    }
+
     /// Returns the maximum size of the state text at a level, in base tokens.
     pub(super) fn state_limit(&self, level: usize) -> Tokens {
         let share = [0.12, 0.06, 0.03, 0.03, 0.03][level.min(LEVELS - 1)];

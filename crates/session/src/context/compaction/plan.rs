@@ -34,8 +34,7 @@ const NOTHING_ADDED: &str = "nothing was added since the last compaction; there 
 /// The notice if a compaction frees enough without summarising anything.
 const EARLIER_STAYS: &str = "The earlier summary stays as it is: shortening outputs and images was enough";
 
-/// Maximum length in bytes of text before the first section that counts as a greeting ("Here is the
-/// summary:").
+/// Maximum bytes of text before the first section that count as a greeting ("Here is the summary:").
 const GREETING: usize = 120;
 
 /// The next step.
@@ -129,13 +128,10 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let measured = Measured::new(snapshot);
     let snapshot = &measured.snapshot;
     let usable = snapshot.request.budget.usable();
-    let freed = measured.freed_by_pruning();
-    let pruned = Tokens(measured.before.0.saturating_sub(freed.0));
+    let pruned = measured.after_pruning();
     let automatic = snapshot.request.trigger != CompactionTrigger::Manual;
-    let pays = freed.0 * 4 >= measured.before.0;
-    let cuts_inputs = snapshot.outputs.inputs.is_some();
-    let prunes = cuts_inputs || !snapshot.outputs.prunable.is_empty();
-    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) && prunes {
+    let pays = measured.pruning_pays();
+    if automatic && pays && pruned.0 < part_of(usable, ACCEPT_SHARE) {
         return Step::Commit(Box::new(prune_only(&measured, pruned)));
     }
     if measured.target().is_none() {
@@ -145,25 +141,21 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
-    // The user asked for a summary, so a level without anything new to summarise does not do. Levels are divided one by
-    // one, because the first one usually suffices.
+    // The user asked for a summary, so a level must have something new. Levels are divided one by one: the first usually does.
     let levels = (0..LEVELS).map(|level| measured.layout(level));
     let mut layouts = levels.filter(|layout| automatic || measured.summarises(layout)).peekable();
-    let can_only_cut = |layouts: bool| cuts_inputs && pays && !layouts && pruned.0 < usable;
+    // With nothing to summarise, shorter inputs alone must do.
+    let cuts_alone = snapshot.outputs.inputs.is_some() && pays && pruned.0 < usable;
     if !automatic {
-        if can_only_cut(layouts.peek().is_some()) {
-            return Step::Commit(Box::new(prune_only(&measured, pruned)));
-        }
-        if layouts.peek().is_none() {
+        if layouts.peek().is_none() && !cuts_alone {
             return Step::Nothing(ALL_STAYS);
         }
-        if nothing_added(snapshot) && !cuts_inputs {
+        if nothing_added(snapshot) && snapshot.outputs.inputs.is_none() {
             return Step::Nothing(NOTHING_ADDED);
         }
     }
     let Some((layout, room)) = layouts.find_map(|l| measured.room(&l).map(|room| (l, room))) else {
-        // With nothing to summarise, shorter inputs alone must do.
-        if can_only_cut(false) {
+        if cuts_alone {
             return Step::Commit(Box::new(prune_only(&measured, pruned)));
         }
         return Step::Stop(Stop { reason: StopReason::NotEnough, breakdown: measured.breakdown() });
@@ -171,8 +163,7 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let ask = Ask::new(measured, layout, room);
     match (ready, prepared.map(|p| &p.outcome)) {
         (Some(ready), _) => ask.start_from(ready),
-        // The model failed a moment ago, so it is not asked again. The caller passes on a failure only while
-        // it is recent.
+        // The model failed a moment ago, so it is not asked again.
         (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
         (None, _) => ask.start(),
     }
