@@ -13,7 +13,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 const FUNCTIONS: &str = "session-functions.txt";
@@ -24,14 +24,21 @@ fn main() {
     if !is_for_this_linux() {
         return;
     }
-    if glibc().is_some_and(|version| version >= (2, 36)) {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    // A linker that does not know the option may write the packed form without the version that the loader asks for.
+    let packed = ["-Wl,-z,pack-relative-relocs".to_owned()];
+    if glibc().is_some_and(|version| version >= (2, 36))
+        && linked(&packed)
+            .is_some_and(|program| Command::new(program).status().is_ok_and(|status| status.success()))
+    {
+        println!("cargo::rustc-link-arg-bins={}", packed[0]);
     }
     if env::var("PROFILE").is_ok_and(|profile| profile == "release")
-        && let Some(script) = linker_script().filter(|script| links_with(script))
+        && let Some(script) = linker_script()
     {
-        for argument in ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()] {
-            println!("cargo::rustc-link-arg-bins={argument}");
+        // Some linkers do not know such scripts.
+        let arguments = ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()].map(str::to_owned);
+        if linked(&arguments).is_some() {
+            arguments.iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
         }
     }
 }
@@ -67,15 +74,11 @@ fn linker_script() -> Option<PathBuf> {
     Some(script)
 }
 
-/// True if the linker that the build uses takes the script. Some do not know such scripts.
-fn links_with(script: &Path) -> bool {
-    let (Some(rustc), Some(out)) = (env::var_os("RUSTC"), env::var_os("OUT_DIR").map(PathBuf::from)) else {
-        return false;
-    };
+/// Returns an empty program that the linker of this build made with these arguments; `None` if it does not take them.
+fn linked(arguments: &[String]) -> Option<PathBuf> {
+    let (rustc, out) = (env::var_os("RUSTC")?, env::var_os("OUT_DIR").map(PathBuf::from)?);
     let source = out.join("probe.rs");
-    if fs::write(&source, "fn main() {}\n").is_err() {
-        return false;
-    }
+    fs::write(&source, "fn main() {}\n").ok()?;
     let mut command = Command::new(rustc);
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     command.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
@@ -84,10 +87,11 @@ fn links_with(script: &Path) -> bool {
         argument.push(linker);
         command.arg("-C").arg(argument);
     }
-    for argument in ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()] {
+    for argument in arguments {
         command.arg("-C").arg(format!("link-arg={argument}"));
     }
-    command.arg("-o").arg(out.join("probe")).arg(source);
+    let program = out.join("probe");
+    command.arg("-o").arg(&program).arg(source);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    command.status().is_ok_and(|status| status.success()).then_some(program)
 }
