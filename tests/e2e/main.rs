@@ -28,6 +28,7 @@ mod hooks;
 mod hostile_folders;
 mod inspected_run;
 mod inspector;
+mod introduction;
 mod keyboard;
 mod kills;
 mod locked;

@@ -2,6 +2,7 @@
 
 use super::note;
 use super::opening::{self, Initialize};
+use crate::environment::Environment;
 use crate::settings::RunSettings;
 use crate::stdin::{self, Line};
 use becket_print::{InputError, InputLine, parse_line};
@@ -41,14 +42,24 @@ impl Lines {
 
     /// Reads up to the first meaningful line, and applies it to the run if it is `initialize`. Returns unparsable lines
     /// before it, and the first line itself if it is not `initialize`.
-    pub(super) async fn opening(&mut self, run: &mut RunSettings) -> (Vec<Read>, Option<Initialize>) {
+    pub(super) async fn opening(
+        &mut self,
+        environment: &Environment,
+        run: &mut RunSettings,
+    ) -> (Vec<Read>, Option<Initialize>) {
         let mut early = Vec::new();
         while let Some(read) = self.next().await {
             match read {
                 Ok(InputLine::Nothing) => {}
                 Ok(InputLine::Request { request_id, subtype, body }) if subtype == "initialize" => {
                     let mut notes = Vec::new();
-                    let request = opening::apply(request_id, &body, run, &mut notes);
+                    let request = opening::apply(
+                        request_id,
+                        &body,
+                        &|name| environment.var(name).map(str::to_owned),
+                        run,
+                        &mut notes,
+                    );
                     for text in &notes {
                         note(text);
                     }

@@ -4,7 +4,7 @@
 //! from the first request on. Hooks that cannot be used and fields of a wrong form are refused with a reason, because a
 //! host relies on them. Fields that becket does not use are named in a warning and in the answer.
 
-use crate::agents;
+use crate::agents::{self, Definition};
 use crate::assemble::Assembled;
 use crate::settings::RunSettings;
 use becket_hooks::{Group, Origin, Source};
@@ -42,20 +42,22 @@ pub(super) struct Initialize {
     pub(super) refused: Option<String>,
 }
 
-/// Applies the request to the run. Warnings are added to `notes`.
+/// Applies the request to the run, or refuses it as a whole. Warnings are added to `notes`. `variable`: values of variables,
+/// which the configuration of a server may name.
 pub(super) fn apply(
     request_id: String,
     body: &Value,
+    variable: &dyn Fn(&str) -> Option<String>,
     run: &mut RunSettings,
     notes: &mut Vec<String>,
 ) -> Initialize {
-    let (mut hooks, wrong) = callbacks(body, notes);
-    let refused = wrong.or_else(|| set(body, run, notes).err());
-    if refused.is_some() {
-        // A request that is refused has no effect at all.
-        hooks.clear();
-    }
-    let mcp_servers = refused.is_none() && body.get("mcpServers").is_some_and(|servers| !is_empty(servers));
+    let (mut fields, refused) = match Fields::read(body, variable) {
+        Ok(fields) => (fields, None),
+        Err(why) => (Fields::default(), Some(format!("initialize: {why}"))),
+    };
+    let hooks = std::mem::take(&mut fields.hooks);
+    let mcp_servers = !fields.servers.is_empty();
+    fields.apply(run, notes);
     let unused = unused(body);
     if !unused.is_empty() {
         notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
@@ -80,33 +82,143 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the hooks of a request, and the reason if they cannot be used. Each callback gets the program's id for it.
-pub(super) fn callbacks(body: &Value, notes: &mut Vec<String>) -> (Vec<Group>, Option<String>) {
-    let Some(events) = body.get("hooks").and_then(Value::as_object) else { return (Vec::new(), None) };
+/// The fields of a request. All of them are read before the first is applied, so that a refused request has no effect.
+#[derive(Default)]
+struct Fields {
+    hooks: Vec<Group>,
+    prompt: Option<String>,
+    append: Option<String>,
+    schema: Option<Schema>,
+    /// Definitions of agents, and notes about them.
+    agents: Option<(Vec<Definition>, Vec<String>)>,
+    skills: Option<Vec<String>>,
+    /// Names of the servers in the program's own process.
+    host_servers: Option<Vec<String>>,
+    /// Configurations of other servers, each with one server, and notes about them.
+    servers: Vec<String>,
+    notes: Vec<String>,
+    title: Option<String>,
+    subagent_text: bool,
+}
+
+impl Fields {
+    /// Reads the fields. A host relies on each of them, so a value that cannot be used is an error. `null` gives no value.
+    fn read(body: &Value, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let field = |name: &str| body.get(name).filter(|value| !value.is_null());
+        let text = |name: &str| {
+            let read =
+                |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "a text", value));
+            field(name).map(read).transpose()
+        };
+        let list = |name: &str| field(name).map(|value| texts(name, value)).transpose();
+        let (servers, notes) = servers(body.get("mcpServers"), variable)?;
+        let schema = field("jsonSchema").map(|schema| Schema::compile(&schema.to_string()));
+        let agents = field("agents").map(agents::of_json).transpose();
+        let subagent_text = match field("forwardSubagentText") {
+            Some(Value::Bool(wanted)) => *wanted,
+            Some(other) => return Err(wrong("forwardSubagentText", "true or false", other)),
+            None => false,
+        };
+        Ok(Self {
+            hooks: field("hooks").map_or_else(|| Ok(Vec::new()), callbacks)?,
+            prompt: field("systemPrompt").map(prompt_text).transpose()?,
+            append: text("appendSystemPrompt")?.filter(|more| !more.trim().is_empty()),
+            schema: schema.transpose().map_err(|e| e.to_string())?,
+            agents: agents.map_err(|why| format!("agents: {why}"))?,
+            skills: list("skills")?,
+            host_servers: list("sdkMcpServers")?,
+            servers,
+            notes,
+            title: text("title")?,
+            subagent_text,
+        })
+    }
+
+    fn apply(self, run: &mut RunSettings, notes: &mut Vec<String>) {
+        if let Some(prompt) = self.prompt {
+            run.prompts.replace = Some(prompt);
+        }
+        if let Some(more) = self.append {
+            run.prompts.append = Some(more);
+        }
+        if let Some(schema) = self.schema {
+            run.output.schema = Some(std::sync::Arc::new(schema));
+        }
+        if let Some((kinds, warnings)) = self.agents {
+            let definitions = &mut run.additions.agents.definitions;
+            definitions.retain(|known| !kinds.iter().any(|kind| kind.kind.name == known.kind.name));
+            definitions.splice(0..0, kinds);
+            notes.extend(warnings);
+        }
+        if let Some(skills) = self.skills {
+            run.additions.only_skills = Some(skills);
+        }
+        if let Some(names) = self.host_servers
+            && let Some(host) = &mut run.client.host_servers
+        {
+            host.names = names;
+        }
+        run.additions.mcp.mcp_config.extend(self.servers);
+        notes.extend(self.notes);
+        if let Some(title) = self.title {
+            run.session.title = Some(title);
+        }
+        run.output.subagent_text |= self.subagent_text;
+    }
+}
+
+/// Returns the reason for refusing a value of another form. Only its beginning is shown.
+fn wrong(name: &str, form: &str, value: &Value) -> String {
+    const SHOWN: usize = 60;
+    let value = value.to_string();
+    let shown: String = value.chars().take(SHOWN).collect();
+    let cut = if shown.len() < value.len() { "…" } else { "" };
+    format!("{name} must be {form}, not {shown}{cut}")
+}
+
+/// Returns a list of texts.
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    let read = |item: &Value| item.as_str().map(str::to_owned);
+    let list = value.as_array().and_then(|items| items.iter().map(read).collect());
+    list.ok_or_else(|| wrong(name, "a list of texts", value))
+}
+
+/// Returns the hooks of a request. Each callback gets the program's id for it.
+fn callbacks(hooks: &Value) -> Result<Vec<Group>, String> {
+    if is_empty(hooks) {
+        return Ok(Vec::new());
+    }
+    let events = hooks.as_object().ok_or_else(|| wrong("hooks", "an object of events", hooks))?;
     let mut table = serde_json::Map::new();
-    for (event, matchers) in events {
-        let groups: Vec<Value> = matchers.as_array().into_iter().flatten().map(group).collect();
-        table.insert(event.clone(), Value::Array(groups));
+    // An event without hooks asks for nothing, even if becket does not know it.
+    for (event, matchers) in events.iter().filter(|(_, matchers)| !is_empty(matchers)) {
+        let name = format!("hooks.{event}");
+        let matchers = matchers
+            .as_array()
+            .ok_or_else(|| wrong(&name, "a list of groups with hookCallbackIds", matchers))?;
+        let groups: Result<Vec<Value>, String> =
+            matchers.iter().map(|matcher| group(&name, matcher)).collect();
+        table.insert(event.clone(), Value::Array(groups?));
     }
     let source = Source { origin: Origin::Sdk, place: String::new(), confined: false };
     let parsed = becket_hooks::parse(&Value::Object(table), &source);
-    // A host relies on its hooks. If only some are for unknown events, they cause a warning.
-    let given = events.values().filter(|list| list.as_array().is_some_and(|list| !list.is_empty())).count();
-    let wrong = (given > 0 && parsed.groups.is_empty() && !parsed.warnings.is_empty())
-        .then(|| format!("initialize: {}", parsed.warnings.join("; ")));
-    notes.extend(parsed.warnings);
-    (parsed.groups, wrong)
+    if !parsed.warnings.is_empty() {
+        return Err(parsed.warnings.join("; "));
+    }
+    Ok(parsed.groups)
 }
 
-fn group(matcher: &Value) -> Value {
-    let ids = matcher.get("hookCallbackIds").and_then(Value::as_array);
-    let timeout = matcher.get("timeout").filter(|timeout| timeout.is_number());
-    let hooks: Vec<Value> = ids
+/// Returns one group in the form that configuration files have.
+fn group(name: &str, matcher: &Value) -> Result<Value, String> {
+    let ids = matcher.get("hookCallbackIds").ok_or_else(|| {
+        format!("a group of {}", wrong(name, "an object with the list hookCallbackIds", matcher))
+    })?;
+    let value = |key: &str| matcher.get(key).filter(|value| !value.is_null());
+    let hooks: Vec<Value> = texts("hookCallbackIds", ids)?
         .into_iter()
-        .flatten()
         .map(|id| {
             let mut hook = json!({ "type": "callback", "id": id });
-            if let Some(timeout) = timeout {
+            if let Some(timeout) = value("timeout") {
                 hook["timeout"] = timeout.clone();
             }
             hook
@@ -114,76 +226,40 @@ fn group(matcher: &Value) -> Value {
         .collect();
     let mut group = json!({ "hooks": hooks });
     for key in ["matcher", "onFailure"] {
-        if let Some(value) = matcher.get(key).filter(|value| !value.is_null()) {
-            group[key] = value.clone();
+        if let Some(text) = value(key) {
+            let is_text = text.is_string();
+            group[key] = is_text
+                .then(|| text.clone())
+                .ok_or_else(|| wrong(&format!("{name}: {key}"), "a text", text))?;
         }
     }
-    group
+    Ok(group)
 }
 
-/// Applies the fields, or none of them: everything that can be refused is read first.
-fn set(body: &Value, run: &mut RunSettings, notes: &mut Vec<String>) -> Result<(), String> {
-    let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-    let field = |name: &str| body.get(name).filter(|value| !value.is_null());
-    let prompt = field("systemPrompt").map(prompt_text).transpose()?;
-    let compiled = |schema: &Value| Schema::compile(&schema.to_string());
-    let schema = field("jsonSchema").map(compiled).transpose().map_err(|e| format!("initialize: {e}"))?;
-    let given = field("agents").map(agents::of_json).transpose();
-    let given = given.map_err(|why| format!("initialize: agents: {why}"))?;
-    if let Some(prompt) = prompt {
-        run.prompts.replace = Some(prompt);
+/// Returns the configurations of servers, one by one, and notes about keys that do nothing.
+fn servers(
+    servers: Option<&Value>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Vec<String>, Vec<String>), String> {
+    let (mut configs, mut notes) = (Vec::new(), Vec::new());
+    let Some(servers) = servers.filter(|servers| !is_empty(servers)) else { return Ok((configs, notes)) };
+    let servers =
+        servers.as_object().ok_or_else(|| wrong("mcpServers", "an object of servers by name", servers))?;
+    for (name, server) in servers {
+        let (_, odd) = becket_mcp::config::server(name, server, variable)
+            .map_err(|why| format!("mcpServers: {name:?} cannot be used: {why}"))?;
+        notes.extend(odd.into_iter().map(|odd| format!("initialize: {odd}")));
+        configs.push(json!({ "mcpServers": { name: server } }).to_string());
     }
-    if let Some(more) = text("appendSystemPrompt").filter(|more| !more.trim().is_empty()) {
-        run.prompts.append = Some(more);
-    }
-    if let Some(schema) = schema {
-        run.output.schema = Some(std::sync::Arc::new(schema));
-    }
-    if let Some((kinds, warnings)) = given {
-        run.additions
-            .agents
-            .definitions
-            .retain(|known| !kinds.iter().any(|kind| kind.kind.name == known.kind.name));
-        run.additions.agents.definitions.splice(0..0, kinds);
-        notes.extend(warnings);
-    }
-    if let Some(skills) = body.get("skills").and_then(Value::as_array) {
-        run.additions.only_skills =
-            Some(skills.iter().filter_map(Value::as_str).map(str::to_owned).collect());
-    }
-    if let Some(servers) = body.get("sdkMcpServers").and_then(Value::as_array)
-        && let Some(host) = &mut run.client.host_servers
-    {
-        host.names = servers.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    }
-    for (server, settings) in body.get("sdkMcpServerConfigs").and_then(Value::as_object).into_iter().flatten()
-    {
-        run.client.policies.add(server, settings);
-    }
-    if let Some(servers) = body.get("mcpServers").and_then(Value::as_object) {
-        for (name, server) in servers {
-            let config = json!({ "mcpServers": { name: server } });
-            let problems = becket_mcp::config::parse(&config, &|_: &str| None).problems;
-            // One server that cannot be used does not keep the others from being used.
-            match problems.first().filter(|problem| !problem.contains("which does nothing")) {
-                Some(problem) => notes.push(format!("initialize: {problem}")),
-                None => run.additions.mcp.mcp_config.push(config.to_string()),
-            }
-        }
-    }
-    if let Some(title) = text("title") {
-        run.session.title = Some(title);
-    }
-    run.output.subagent_text |= body.get("forwardSubagentText").and_then(Value::as_bool) == Some(true);
-    Ok(())
+    Ok((configs, notes))
 }
 
 /// Returns the system prompt as text: one text, or the joined parts of a list.
 fn prompt_text(prompt: &Value) -> Result<String, String> {
     match prompt {
         Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => Ok(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")),
-        _ => Err("initialize: systemPrompt must be a text or a list of texts".to_owned()),
+        Value::Array(_) => Ok(texts("systemPrompt", prompt)?.join("\n\n")),
+        _ => Err(wrong("systemPrompt", "a text or a list of texts", prompt)),
     }
 }
 
@@ -218,17 +294,75 @@ mod tests {
 
     #[test]
     fn callbacks_become_hooks() {
-        let body = json!({ "hooks": {
+        let hooks = json!({
             "PreToolUse": [{ "matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 5, "onFailure": "block" }],
             "Stop": [{ "matcher": null, "hookCallbackIds": ["hook_2"] }],
-        } });
-        let (groups, wrong) = callbacks(&body, &mut Vec::new());
-        assert_eq!((groups.len(), wrong), (2, None));
+            "AnEventOfLater": [],
+        });
+        let groups = callbacks(&hooks).unwrap();
+        assert_eq!(groups.len(), 2);
         let handlers: usize = groups.iter().map(|group| group.handlers.len()).sum();
         assert_eq!(handlers, 3);
         assert!(groups.iter().any(|group| group.handlers.iter().all(|handler| handler.fails_closed)));
-        let (groups, wrong) = callbacks(&json!({ "hooks": null }), &mut Vec::new());
-        assert!(groups.is_empty() && wrong.is_none());
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_refuses_the_request() {
+        let group = json!([{ "hookCallbackIds": ["h"] }]);
+        let refused = |body: &Value| Fields::read(body, &|_| None).err();
+        for (body, part) in [
+            (json!({ "hooks": [1] }), "hooks must be an object of events, not [1]"),
+            (json!({ "hooks": "x" }), "hooks must be an object of events"),
+            (json!({ "hooks": { "PreToolUse": "x" } }), "hooks.PreToolUse must be a list of groups"),
+            (json!({ "hooks": { "PreToolUse": [{ "matcher": "Write" }] } }), "hookCallbackIds"),
+            (json!({ "hooks": { "PreToolUse": ["h"] } }), "hookCallbackIds"),
+            (
+                json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": [1] }] } }),
+                "hookCallbackIds must be a list of texts",
+            ),
+            (
+                json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": ["h"], "matcher": 3 }] } }),
+                "matcher must be a text",
+            ),
+            (json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": ["h"], "timeout": "5" }] } }), "timeout"),
+            (json!({ "hooks": { "PreToolUse": group, "Nope": group } }), "no hook event \"Nope\""),
+            (json!({ "systemPrompt": 3 }), "systemPrompt must be a text or a list of texts, not 3"),
+            (json!({ "systemPrompt": ["a", 3] }), "systemPrompt must be a list of texts"),
+            (json!({ "appendSystemPrompt": 3 }), "appendSystemPrompt must be a text, not 3"),
+            (json!({ "jsonSchema": { "type": 3 } }), "schema"),
+            (json!({ "agents": [1] }), "agents: an object of agents by name is expected"),
+            (json!({ "skills": "x" }), "skills must be a list of texts, not \"x\""),
+            (json!({ "skills": ["x", 1] }), "skills must be a list of texts"),
+            (json!({ "title": 3 }), "title must be a text, not 3"),
+            (json!({ "forwardSubagentText": "yes" }), "forwardSubagentText must be true or false"),
+            (json!({ "mcpServers": ["a"] }), "mcpServers must be an object of servers by name, not [\"a\"]"),
+            (
+                json!({ "mcpServers": { "a": {} } }),
+                "\"a\" cannot be used: it has neither a command nor a url",
+            ),
+            (json!({ "mcpServers": { "a": { "command": "${UNSET}" } } }), "UNSET is not set"),
+            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of texts"),
+        ] {
+            let why = refused(&body).unwrap_or_else(|| panic!("{body} is accepted"));
+            assert!(why.contains(part), "{body}: {why}");
+            // The fields beside it do not matter.
+            let mut beside = body.clone();
+            beside["title"] = body.get("title").cloned().unwrap_or_else(|| json!("t"));
+            assert!(refused(&beside).is_some(), "{beside}");
+        }
+        for body in [
+            json!({}),
+            json!({ "hooks": null, "systemPrompt": null, "title": null, "agents": null, "skills": null, "mcpServers": null }),
+            json!({ "hooks": {}, "skills": [], "mcpServers": {}, "sdkMcpServers": [], "agents": {} }),
+            json!({ "hooks": { "PreToolUse": group, "Nope": null }, "systemPrompt": [""], "forwardSubagentText": true }),
+            json!({ "mcpServers": { "a": { "command": "x", "unknown": 1 } } }),
+        ] {
+            assert_eq!(refused(&body), None, "{body}");
+        }
+        let set = Fields::read(&json!({ "mcpServers": { "a": { "url": "${URL}" } } }), &|_| {
+            Some("http://x/".to_owned())
+        });
+        assert_eq!(set.unwrap().servers.len(), 1);
     }
 
     #[test]
