@@ -3,13 +3,18 @@
 //! example, so such calls run only if the user has chosen to be asked about them, and approves each.
 //!
 //! A call begins with a marker. A marker is followed by a JSON document (such as `{"name": …, "arguments":
-//! {…}}`) or by the bare name of the tool. The forms are those of the chat templates of Hermes and Qwen,
-//! Qwen3-Coder, Mistral, Llama, DeepSeek, Kimi, GLM, Granite, Gemma, gpt-oss and Claude.
+//! {…}}`), by the bare name of the tool, or by Python (`read(path="a")`). The forms are those of the chat templates of
+//! Hermes and Qwen, Qwen3-Coder, Mistral, Llama, DeepSeek, Kimi, GLM, Granite, Gemma, Cohere, Nemotron, Phi, InternLM,
+//! LFM, gpt-oss and Claude. [`forms`] has those without a marker, and [`quoted`] tells calls from examples of them.
 
+mod forms;
+mod quoted;
+
+use quoted::{FENCE, in_fence, is_example, is_only_marks, is_over};
 use serde_json::Value;
 
 /// Markers that only calls have. After them, an unknown tool name counts as well.
-const MARKS: [&str; 15] = [
+const MARKS: [&str; 22] = [
     "<tool_call>",
     "<tool_calls>",
     "<tools>",
@@ -25,12 +30,32 @@ const MARKS: [&str; 15] = [
     "<|tool_call_begin|>functions.",
     "<|tool_call_begin|>",
     "to=functions.",
+    "<|START_ACTION|>",
+    "<TOOLCALL>",
+    "<|plugin|>",
+    "<tool_code>",
+    "<|tool_call_start|>",
+    "<start_function_call>call:",
+    "functools",
 ];
-/// The marker of a code block, which may contain anything.
-const FENCE: &str = "```";
 /// Markers that only JSON follows, so a word after them is not a name.
-const ONLY_JSON: [&str; 5] =
-    ["<tool_calls>", "<tools>", "<|python_tag|>", "<|tool_call|>", "<function_call>"];
+const ONLY_JSON: [&str; 8] = [
+    "<tool_calls>",
+    "<tools>",
+    "<|tool_call|>",
+    "<function_call>",
+    "<|START_ACTION|>",
+    "<TOOLCALL>",
+    "<|plugin|>",
+    "functools",
+];
+/// Markers that Python may follow.
+const PYTHON: [&str; 6] =
+    ["<|python_tag|>", "```tool_code\n", "<tool_code>", "<tool_call>", "[TOOL_CALLS]", "<|tool_call_start|>"];
+/// Markers that only Python or JSON follows.
+const NO_NAME: [&str; 4] = ["<|python_tag|>", "```tool_code\n", "<tool_code>", "<|tool_call_start|>"];
+/// Maximum number of times that one marker is looked at. Each costs a pass through the rest of the text.
+const MOST_CALLS: usize = 200;
 /// Maximum length in bytes of a tool's name.
 const LONGEST_NAME: usize = 80;
 /// Maximum length in bytes of a text that is searched. Each marker costs one pass, and such a long text is
@@ -73,15 +98,17 @@ impl WrittenCalls {
     }
 }
 
-/// One call: its name, start and end, and true if its marker is one that only calls have.
+/// One call: its name and input, its beginning and end, and true if its marker is one that only calls have.
+#[derive(Debug)]
 struct FoundCall {
     name: String,
     input: Option<Value>,
+    start: usize,
     end: usize,
     marked: bool,
 }
 
-/// Finds the calls in `text`. Calls in code blocks and bare JSON count only if the tool exists.
+/// Finds the calls in `text`. Calls in code blocks and bare JSON count only if the tool exists, and examples never count.
 pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> {
     if text.len() > LONGEST_TEXT {
         return None;
@@ -89,57 +116,88 @@ pub(crate) fn written_calls(text: &str, tools: &[&str]) -> Option<WrittenCalls> 
     let is_known = |name: &str| tools.iter().any(|tool| tool.eq_ignore_ascii_case(name));
     let mut found: Vec<FoundCall> = Vec::new();
     for mark in MARKS {
-        for (at, _) in text.match_indices(mark) {
-            let from = at + mark.len();
-            let calls = json_calls(text, from);
-            if calls.is_empty() && !ONLY_JSON.contains(&mark) {
-                found.extend(named_call(text, from, mark));
-            }
-            found.extend(calls.into_iter().map(|call| FoundCall { marked: true, ..call }));
+        for (at, _) in text.match_indices(mark).take(MOST_CALLS) {
+            found.extend(calls_after(text, at, mark));
         }
     }
-    let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len());
+    let fences = text.match_indices(FENCE).map(|(at, _)| at + FENCE.len()).take(MOST_CALLS);
     for from in std::iter::once(0).chain(fences) {
-        found.extend(json_calls(text, from).into_iter().filter(|call| is_known(&call.name)));
+        found.extend(
+            json_calls(text, from).into_iter().map(|call| call.0).filter(|call| is_known(&call.name)),
+        );
     }
-    // A marked call inside a code block is an example.
-    found.retain(|call| is_known(&call.name) || (call.marked && !in_fence(text, call.end)));
-    found.sort_by_key(|call| call.end);
+    found.extend(forms::without_marks(text, tools));
+    // A marked call of an unknown tool inside a code block is an example.
+    found.retain(|call| is_known(&call.name) || (call.marked && !in_fence(text, call.start)));
+    found.retain(|call| !is_example(text, call.start, is_known(&call.name)));
+    if found.is_empty() {
+        found = unknown_call(text);
+    }
+    found.sort_by_key(|call| (call.end, call.start));
     found.dedup_by_key(|call| call.end);
-    let end = found.last()?.end;
+    let last = found.last()?;
+    let rest = text.get(last.end..).unwrap_or_default();
+    let may_go_on = last.marked && is_known(&last.name) && !in_fence(text, last.start);
+    let is_the_end = is_only_marks(rest) || (may_go_on && is_over(text, last.start, rest));
     let (names, inputs): (Vec<String>, Vec<Option<Value>>) =
         found.into_iter().map(|call| (call.name, call.input)).unzip();
     let mut unknown: Vec<String> = names.iter().filter(|name| !is_known(name)).cloned().collect();
     unknown.dedup();
-    Some(WrittenCalls {
-        names,
-        inputs,
-        unknown,
-        is_the_end: is_only_marks(text.get(end..).unwrap_or_default()),
-    })
+    Some(WrittenCalls { names, inputs, unknown, is_the_end })
 }
 
-/// Returns the calls in consecutive JSON documents at `from`, each with its end in the text.
-fn json_calls(text: &str, from: usize) -> Vec<FoundCall> {
-    let Some((offset, body)) = document(text, from) else { return Vec::new() };
-    let mut documents = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+/// Returns the calls after the marker at `at`.
+fn calls_after(text: &str, at: usize, mark: &str) -> Vec<FoundCall> {
+    let from = at + mark.len();
+    let mut calls: Vec<FoundCall> = json_calls(text, from).into_iter().map(|call| call.0).collect();
+    if calls.is_empty() && PYTHON.contains(&mark) {
+        calls = forms::python_calls(text, from);
+    }
+    if calls.is_empty() && !ONLY_JSON.contains(&mark) && !NO_NAME.contains(&mark) {
+        calls.extend(named_call(text, from, mark));
+    }
+    calls.into_iter().map(|call| FoundCall { marked: true, start: at, ..call }).collect()
+}
+
+/// Returns the calls if the whole text is JSON of calls and nothing else. The tools are not known, so each must have the keys
+/// of a call alone, a name without spaces, and an input.
+fn unknown_call(text: &str) -> Vec<FoundCall> {
+    let calls = json_calls(text, 0);
+    let is_all =
+        calls.last().is_some_and(|(call, _)| is_only_marks(text.get(call.end..).unwrap_or_default()));
+    let is_call =
+        is_all && text.trim_start().starts_with(['{', '[']) && calls.iter().all(|(_, exact)| *exact);
+    if is_call { calls.into_iter().map(|call| call.0).collect() } else { Vec::new() }
+}
+
+/// Returns the calls in consecutive JSON documents at `from`, each with its end in the text, and true if its document has the
+/// keys of a call alone. Documents may be separated by `;` or `,`.
+fn json_calls(text: &str, from: usize) -> Vec<(FoundCall, bool)> {
+    let Some((mut at, _)) = document(text, from) else { return Vec::new() };
     let mut calls = Vec::new();
-    while let Some(Ok(document)) = documents.next() {
-        let end = offset + documents.byte_offset();
+    while calls.len() < MOST_CALLS {
+        let rest = text.get(at..).unwrap_or_default();
+        let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let Some(Ok(document)) = documents.next() else { break };
+        let end = at + documents.byte_offset();
         let all = match document {
             Value::Array(items) => items,
             other => vec![other],
         };
         // Calls of one array all end at the same place. Each gets a different end, so that they are not
         // treated as duplicates.
-        let called: Vec<(String, Option<Value>)> = all.iter().filter_map(called).collect();
+        let called: Vec<_> = all.iter().filter_map(called).collect();
         let count = called.len();
-        calls.extend(called.into_iter().enumerate().map(|(n, (name, input))| FoundCall {
-            name,
-            input,
-            end: end - (count - 1 - n).min(end),
-            marked: false,
+        calls.extend(called.into_iter().enumerate().map(|(n, (name, input, exact))| {
+            let end = end - (count - 1 - n).min(end);
+            (FoundCall { name, input, start: at, end, marked: false }, exact && count == all.len())
         }));
+        let next = text.get(end..).unwrap_or_default();
+        at = end + next.len()
+            - next.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ',')).len();
+        if !text.get(at..).unwrap_or_default().starts_with(['{', '[']) {
+            break;
+        }
     }
     calls
 }
@@ -180,14 +238,34 @@ fn document(text: &str, from: usize) -> Option<(usize, &str)> {
     body.starts_with(['{', '[']).then(|| (from + rest.len() - body.len(), body))
 }
 
-/// Returns the tool that a document calls and its input, if it looks like a call: `{"name": …, "arguments": {…}}` or a
-/// similar form.
-fn called(document: &Value) -> Option<(String, Option<Value>)> {
+/// Keys of a call in JSON: of its name, of its input, and of what else it may have.
+const NAME_KEYS: [&str; 5] = ["name", "tool", "function", "tool_name", "action"];
+const INPUT_KEYS: [&str; 6] = ["arguments", "parameters", "input", "args", "tool_input", "action_input"];
+const OTHER_KEYS: [&str; 4] = ["type", "id", "tool_call_id", "call_id"];
+
+/// Returns the tool that a document calls, its input, and true if it has no other keys than a call, if it looks like a call:
+/// `{"name": …, "arguments": {…}}` or a similar form.
+fn called(document: &Value) -> Option<(String, Option<Value>, bool)> {
     let call = if document["function"].is_object() { &document["function"] } else { document };
-    let name = ["name", "tool", "function"].iter().find_map(|key| call[*key].as_str())?;
+    let name = NAME_KEYS.iter().find_map(|key| call[*key].as_str())?;
     let is_input = |value: &&Value| value.is_object() || value.is_string();
-    let input = ["arguments", "parameters", "input", "args"].iter().map(|key| &call[*key]).find(is_input)?;
-    Some((name.to_owned(), object(input)))
+    let input = INPUT_KEYS.iter().map(|key| &call[*key]).find(is_input)?;
+    let is_key = |key: &String| [&NAME_KEYS[..], &INPUT_KEYS, &OTHER_KEYS].concat().contains(&key.as_str());
+    let has_keys =
+        [document, call].iter().all(|part| part.as_object().is_some_and(|keys| keys.keys().all(is_key)));
+    let is_name = name.len() <= LONGEST_NAME && name.chars().all(is_name);
+    let input = object(input);
+    // A schema is what a definition of a tool has in the place of the input.
+    let is_input = |input: &Value| {
+        input.as_object().is_some_and(|keys| !keys.is_empty() && !keys.contains_key("properties"))
+    };
+    let exact = has_keys && is_name && input.as_ref().is_some_and(is_input);
+    Some((name.to_owned(), input, exact))
+}
+
+/// True for characters of a tool's name.
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':')
 }
 
 /// The object that an input is, also one that is quoted as a text.
@@ -218,7 +296,9 @@ fn named_input(body: &str) -> Option<Value> {
                 _ => rest.split_once('>')?.1,
             };
             let (value, _) = value.split_once(end)?;
-            let value = value.trim_end_matches("</").trim_end_matches("</｜DSML｜").trim_matches('\n');
+            // The closing mark may have a prefix before its name.
+            let value = if end == "parameter>" { value.rsplit_once("</")?.0 } else { value };
+            let value = value.trim_matches('\n');
             input.insert(name.trim().to_owned(), Value::String(value.to_owned()));
         }
     }
@@ -248,7 +328,6 @@ pub(crate) fn typed(mut input: Value, schema: &Value) -> Value {
 fn named_call(text: &str, from: usize, mark: &str) -> Option<FoundCall> {
     let rest = text.get(from..)?;
     let body = rest.trim_start();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     let length = body.find(|c| !is_name(c)).unwrap_or(body.len());
     let name = body.get(..length).filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)?;
     let after = body.get(length..).unwrap_or_default();
@@ -258,8 +337,6 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<FoundCall> {
         "[TOOL_CALLS]" => {
             after.starts_with("[ARGS]") || after.starts_with("[CALL_ID]") || after.starts_with('{')
         }
-        // Gemma writes calls as Python.
-        "```tool_code\n" => after.starts_with('('),
         _ => true,
     };
     if !follows || name == "function" {
@@ -270,20 +347,20 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<FoundCall> {
     let name = name.split(':').next().unwrap_or(name).to_owned();
     let end = call_end(text, begins);
     let input = named_input(text.get(begins..end).unwrap_or_default());
-    Some(FoundCall { name, input, end, marked: true })
+    Some(FoundCall { name, input, start: from, end, marked: true })
 }
 
 /// Returns the end of a call with a bare name: after its closing marker, its JSON, or its name.
 fn call_end(text: &str, from: usize) -> usize {
-    const CLOSING: [&str; 8] = [
+    const CLOSING: [&str; 7] = [
         "</function>",
-        "</invoke>",
-        "</｜DSML｜invoke>",
-        ")\n```",
+        // With any prefix before the name.
+        "invoke>",
         "</tool_call>",
         "<｜tool▁call▁end｜>",
         "<|tool_call_end|>",
         "<|call|>",
+        "<end_function_call>",
     ];
     let rest = text.get(from..).unwrap_or_default();
     let closed = CLOSING.iter().filter_map(|mark| rest.find(mark).map(|at| at + mark.len())).min();
@@ -296,211 +373,5 @@ fn call_end(text: &str, from: usize) -> usize {
     from + closed.or_else(json).unwrap_or(0)
 }
 
-/// True if a code block is open at `at`.
-fn in_fence(text: &str, at: usize) -> bool {
-    text.get(..at).unwrap_or_default().matches(FENCE).count() % 2 == 1
-}
-
-/// True if only markers and white space are left.
-fn is_only_marks(rest: &str) -> bool {
-    let mut inside = false;
-    rest.replace(FENCE, "").chars().all(|c| {
-        match c {
-            '<' | '[' => inside = true,
-            '>' | ']' => {
-                inside = false;
-                return true;
-            }
-            _ => {}
-        }
-        inside || c.is_whitespace() || matches!(c, '}' | ';')
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    /// Returns the names joined by spaces, with `!` if the text ends with a call.
-    fn found(text: &str) -> Option<String> {
-        let calls = written_calls(text, &["read", "bash"])?;
-        Some(format!("{}{}", calls.names.join(" "), if calls.is_the_end { "!" } else { "" }))
-    }
-
-    #[test]
-    fn calls_in_text_as_models_write_them() {
-        for (text, want) in [
-            ("```json\n{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\n```", "read!"),
-            ("I look.\n\n```\n{\"name\":\"bash\",\"parameters\":{\"command\":\"ls\"}}\n```\nDone.", "bash"),
-            ("{\"name\": \"Read\", \"arguments\": {\"path\": \"a\"}}", "Read!"),
-            ("<tools>{\"name\": \"read\", \"arguments\": {}}</tools>", "read!"),
-            ("```xml\n<tool_call>{\"name\": \"read\", \"arguments\": {}}</tool_call>\n```", "read!"),
-            ("```json\n[{\"tool\": \"bash\", \"input\": {\"command\": \"ls\"}}]\n```", "bash!"),
-            (
-                "```json\n{\"type\":\"function\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}\n```",
-                "read!",
-            ),
-            ("```json\n{\"a\": 1}\n```\n```json\n{\"name\": \"read\", \"arguments\": {}}\n```", "read!"),
-            // Hermes, and two calls in one text.
-            (
-                "<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {}}\n</tool_call>",
-                "read bash!",
-            ),
-            (
-                "{\"name\": \"read\", \"arguments\": {}}\n{\"name\": \"bash\", \"arguments\": {}}",
-                "read bash!",
-            ),
-            // Qwen3-Coder.
-            (
-                "I look.\n<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
-                "read!",
-            ),
-            // Mistral, old and new.
-            ("[TOOL_CALLS][{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}]", "bash!"),
-            ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"}", "bash!"),
-            // Llama 3.
-            ("<|python_tag|>{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}", "read!"),
-            ("<function=bash>{\"command\": \"ls\"}</function>", "bash!"),
-            // Granite, and Gemma.
-            ("<|tool_call|>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
-            ("I look.\n```tool_code\nread(path=\"a\")\n```", "read!"),
-            // DeepSeek.
-            (
-                "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-                "read!",
-            ),
-            (
-                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{\"path\": \"a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-                "read!",
-            ),
-            (
-                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{\"path\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-                "read!",
-            ),
-            // Claude's XML.
-            (
-                "<function_calls>\n<invoke name=\"bash\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>",
-                "bash!",
-            ),
-            // Kimi, GLM, gpt-oss.
-            (
-                "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
-                "read!",
-            ),
-            ("<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>", "read!"),
-            (
-                "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"command\":\"ls\"}<|call|>",
-                "bash!",
-            ),
-            // A tool that does not exist.
-            ("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", "hammer!"),
-            ("<function=hammer><parameter=x>1</parameter></function>", "hammer!"),
-        ] {
-            assert_eq!(found(text).as_deref(), Some(want), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_inputs_of_calls_in_text() {
-        let path = json!({"path": "a.rs"});
-        for (text, want) in [
-            (
-                "<tool_call>{\"name\": \"read\", \"arguments\": {\"path\": \"a.rs\"}}</tool_call>",
-                Some(path.clone()),
-            ),
-            ("{\"name\": \"read\", \"arguments\": \"{\\\"path\\\": \\\"a.rs\\\"}\"}", Some(path.clone())),
-            (
-                "<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
-                Some(path.clone()),
-            ),
-            (
-                "<function_calls>\n<invoke name=\"read\">\n<parameter name=\"path\">a.rs</parameter>\n</invoke>",
-                Some(path.clone()),
-            ),
-            (
-                "<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a.rs</arg_value>\n</tool_call>",
-                Some(path.clone()),
-            ),
-            ("[TOOL_CALLS]read[ARGS]{\"path\": \"a.rs\"}", Some(path.clone())),
-            ("<function=read>{\"path\": \"a.rs\"}</function>", Some(path.clone())),
-            (
-                "<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a.rs\"}<|tool_call_end|>",
-                Some(path.clone()),
-            ),
-            (
-                "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a.rs</｜DSML｜parameter>\n</｜DSML｜invoke>",
-                Some(path),
-            ),
-            // Python is not read, and an input that is not an object does not count.
-            ("```tool_code\nread(path=\"a.rs\")\n```", None),
-            ("{\"name\": \"read\", \"arguments\": \"a.rs\"}", None),
-        ] {
-            let found = written_calls(text, &["read"]).unwrap();
-            assert_eq!(found.inputs, [want], "{text}");
-        }
-        let schema = json!({"properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}});
-        let input = json!({"path": "1", "limit": "20", "other": "3"});
-        assert_eq!(typed(input, &schema), json!({"path": "1", "limit": 20, "other": "3"}));
-    }
-
-    #[test]
-    fn arguments_beside_the_name_count_if_all_required_ones_are_there() {
-        let schema = json!({"properties": {"prompt": {}, "agent": {}}, "required": ["prompt"]});
-        let none = json!({"properties": {"path": {}}});
-        let found = |text: &str| flat_call(text, [("task", &schema), ("list", &none)].into_iter());
-        let input = json!({"prompt": "p", "agent": "general"});
-        let flat = "{\"name\": \"task\", \"prompt\": \"p\", \"agent\": \"general\"}";
-        for text in [flat.to_owned(), format!("```json\n{flat}\n```"), format!("I look.\n```\n{flat}\n```")] {
-            let call = found(&text).unwrap();
-            assert_eq!(
-                (call.names, call.inputs),
-                (vec!["task".to_owned()], vec![Some(input.clone())]),
-                "{text}"
-            );
-            assert!(call.is_the_end, "{text}");
-        }
-        assert!(!found(&format!("```json\n{flat}\n```\nThat is how it looks.")).unwrap().is_the_end);
-        for text in [
-            "{\"name\": \"task\", \"version\": \"1.0\"}",
-            "{\"name\": \"list\", \"path\": \"a\"}",
-            "{\"name\": \"other\", \"prompt\": \"p\"}",
-            "[{\"name\": \"task\", \"prompt\": \"p\"}]",
-            "no call",
-        ] {
-            assert_eq!(found(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn texts_without_calls() {
-        for text in [
-            // Not calls: an unknown tool in a code block or bare JSON, a call without input, a cut call,
-            // plain text.
-            "```json\n{\"name\": \"hammer\", \"arguments\": {}}\n```",
-            "{\"name\": \"hammer\", \"parameters\": {}}",
-            "```json\n{\"name\": \"read\", \"version\": \"1.0\"}\n```",
-            "The field \"name\" is `read`, \"arguments\" an object.",
-            "```json\n{\"name\": \"read\", \"argum",
-            "Models write `<tool_call>` around their calls.",
-            "```xml\n<invoke name=\"hammer\"></invoke>\n```\nis how Claude's XML looks.",
-            "",
-            "``````",
-        ] {
-            assert_eq!(found(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn the_reason_names_calls_and_what_to_do() {
-        let calls = written_calls(
-            "<function=hammer></function>\n<tool_call>{\"name\":\"read\",\"arguments\":{}}</tool_call>",
-            &["read"],
-        )
-        .unwrap();
-        let text = calls.explain("openai/small");
-        for word in ["openai/small wrote 2 tool calls (`hammer`, `read`)", "no tool `hammer`", "--jinja"] {
-            assert!(text.contains(word), "{word}: {text}");
-        }
-    }
-}
+mod tests;
