@@ -17,9 +17,10 @@
 //! Uses no clock, no IO and makes no ids: prompts are numbers from the driver, texts are passed through
 //! unchanged.
 
+mod answers;
 mod terms;
 
-use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
+use becket_types::{CompactionTrigger, DeliveryMode, TurnEnd};
 use std::collections::VecDeque;
 pub use terms::{
     Action, Answer, Break, BreakKind, CompactionEnd, Facts, Input, NotRun, Note, Owed, Repetition, Rules,
@@ -98,6 +99,8 @@ struct Turn {
     sent_back: u32,
     /// Set if the last answer contains calls as text; see [`Answer::written_calls`].
     written_calls: Option<String>,
+    /// True if a fallback model may take over if the context is too long even after its compaction.
+    fallback: bool,
 }
 
 /// Makes one transition: returns the next state and the actions to carry out.
@@ -383,131 +386,6 @@ impl State {
         self.phase = Phase::Requesting;
     }
 
-    fn answered(&mut self, answer: Answer, out: &mut Vec<Action>) {
-        if answer.empty && !self.turn.stopping && !refused(&answer.finish) {
-            return self.empty_answer(&answer, out);
-        }
-        let turn = &mut self.turn;
-        turn.steps += 1;
-        (turn.retries, turn.re_asked, turn.compactions) = (0, false, 0);
-        (turn.overflowed, turn.refused_compaction) = (false, false);
-        let cut = answer.finish == FinishReason::Length;
-        turn.cuts = if cut { turn.cuts + 1 } else { 0 };
-        turn.written_calls = answer.written_calls;
-        let why_not = match &answer.finish {
-            _ if turn.stopping => Some(NotRun::Interrupted),
-            finish if refused(finish) => Some(NotRun::Refused),
-            _ if turn.wrapping => Some(NotRun::WrapUp),
-            FinishReason::Length => Some(NotRun::Cut),
-            _ => None,
-        };
-        if answer.calls > 0 {
-            if let Some(why) = why_not {
-                out.push(Action::CloseCalls(why));
-            } else {
-                out.push(Action::RunTools);
-                self.phase = Phase::RunningTools;
-                return;
-            }
-        }
-        match why_not {
-            Some(NotRun::Interrupted) => self.end_interrupted(out),
-            Some(NotRun::Refused) => {
-                let reason = answer.finish.stop_reason().to_owned();
-                self.end_turn(TurnEnd::Refusal { reason }, out);
-            }
-            Some(NotRun::WrapUp) => self.end_max_turns(out),
-            Some(NotRun::Cut) if self.turn.cuts <= MAX_CUTS => {
-                if answer.calls == 0 {
-                    out.push(Action::Note(Note::Cut));
-                }
-                self.iterate(out);
-            }
-            // The answer was cut several times in a row. The text so far is accepted as the answer.
-            Some(NotRun::Cut) | None => {
-                self.turn.answered = true;
-                self.iterate(out);
-            }
-        }
-    }
-
-    /// Handles an answer without text or calls: it is requested once more, then the turn ends with an error.
-    /// If the output limit cut it, a note informs the model, and the request is repeated as often as for cut
-    /// text.
-    fn empty_answer(&mut self, answer: &Answer, out: &mut Vec<Action>) {
-        let cut = answer.finish == FinishReason::Length && !self.turn.wrapping;
-        if !cut && self.turn.re_asked && answer.fallback {
-            return self.fall_back(out);
-        }
-        out.push(Action::Supersede);
-        if cut && self.turn.cuts < MAX_CUTS {
-            self.turn.cuts += 1;
-            out.push(Action::Note(Note::Cut));
-            return self.iterate(out);
-        }
-        if cut || self.turn.re_asked {
-            let message = if cut {
-                format!(
-                    "{} answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
-                     steps, or choose a model or a server setting with a larger output limit.",
-                    self.turn.cuts + 1
-                )
-            } else {
-                let kept = match self.turn.steps {
-                    0 => String::new(),
-                    1 => " The work of the step before is kept.".to_owned(),
-                    steps => format!(" The work of the {steps} steps before is kept."),
-                };
-                format!(
-                    "The model answered twice in a row without any text or tool call (stop reason `{}`).{kept} Ask again in \
-                     other words, or choose another model.",
-                    answer.finish.stop_reason()
-                )
-            };
-            return self.end_broken(TurnEnd::NoAnswer { what: message }, out);
-        }
-        self.turn.re_asked = true;
-        if self.turn.steps > 0 && !self.turn.wrapping {
-            out.push(Action::Note(Note::NoAnswer));
-        }
-        self.iterate(out);
-    }
-
-    fn broke(&mut self, broken: Break, out: &mut Vec<Action>) {
-        if self.turn.stopping {
-            return self.end_interrupted(out);
-        }
-        match broken.kind {
-            BreakKind::Stream if self.turn.retries < MAX_RETRIES => {
-                self.turn.retries += 1;
-                out.push(Action::Supersede);
-                // Messages that arrived in the meantime belong in the repeated request.
-                self.iterate(out);
-            }
-            BreakKind::Malformed if !self.turn.re_asked => {
-                self.turn.re_asked = true;
-                out.push(Action::Supersede);
-                self.iterate(out);
-            }
-            BreakKind::Overflow if self.rules.auto_compact && !self.turn.overflowed => {
-                self.turn.overflowed = true;
-                out.push(Action::Supersede);
-                self.compact(CompactionTrigger::Overflow, out);
-            }
-            _ if broken.fallback => self.fall_back(out),
-            BreakKind::Stream | BreakKind::Malformed | BreakKind::Overflow | BreakKind::Final => {
-                self.end_broken(broken.end, out);
-            }
-        }
-    }
-
-    /// Switches to the next fallback model after retries did not help. That model gets its own retries.
-    fn fall_back(&mut self, out: &mut Vec<Action>) {
-        (self.turn.retries, self.turn.re_asked) = (0, false);
-        out.extend([Action::Supersede, Action::FallBack]);
-        self.iterate(out);
-    }
-
     /// Ends the turn after an error. A wrap-up that fails still ends the turn for its original reason.
     fn end_broken(&mut self, end: TurnEnd, out: &mut Vec<Action>) {
         if self.turn.wrapping { self.end_max_turns(out) } else { self.end_turn(end, out) }
@@ -544,6 +422,12 @@ impl State {
             CompactionEnd::Failed(breakdown) | CompactionEnd::Refused(breakdown)
                 if trigger != CompactionTrigger::Manual && !self.turn.answered && !self.turn.stopping =>
             {
+                // The answer that overflowed is superseded already. The next model may have a larger window.
+                if trigger == CompactionTrigger::Overflow && std::mem::take(&mut self.turn.fallback) {
+                    out.push(Action::FallBack);
+                    (self.turn.retries, self.turn.overflowed, self.turn.compactions) = (0, false, 0);
+                    return self.iterate(out);
+                }
                 self.end_broken(TurnEnd::ContextFull { breakdown }, out);
             }
             CompactionEnd::Failed(_) | CompactionEnd::Refused(_)
@@ -588,8 +472,4 @@ impl State {
         self.turn = Turn::default();
         self.idle(out);
     }
-}
-
-fn refused(finish: &FinishReason) -> bool {
-    matches!(finish, FinishReason::Refusal | FinishReason::ContentFilter)
 }

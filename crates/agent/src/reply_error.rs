@@ -57,10 +57,10 @@ pub(crate) fn name(kind: ErrorKind) -> String {
     json.and_then(|json| json.as_str().map(str::to_owned)).unwrap_or_else(|| "error".to_owned())
 }
 
-/// True if `--fallback-model` applies to this error. It applies to every failure except a refusal to answer, a context
-/// that is too long, which is compacted instead, and a script or recording that has no answer.
+/// True if `--fallback-model` applies to this error. It applies to every failure except a refusal to answer, and a script or
+/// recording that has no answer. A context that is too long is compacted first.
 pub(crate) fn another_model_may_help(kind: ErrorKind) -> bool {
-    !matches!(kind, ErrorKind::Refusal | ErrorKind::ContextOverflow | ErrorKind::Script)
+    !matches!(kind, ErrorKind::Refusal | ErrorKind::Script)
 }
 
 /// Makes the error for a stream that stopped without its final event.

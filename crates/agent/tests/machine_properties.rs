@@ -327,7 +327,7 @@ proptest! {
 fn script(rules: Rules, answers: &[Input]) -> Vec<Action> {
     let mut state = State::new(rules);
     let mut log = Vec::new();
-    let mut answers = answers.iter().cloned();
+    let mut answers = answers.iter().cloned().peekable();
     let mut inputs = std::collections::VecDeque::from([Input::Prompt { id: 0, mode: DeliveryMode::Steer }]);
     while let Some(input) = inputs.pop_front() {
         let (after, actions) = next(state, input);
@@ -337,7 +337,10 @@ fn script(rules: Rules, answers: &[Input]) -> Vec<Action> {
                 Action::Assess => inputs.push_back(Input::Assessed(Facts::default())),
                 Action::Request { .. } => inputs.extend(answers.next()),
                 Action::RunTools => inputs.push_back(Input::ToolsDone),
-                Action::Compact { .. } => inputs.push_back(Input::CompactionDone(CompactionEnd::Done)),
+                Action::Compact { .. } => {
+                    let given = answers.next_if(|input| matches!(input, Input::CompactionDone(_)));
+                    inputs.push_back(given.unwrap_or(Input::CompactionDone(CompactionEnd::Done)));
+                }
                 _ => {}
             }
             if action != Action::Assess {
@@ -459,17 +462,58 @@ fn what_a_retry_does_not_cure_goes_to_the_fallback_model() {
         (vec![broke(BreakKind::Stream, true); 4], 3),
         (vec![broke(BreakKind::Malformed, true); 2], 1),
         (vec![empty(true); 2], 1),
+        (
+            vec![
+                Input::Answered(Answer {
+                    finish: FinishReason::Length,
+                    empty: true,
+                    fallback: true,
+                    ..answer()
+                });
+                4
+            ],
+            3,
+        ),
     ] {
         let counts = matches!(answers[0], Input::Broke(Break { kind: BreakKind::Stream, .. }));
+        let cut = matches!(answers[0], Input::Answered(Answer { finish: FinishReason::Length, .. }));
         let mut want = vec![first.clone()];
         for n in 1..=again {
-            want.extend([Action::Supersede, request(1, if counts { n } else { 0 }, false)]);
+            want.push(Action::Supersede);
+            want.extend(cut.then_some(Action::Note(Note::Cut)));
+            want.push(request(1, if counts { n } else { 0 }, false));
         }
         want.extend(over.clone());
         let done = [answers, vec![answered(FinishReason::Stop, 0)]].concat();
         want.push(Action::EndTurn(TurnEnd::Completed));
         check(auto(), &done, &want);
     }
+}
+
+/// A context that is too long after its compaction, and calls as text, go to the fallback model as well.
+#[test]
+fn a_long_context_and_calls_as_text_go_to_the_fallback_model() {
+    let overflow = || Input::Broke(Break { kind: BreakKind::Overflow, end: error(), fallback: true });
+    let compact = Action::Compact { trigger: CompactionTrigger::Overflow };
+    let first = request(1, 0, false);
+    let done = Action::EndTurn(TurnEnd::Completed);
+    let compacted = Input::CompactionDone(CompactionEnd::Done);
+    let begun = [first.clone(), Action::Supersede, compact];
+    let over = [Action::Supersede, Action::FallBack, first.clone(), done.clone()];
+    let answer_of = || answered(FinishReason::Stop, 0);
+    check(
+        auto(),
+        &[overflow(), compacted, overflow(), answer_of()],
+        &[&begun[..], &[first.clone()], &over].concat(),
+    );
+    let failed = Input::CompactionDone(CompactionEnd::Failed("full".to_owned()));
+    let want = [&begun[..], &[Action::FallBack, first.clone(), done.clone()]].concat();
+    check(auto(), &[overflow(), failed, answer_of()], &want);
+    let written =
+        Input::Answered(Answer { written_calls: Some("read".to_owned()), fallback: true, ..answer() });
+    let note = Action::Note(Note::CallsAsText("read".to_owned()));
+    let want = [first, note, Action::Supersede, Action::FallBack, request(2, 0, false), done];
+    check(auto(), &[written, answer_of()], &want);
 }
 
 #[test]

@@ -48,6 +48,7 @@ mod clock;
 mod compact;
 mod conversation;
 mod count;
+mod done;
 mod files;
 mod flow;
 mod hooks;

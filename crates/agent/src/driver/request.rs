@@ -88,7 +88,7 @@ impl Agent {
     pub(super) fn fall_back(&mut self) {
         let Some(model) = self.conversation.wire.fallbacks.pop_front() else { return };
         let why = self.conversation.wire.last_error.take().map_or_else(
-            || "It answered without any text or tool call.".to_owned(),
+            || "It gave no answer that can be used.".to_owned(),
             |error| reply_error::sentence(&error.message),
         );
         let text =

@@ -299,6 +299,10 @@ impl Agent {
             (TurnEnd::Interrupted, Some(max)) if self.conversation.spending.turn.out_of_time => {
                 TurnEnd::TimeLimit { what: over_time(max) }
             }
+            (TurnEnd::NoAnswer { what }, _) => {
+                let done = super::done::since_the_prompt(lock(&self.conversation.core.session).view());
+                TurnEnd::NoAnswer { what: done.map_or_else(|| what.clone(), |done| format!("{what} {done}")) }
+            }
             (end, _) => end,
         };
         // In a headless run no further prompt will come, so no compaction needs the summary.

@@ -69,6 +69,22 @@ async fn an_empty_answer_is_asked_again_once() {
     assert_eq!(rig.model.turns()[1].lines(), ["user: go"]);
 }
 
+/// The end without an answer names what was done before it.
+#[tokio::test(start_paused = true)]
+async fn an_end_without_an_answer_names_the_calls_before_it() {
+    let empty = || Reply::Answer(Vec::new(), FinishReason::Stop);
+    let called = Reply::Answer(
+        vec![call("c1", "bash", json!({"command": "cargo test\n--all"}))],
+        FinishReason::ToolCalls,
+    );
+    let mut setup = Setup::new(vec![called, empty(), empty()]);
+    setup.mode = PermissionMode::BypassPermissions;
+    let mut rig = setup.start();
+    let TurnEnd::NoAnswer { what } = rig.turn("go").await.end else { panic!() };
+    assert!(what.ends_with("Done since your last message: bash `cargo test…`."), "{what}");
+    assert!(what.contains("The work of the step before is kept."), "{what}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cut_answer_goes_on_and_is_one_text_and_its_calls_are_not_run() {
     let cut = |parts| Reply::Answer(parts, FinishReason::Length);
@@ -204,7 +220,7 @@ async fn a_call_in_the_text_runs_if_the_user_approves_it() {
     for text in [
         format!("{bash}\nis how a call looks."),
         "<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>".to_owned(),
-        "```tool_code\nread(path=\"a.txt\")\n```".to_owned(),
+        "```tool_code\nread(path=folder + \"a.txt\")\n```".to_owned(),
     ] {
         let mut rig = asking(vec![say(&text)], PermissionMode::Default, false);
         rig.turn("go").await;
