@@ -69,15 +69,20 @@ and do not run `git reset --hard` or `git checkout --` unless asked.
 CLAUDE.md are the user's rules.
 - Be brief. Say what failed and what is left.";
 
-/// Lines of [`SYSTEM_PROMPT`] about tools: the start of each line, and the tools of which at least one must
-/// be offered.
-const OF_TOOLS: [(&str, &[&str]); 6] = [
-    ("- Plan work of three", &["todo"]),
-    ("- Search with the search tools", &["grep", "glob"]),
-    ("- Read a file before you edit", &["edit", "multi_edit", "apply_patch", "write"]),
-    ("- Commands run without terminal", &["bash"]),
-    ("- An old output may be replaced", &["recall"]),
-    (ASKS_HELP, &["bash"]),
+/// Tools that change files.
+const EDITORS: &[&str] = &["edit", "multi_edit", "apply_patch", "write"];
+
+/// Lines of the prompts about tools: the start of each line, and groups of tools. Of each group, at least one tool must be
+/// offered, because the line names all groups.
+const OF_TOOLS: [(&str, &[&[&str]]); 8] = [
+    ("- Plan work of three", &[&["todo"]]),
+    ("- Search with the search tools", &[&["grep", "glob"], &["read"], &["bash"]]),
+    ("- Read a file before you edit", &[EDITORS, &["read"]]),
+    ("- Check your work", &[&["bash"]]),
+    ("- Make the smallest change", &[EDITORS, &["bash"]]),
+    ("- Commands run without terminal", &[&["bash"]]),
+    ("- An old output may be replaced", &[&["recall"]]),
+    (ASKS_HELP, &[&["bash"]]),
 ];
 
 /// The start of the line about becket's own help, which the model reads with `bash`. Without it, the line below follows.
@@ -95,7 +100,7 @@ fn prompt(brief: bool, tools: &[String]) -> String {
     let offered = |names: &&[&str]| names.iter().any(|name| tools.iter().any(|tool| tool == name));
     let stays = |line: &&str| {
         let about = OF_TOOLS.iter().find(|(begins, _)| line.starts_with(begins));
-        about.is_none_or(|(_, names)| offered(names))
+        about.is_none_or(|(_, groups)| groups.iter().all(offered))
     };
     if brief {
         return SHORT_PROMPT.split('\n').filter(stays).collect::<Vec<_>>().join("\n");
@@ -218,20 +223,37 @@ mod tests {
 
     #[test]
     fn the_prompt_names_only_tools_that_are_offered() {
-        let all: Vec<String> =
-            OF_TOOLS.iter().flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())).collect();
+        let groups = OF_TOOLS.iter().flat_map(|(_, groups)| groups.iter().copied());
+        let all: Vec<String> = groups.flatten().map(|name| (*name).to_owned()).collect();
         assert_eq!(prompt(false, &all), SYSTEM_PROMPT);
         assert_eq!(prompt(true, &all), SHORT_PROMPT);
-        for (begins, names) in OF_TOOLS {
+        let without = |gone: &[&str]| -> Vec<String> {
+            all.iter().filter(|tool| !gone.contains(&tool.as_str())).cloned().collect()
+        };
+        for (begins, groups) in OF_TOOLS {
             assert!(SYSTEM_PROMPT.split('\n').any(|line| line.starts_with(begins)), "{begins}");
-            let rest: Vec<String> =
-                all.iter().filter(|tool| !names.contains(&tool.as_str())).cloned().collect();
-            let text = prompt(false, &rest);
-            assert!(!text.contains(begins), "{begins}");
-            let gone = OF_TOOLS.iter().filter(|(_, others)| others == &names).count();
-            let instead = usize::from(text.contains(NAMES_HELP));
-            assert_eq!(text.split('\n').count() + gone - instead, SYSTEM_PROMPT.split('\n').count());
-            assert_eq!(text.contains(NAMES_HELP), names == ["bash"]);
+            // A line goes if all tools of one of its groups are missing, and no other line goes with it.
+            for group in groups {
+                let text = prompt(false, &without(group));
+                assert!(!text.contains(begins), "{begins}");
+                let stays = |(_, groups): &&(&str, &[&[&str]])| {
+                    groups.iter().all(|other| other.iter().any(|tool| !group.contains(tool)))
+                };
+                let gone = OF_TOOLS.len() - OF_TOOLS.iter().filter(stays).count();
+                let instead = usize::from(text.contains(NAMES_HELP));
+                assert_eq!(text.split('\n').count() + gone - instead, SYSTEM_PROMPT.split('\n').count());
+                assert_eq!(text.contains(NAMES_HELP), group.contains(&"bash"));
+            }
+        }
+        for tools in [&["grep"][..], &["glob"], &["grep", "bash"], &["read"]] {
+            let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
+            let text = prompt(false, &tools);
+            let names = |tool: &str| tools.iter().any(|name| name == tool);
+            assert!(!text.contains("read tool") || names("read"), "{tools:?}: {text}");
+            assert!(!text.contains("search tools") || names("grep"), "{tools:?}: {text}");
+            assert!(!text.contains("run the tests") || names("bash"), "{tools:?}: {text}");
+            assert!(!text.contains("the shell") || names("bash"), "{tools:?}: {text}");
+            assert!(!text.contains("an edit is refused"), "{tools:?}: {text}");
         }
         let bare = prompt(false, &[]);
         for word in [
