@@ -96,6 +96,7 @@ fn images_become_notes_oldest_first_and_the_limit_is_remembered() {
     );
     assert!(lines[0].contains(" kB"), "{}", lines[0]);
     assert!(!ran.stderr.contains("compact"), "bytes are no tokens: {}", ran.stderr);
+    assert!(!ran.stderr.contains("pruned"), "bytes are no tokens: {}", ran.stderr);
 
     // Another process knows what was refused, and does not try it.
     let server_again = limited(LIMIT, nginx(), vec![look("d"), look("e")]);

@@ -406,8 +406,10 @@ impl Printer {
             }
             Event::Pruned { calls, freed, .. } => {
                 format!(
-                    "{calls} old tool outputs pruned, {} tokens freed (recall brings them back)",
-                    short(freed.0)
+                    "{calls} old tool output{} pruned, {} tokens freed (recall brings {} back)",
+                    if *calls == 1 { "" } else { "s" },
+                    short(freed.0),
+                    if *calls == 1 { "it" } else { "them" }
                 )
             }
             Event::PermissionDenied(denial) if self.options.verbose => {

@@ -13,7 +13,7 @@ use crate::reply_error;
 use becket_model::{ErrorKind, ModelError, byte_size};
 use becket_session::Durability;
 use becket_session::context::shrink::{Shrunk, shrink};
-use becket_types::{EntryKind, Event, NoticeLevel, Seq, Tokens};
+use becket_types::{EntryKind, NoticeLevel, Seq};
 use std::num::NonZeroU64;
 
 /// Maximum number of consecutive attempts. Each aims at half of the previous size, or at a limit that the server named.
@@ -28,7 +28,6 @@ struct Shortened {
     size: u64,
     media: usize,
     outputs: usize,
-    freed: Tokens,
     entries: Vec<Seq>,
 }
 
@@ -72,18 +71,17 @@ impl Conversation {
 
     /// Shortens the request until it has `aim` bytes, or until nothing is left to shorten.
     fn shorten(&mut self, sent: u64, aim: u64) -> Shortened {
-        let mut done = Shortened { size: sent, media: 0, outputs: 0, freed: Tokens(0), entries: Vec::new() };
+        let mut done = Shortened { size: sent, media: 0, outputs: 0, entries: Vec::new() };
         for _ in 0..MAX_ROUNDS {
             if done.size <= aim {
                 break;
             }
             self.core.flush(Durability::Buffered);
             let chosen = shrink(lock(&self.core.session).view(), done.size - aim);
-            let Some(Shrunk { entry, media, outputs, freed }) = chosen else { break };
+            let Some(Shrunk { entry, media, outputs, .. }) = chosen else { break };
             done.entries.extend(self.core.append(vec![entry], Durability::Buffered));
             let (size, _) = self.request_size();
             (done.media, done.outputs) = (done.media + media, done.outputs + outputs);
-            done.freed += freed;
             if size >= done.size {
                 break;
             }
@@ -115,10 +113,7 @@ impl Conversation {
             byte_size(shortened.size),
             what.join(" and ")
         );
+        // The limit is one of bytes, so nothing is reported as pruned for its tokens.
         self.core.notice(NoticeLevel::Warning, text);
-        if let Some(entry) = shortened.entries.last().filter(|_| shortened.outputs > 0) {
-            let (entry, calls, freed) = (*entry, shortened.outputs as u64, shortened.freed);
-            self.core.emit(Event::Pruned { entry, calls, freed });
-        }
     }
 }
