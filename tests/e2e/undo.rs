@@ -176,7 +176,13 @@ fn a_command_that_was_running_when_becket_was_killed_is_undone() {
     }
     running.signal("-KILL");
     running.wait();
+    // The next process records what the command did, after its own first message. Each turn keeps its changes all the same.
+    play(&bench, &bash(&["echo y > second.txt"]), "second", &["-c"]);
     let shown = becket(&bench, &["undo", "--yes"], 0);
+    assert!(shown.contains("1 call of the turn \"second\""), "{shown}");
+    assert!(bench.project.exists("added.txt") && !bench.project.exists("second.txt"), "{shown}");
+    let shown = becket(&bench, &["undo", "--yes"], 0);
+    assert!(shown.contains("of the turn \"go\""), "{shown}");
     assert_eq!(tree(bench.project.root()), before, "{shown}");
 }
 

@@ -85,9 +85,11 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
 /// The turns whose changes are within `reach`.
 pub fn turns(history: &History, scope: UndoScope) -> Turns {
     let seqs: Vec<Seq> = match (scope, history.redoable().map(|change| &change.cause)) {
-        (UndoScope::LastUndo, Some(ChangeCause::Undo(of))) => of.iter().rev().copied().collect(),
+        (UndoScope::LastUndo, Some(ChangeCause::Undo(of))) => {
+            of.iter().rev().map(|seq| history.begun(*seq)).collect()
+        }
         (UndoScope::LastUndo, _) => Vec::new(),
-        _ => changes(history, scope).iter().map(|change| change.seq).collect(),
+        _ => changes(history, scope).iter().map(|change| change.begun).collect(),
     };
     let mut out = Turns::default();
     for seq in &seqs {

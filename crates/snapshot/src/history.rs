@@ -16,6 +16,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub struct Change {
     pub seq: Seq,
+    /// The entry with which its call began. After a crash, the next process records the change, so that messages may stand
+    /// between the two.
+    pub begun: Seq,
     pub time: Millis,
     pub cause: ChangeCause,
     pub files: Vec<PathChange>,
@@ -52,6 +55,8 @@ pub struct History {
     open: Option<OpenCall>,
     prompts: Vec<Prompt>,
     labels: HashMap<CallId, String>,
+    /// The first entry about each call.
+    begun: HashMap<CallId, Seq>,
     /// Kept contents that records name, by hash.
     contents: HashMap<BlobId, FileContent>,
     /// Number of records whose list of files could not be read.
@@ -76,6 +81,7 @@ impl History {
             EntryKind::ToolJournal { call_id, tool, subject, .. } => {
                 let words: Vec<&str> = [tool, subject].into_iter().flatten().map(String::as_str).collect();
                 self.labels.insert(call_id.clone(), words.join(" "));
+                self.begun.entry(call_id.clone()).or_insert(entry.seq);
             }
             EntryKind::Message { message } if message.origin == Origin::User => self.prompt(entry, message),
             _ => {}
@@ -128,8 +134,13 @@ impl History {
             ChangeCause::Undo(_) => "undo".to_owned(),
             ChangeCause::Redo(_) => "redo".to_owned(),
         };
+        let begun = match &changes.cause {
+            ChangeCause::Call(id) => self.begun.get(id).copied(),
+            ChangeCause::Undo(_) | ChangeCause::Redo(_) => None,
+        };
         let (cause, skipped) = (changes.cause.clone(), changes.skipped.clone());
-        self.changes.push(Change { seq: entry.seq, time: entry.time, cause, files, skipped, label });
+        let begun = begun.unwrap_or(entry.seq);
+        self.changes.push(Change { seq: entry.seq, begun, time: entry.time, cause, files, skipped, label });
     }
 
     fn list<T: DeserializeOwned + Clone>(
@@ -201,9 +212,14 @@ impl History {
         self.changes.binary_search_by_key(&seq, |change| change.seq).ok().and_then(|at| self.changes.get(at))
     }
 
-    /// The changes after this entry of the ledger, newest first.
+    /// The entry with which the call of the change at `seq` began.
+    pub fn begun(&self, seq: Seq) -> Seq {
+        self.change_at(seq).map_or(seq, |change| change.begun)
+    }
+
+    /// The changes of calls that began after this entry of the ledger, newest first.
     pub fn since(&self, seq: Seq) -> Vec<&Change> {
-        self.undoable().rev().take_while(|change| change.seq > seq).collect()
+        self.undoable().rev().take_while(|change| change.begun > seq).collect()
     }
 
     /// The changes of the last `count` calls, newest first.
@@ -214,7 +230,64 @@ impl History {
     /// The changes of the last turn that changed files, newest first.
     pub fn last_turn(&self) -> Vec<&Change> {
         let Some(last) = self.undoable().next_back() else { return Vec::new() };
-        let begin = self.prompts.iter().rev().find(|prompt| prompt.seq < last.seq).map_or(Seq(0), |p| p.seq);
+        let begin =
+            self.prompts.iter().rev().find(|prompt| prompt.seq < last.begun).map_or(Seq(0), |p| p.seq);
         self.since(begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::JournalState;
+    use serde_json::Value;
+
+    struct Nothing;
+
+    impl Store for Nothing {
+        fn put(&self, _: &[u8]) -> BlobId {
+            unreachable!("nothing is kept")
+        }
+        fn get(&self, _: &BlobId) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    /// The change of a call that a crash cut off is recorded after the next message. It belongs to the turn of its call.
+    #[test]
+    fn a_change_belongs_to_the_turn_in_which_its_call_began() {
+        let call = |id: &str| EntryKind::ToolJournal {
+            call_id: CallId::from(id),
+            state: JournalState::Started,
+            tool: None,
+            subject: None,
+            result: Value::Null,
+        };
+        let change = |id: &str| {
+            let path = becket_types::FilePath(PathBuf::from(format!("/{id}")));
+            let path = PathChange { path, before: None, after: None };
+            EntryKind::FileChanges(Box::new(FileChanges {
+                cause: ChangeCause::Call(CallId::from(id)),
+                files: vec![path],
+                manifest: None,
+                skipped: Vec::new(),
+            }))
+        };
+        let said = |text: &str| EntryKind::Message { message: Message::user(text) };
+        let kinds =
+            [said("first"), call("a"), said("second"), change("a"), call("b"), change("b"), said("third")];
+        let entries = kinds.into_iter().enumerate().map(|(n, kind)| Entry {
+            seq: Seq(n as u64 + 1),
+            time: Millis(0),
+            kind,
+        });
+        let history = History::of(entries, &Nothing);
+        let names = |changes: Vec<&Change>| -> Vec<String> {
+            changes.iter().map(|change| change.files[0].path.0.display().to_string()).collect()
+        };
+        assert_eq!(names(history.last_turn()), ["/b"]);
+        assert_eq!(names(history.since(Seq(3))), ["/b"]);
+        assert_eq!(names(history.since(Seq(1))), ["/b", "/a"]);
+        assert_eq!(history.begun(Seq(4)), Seq(2));
     }
 }
