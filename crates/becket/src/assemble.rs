@@ -454,7 +454,7 @@ fn offered_skills(environment: &Environment, run: &RunSettings) -> Arc<Skills> {
     let project = &run.project;
     let mut skills = toolbox::skills(environment, &project.cwd, &run.settings.config, project.trusted);
     if let Some(only) = &run.additions.only_skills {
-        skills.retain(|skill| only.contains(&skill.name));
+        skills.keep_named(only);
     }
     Arc::new(skills)
 }

@@ -34,7 +34,7 @@ impl Slash {
         let make = move || {
             let mut skills = toolbox::skills(&environment, &cwd, &config, trusted);
             if let Some(only) = &only {
-                skills.retain(|skill| only.contains(&skill.name));
+                skills.keep_named(only);
             }
             let custom_commands = CustomCommands::new(
                 &environment,

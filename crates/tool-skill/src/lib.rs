@@ -113,6 +113,13 @@ impl Skills {
         self.skills.retain(|s| keep(s));
     }
 
+    /// Keeps the skills with these names, also where a name is written as in its file.
+    pub fn keep_named(&mut self, names: &[String]) {
+        let named: Vec<String> =
+            names.iter().filter_map(|name| self.get(name)).map(|skill| skill.name.clone()).collect();
+        self.retain(|skill| named.contains(&skill.name));
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter()
     }

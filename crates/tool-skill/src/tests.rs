@@ -192,6 +192,9 @@ async fn a_name_that_was_changed_is_called_as_written() {
         assert_eq!(skills.get(written).map(|s| s.name.as_str()), Some(name), "{written}");
     }
     assert!(skills.warnings().iter().any(|w| w.contains("it is listed as `code-explorer`")));
+    let mut kept = skills.clone();
+    kept.keep_named(&["code_explorer".to_owned(), "no such skill".to_owned()]);
+    assert_eq!(kept.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["code-explorer"]);
     let tool = SkillTool::new(Arc::new(skills));
     let (env, _) = testing::env(&root);
     assert!(run(&tool, &env, json!({"name": "code_explorer"})).await.content.contains("Explore."));

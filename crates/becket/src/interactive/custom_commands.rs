@@ -179,7 +179,7 @@ impl CustomCommands {
             return Err(Called::Failed(format!("/{name} cannot be used: {why}")));
         }
         let skills = (self.skills.find)();
-        let skill = skills.get(name).filter(|skill| skill.user_invocable && skill.name == name);
+        let skill = skills.get(name).filter(|skill| skill.user_invocable);
         let skill = skill.ok_or(Called::Unknown)?;
         match skill.prompt(arguments) {
             Ok(prompt) => Ok(Source::Skill(CalledSkill {
