@@ -304,7 +304,7 @@ fn branches_are_forked_at_a_message_listed_and_compared() {
 #[test]
 fn a_mistyped_command_is_never_a_paid_prompt() {
     let bench = Bench::new(&[]);
-    let server = MockServer::start([Answer::text("paid")]);
+    let server = MockServer::with(|_| Answer::text("paid").into());
     let typed = |arguments: &[&str]| {
         let mut command = bench.command();
         command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
@@ -318,14 +318,19 @@ fn a_mistyped_command_is_never_a_paid_prompt() {
         (&["resume"], "becket --resume"),
         (&["--", "resume"], "needs a terminal"),
         (&["refactor"], "becket help"),
+        (&["-p", "hlep"], "type: becket help; to send the word as a task: becket -p -- hlep"),
+        (&["-p", "undo"], "`undo` looks like a command, so it is not sent as a task"),
+        (&["-p", "--continue", "doctr"], "becket doctor"),
     ] {
         let ran = typed(arguments).expect(2);
         assert!(ran.stderr.contains(instead), "{arguments:?}: {}", ran.stderr);
     }
     assert_eq!(server.requests().len(), 0);
     assert!(bench.ledgers().is_empty());
-    typed(&["-p", "--model", "anthropic/m", "resume"]).expect(0);
-    assert!(server.requests()[0].text().contains("resume"), "with -p a word is a task");
+    typed(&["-p", "--model", "anthropic/m", "summarize"]).expect(0);
+    typed(&["-p", "--model", "anthropic/m", "--", "resume"]).expect(0);
+    let sent = server.requests();
+    assert!(sent[0].text().contains("summarize") && sent[1].text().contains("resume"));
 }
 
 #[test]

@@ -220,8 +220,11 @@ fn drop_task_tip(error: &mut clap::Error) {
 }
 
 fn no_task(found: &NotATask) -> Failure {
-    let NotATask { word, instead } = found;
-    let failure = Failure::usage(format!("there is no command `{word}`"));
+    let NotATask { word, after_print, instead } = found;
+    let failure = Failure::usage(match after_print {
+        true => format!("`{word}` looks like a command, so it is not sent as a task"),
+        false => format!("there is no command `{word}`"),
+    });
     match instead {
         Some(instead) => {
             let verb =

@@ -1,8 +1,8 @@
 //! Detects a single bare word in place of a task: a task, a mistyped command, or a command of another program.
 //!
-//! Such a word is never sent to a model, because `becket sesions` would cost money and do nothing useful. After `-p`, only
-//! a mistyped command is refused: any other word may be a task for the piped text. `becket -- WORD` is explicit and is not
-//! checked.
+//! Such a word is never sent to a model, because `becket sesions` would cost money and do nothing useful. After `-p`, a word
+//! is refused if it is a command, a command of another tool, or one of them with a typing error: any other word may be a task
+//! for the piped text. `becket -- WORD` is explicit and is not checked.
 
 use super::{Run, SUBCOMMANDS};
 use becket_types::edit_distance;
@@ -19,8 +19,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("history", "becket sessions"),
     ("session", "becket sessions"),
     ("stats", "becket sessions stats"),
-    ("usage", "becket sessions stats"),
-    ("cost", "becket sessions stats"),
+    ("usage", "becket cost"),
     ("search", "becket sessions search WORDS"),
     ("status", "becket doctor"),
     ("check", "becket doctor"),
@@ -30,8 +29,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ask", "becket -p \"TASK\""),
     ("completion", "becket completions SHELL"),
     ("manual", "becket man"),
-    ("login", "becket doctor, which shows where becket looks for keys"),
-    ("auth", "becket doctor, which shows where becket looks for keys"),
+    ("complete", "becket completions SHELL"),
+    ("skills", "becket -p \"/NAME\" for one skill; `/skills` in the terminal lists them"),
+    ("model", "becket models"),
+    ("providers", "becket models"),
+    ("commands", "becket help"),
     ("serve", "becket -p --input-format stream-json --output-format stream-json, driven over stdin"),
     ("acp", "becket -p --input-format stream-json --output-format stream-json; becket does not speak ACP"),
     ("app-server", "becket -p --input-format stream-json --output-format stream-json"),
@@ -40,19 +42,29 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("install", "becket doctor, which shows what is installed"),
     ("plugin", "becket hooks list; skills, commands and agents are files: see docs/guide"),
     ("plugins", "becket hooks list; skills, commands and agents are files: see docs/guide"),
-    ("logout", "becket doctor, which shows where keys are; then delete the one that you do not want"),
     ("review", "becket -p \"/review\", or becket -p \"review my changes\""),
     ("apply", "git apply; becket changes files itself"),
-    ("setup-token", "becket doctor, which shows where becket looks for keys"),
+    ("setup-token", "becket login"),
     ("start", "becket"),
     ("chat", "becket"),
     ("tui", "becket"),
+];
+
+/// Names that are usual tasks for the text that is piped to a run, so that they are sent after `-p`.
+const TASKS: &[&str] = &["review", "check", "search", "ask", "run", "apply"];
+
+/// Names that are usual messages in a conversation, so that they are sent after `-p --continue`.
+const MESSAGES: &[&str] = &[
+    "continue", "resume", "start", "list", "status", "help", "verify", "audit", "export", "import", "demo",
+    "fork", "print", "update", "upgrade", "install", "chat", "history", "model", "commands",
 ];
 
 /// A word that is not accepted as a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotATask {
     pub word: String,
+    /// The word follows `-p`, where it would be a task if it did not look like a command.
+    pub after_print: bool,
     /// The command to type instead.
     pub instead: Option<String>,
 }
@@ -62,12 +74,11 @@ pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     let explicit = arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
     if run.print {
-        // In a conversation, one word is a usual message.
         let continues = run.session.continue_ || run.session.resume.is_some();
-        let instead = mistyped(word).filter(|_| !continues)?;
-        return Some(NotATask { word: word.to_owned(), instead: Some(instead) });
+        let instead = meant(word, continues)?;
+        return Some(NotATask { word: word.to_owned(), after_print: true, instead: Some(instead) });
     }
-    Some(NotATask { word: word.to_owned(), instead: instead_of(word) })
+    Some(NotATask { word: word.to_owned(), after_print: false, instead: instead_of(word) })
 }
 
 /// Returns the arguments with the command first, if options come before it, as in `git -C DIR log`.
@@ -95,7 +106,7 @@ pub(crate) fn command_behind_options(arguments: &[OsString]) -> Option<Vec<OsStr
 /// Returns the first argument if it looks like a mistyped command: it does not exist, and a similar one does.
 pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
-    Some(NotATask { word: word.to_owned(), instead: Some(instead_of(word)?) })
+    Some(NotATask { word: word.to_owned(), after_print: false, instead: Some(instead_of(word)?) })
 }
 
 /// Returns the command line with its task in quotes, if clap refused the second of several bare words.
@@ -144,10 +155,18 @@ fn looks_like_a_command(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
+/// Returns the command to type in place of a word: the command itself, one of another tool, or the nearest one.
 fn instead_of(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
-    let known = ELSEWHERE.iter().find(|(name, _)| *name == lower).map(|(_, instead)| (*instead).to_owned());
-    known.or_else(|| nearest(&lower))
+    advice(&lower).or_else(|| nearest(&lower))
+}
+
+/// Returns the command to type for the name of a command, of becket or of another tool.
+fn advice(name: &str) -> Option<String> {
+    if SUBCOMMANDS.contains(&name) {
+        return Some(format!("becket {name}"));
+    }
+    ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| (*instead).to_owned())
 }
 
 fn nearest(word: &str) -> Option<String> {
@@ -155,28 +174,40 @@ fn nearest(word: &str) -> Option<String> {
     Some(format!("becket {near}"))
 }
 
-/// Returns the command whose name differs from `word` by one typing error. Words that a user means as a task, such as
-/// `explore`, differ by more.
-fn mistyped(word: &str) -> Option<String> {
-    const SHORTEST: usize = 5;
+/// Returns the command that a word after `-p` means: it has that name, or differs from it by one typing error. Words that a
+/// user means as a task, such as `explore`, differ by more.
+fn meant(word: &str, continues: bool) -> Option<String> {
     let lower = word.to_ascii_lowercase();
-    let is_known = SUBCOMMANDS.contains(&lower.as_str()) || ELSEWHERE.iter().any(|(name, _)| *name == lower);
-    if is_known || lower.len() < SHORTEST {
+    let names = SUBCOMMANDS.iter().copied().chain(ELSEWHERE.iter().map(|(name, _)| *name));
+    let is_sent = |name: &str| TASKS.contains(&name) || (continues && MESSAGES.contains(&name));
+    if is_sent(&lower) {
         return None;
     }
+    advice(&lower).or_else(|| {
+        let near = names.filter(|name| !is_sent(name)).find(|name| is_one_error(&lower, name))?;
+        advice(near)
+    })
+}
+
+/// True if two words differ by one letter, or by two letters that changed places. Of short words, a letter more must be a
+/// double one: `most` is not `cost`.
+fn is_one_error(word: &str, name: &str) -> bool {
+    const SHORT: usize = 4;
     let sorted = |word: &str| {
         let mut letters: Vec<char> = word.chars().collect();
         letters.sort_unstable();
         letters
     };
-    let one_error = |name: &str| match edit_distance(&lower, name) {
-        1 => true,
-        // Two letters that changed places.
-        2 => sorted(&lower) == sorted(name),
-        _ => false,
+    let single = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.dedup();
+        letters
     };
-    let near = SUBCOMMANDS.iter().find(|name| one_error(name))?;
-    Some(format!("becket {near}"))
+    match edit_distance(word, name) {
+        1 => word.len().min(name.len()) > SHORT || (word.len() > name.len() && single(word) == single(name)),
+        2 => word.len() >= SHORT && sorted(word) == sorted(name),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -252,20 +283,70 @@ mod tests {
             assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
         }
         assert_eq!(instead("refactor"), Some(None), "a word that is like no command");
-        for (typed, want) in
-            [("sesions", "becket sessions"), ("doctr", "becket doctor"), ("exprot", "becket export")]
+        for (word, want) in [("Login", "becket login"), ("Cost", "becket cost"), ("LOGOUT", "becket logout")]
         {
-            assert_eq!(
-                bare(&["-p", typed]).and_then(|found| found.instead).as_deref(),
-                Some(want),
-                "{typed}"
-            );
+            assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
         }
+    }
+
+    #[test]
+    fn a_word_after_print_that_looks_like_a_command_is_no_task() {
+        let instead =
+            |words: &[&str]| bare(words).and_then(|found| found.instead.filter(|_| found.after_print));
+        for (typed, want) in [
+            ("sesions", "becket sessions"),
+            ("sesion", "becket sessions"),
+            ("doctr", "becket doctor"),
+            ("exprot", "becket export"),
+            ("help", "becket help"),
+            ("hlep", "becket help"),
+            ("mcpp", "becket mcp"),
+            ("auht", "becket auth"),
+            ("Doctor", "becket doctor"),
+            ("sessions", "becket sessions"),
+            ("undo", "becket undo"),
+            ("config", "becket config"),
+            ("models", "becket models"),
+            ("login", "becket login"),
+            ("status", "becket doctor"),
+            ("resume", "becket --resume SESSION"),
+            ("compelte", "becket completions SHELL"),
+            ("completion", "becket completions SHELL"),
+            ("skills", "becket -p \"/NAME\" for one skill; `/skills` in the terminal lists them"),
+        ] {
+            assert_eq!(instead(&["-p", typed]).as_deref(), Some(want), "{typed}");
+            assert_eq!(instead(&["-p", "--", typed]), None, "{typed}");
+        }
+        assert_eq!(instead(&["-p", "-c", "doctr"]).as_deref(), Some("becket doctor"));
+        assert_eq!(instead(&["-p", "-c", "undo"]).as_deref(), Some("becket undo"));
+        for name in SUBCOMMANDS {
+            assert_eq!(instead(&["-p", name]), Some(format!("becket {name}")), "{name}");
+        }
+        // Each name of another tool leads to a command that exists.
+        for (name, instead) in ELSEWHERE {
+            assert!(!SUBCOMMANDS.contains(name), "{name} is a command");
+            let mut words = instead.split([' ', ',', ';']);
+            if words.next() == Some("becket")
+                && let Some(second) = words.next().filter(|word| word.starts_with(char::is_alphabetic))
+            {
+                assert!(SUBCOMMANDS.contains(&second), "{name}: {instead}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_a_task_is_sent() {
         for task in [
             &["fix it"][..],
             &["-p", "review"],
-            &["-p", "doctor"],
             &["-p", "explain"],
+            &["-p", "summarize"],
+            &["-p", "lint"],
+            &["-p", "post"],
+            &["-p", "test"],
+            &["-p", "hi"],
+            &["-p", "-c", "continue"],
+            &["-p", "-c", "yes"],
             &["-p", "explore"],
             &["-p", "-c", "verfy"],
             &["-p", "--", "sesions"],
