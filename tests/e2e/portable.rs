@@ -36,9 +36,12 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
             let went_on = run(other.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(0);
             assert_eq!(went_on.stdout, "still here\n");
             assert!(server.requests().last().unwrap().text().contains("a long line of text"));
-            // Another one under the same id is not overwritten.
-            let refused = run(other.command().args(["import", "moved.jsonl"])).expect(2);
-            assert!(refused.stderr.contains("already"), "{}", refused.stderr);
+            // The file of a session that went on offers that session, and one with more than the session is not lost.
+            import("it has all of the file, and went on after it");
+            bench.project.write("later.jsonl", &export(&other));
+            let refused = run(bench.command().args(["import", "later.jsonl"])).expect(2);
+            assert!(refused.stderr.contains("does not have all that the file has"), "{}", refused.stderr);
+            assert!(refused.stderr.contains("becket sessions rm"), "{}", refused.stderr);
         }
     }
 }
@@ -266,20 +269,20 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
         ("commands typed at the program", 2),
         ("attachments of kind document", 1),
         ("errors of the API", 1),
-        ("blocks of kind server_tool_use", 1),
+        ("blocks of kind server_tool_use (they are kept as notes)", 1),
     ];
     let codex = [
         (summary, 1),
         ("encrypted reasoning", 1),
-        ("items of kind web_search_call", 1),
+        ("items of kind web_search_call (they are kept as notes)", 1),
         ("items of kind ghost_snapshot", 1),
         ("marks of interrupted turns", 1),
     ];
     let opencode = [
         (summary, 1),
         ("attached files (their text is carried where it was read)", 1),
-        ("parts of kind retry", 1),
-        ("parts of kind subtask", 1),
+        ("parts of kind retry (they are kept as notes)", 1),
+        ("parts of kind subtask (they are kept as notes)", 1),
         ("errors of answers", 1),
     ];
     let files = [

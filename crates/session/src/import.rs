@@ -128,6 +128,16 @@ impl Conversation {
         *self.left_out.entry(what.into()).or_default() += 1;
     }
 
+    /// Returns a block that has no place here as a note that the model and the user can read. It is counted.
+    fn note(&mut self, what: &str, block: &Value) -> Part {
+        let kind = block["type"].as_str().unwrap_or("unknown");
+        self.leave_out(format!("{what} of kind {kind} (they are kept as notes)"));
+        Part::text(format!(
+            "[Imported: a block of a kind that becket does not know, `{kind}`]\n{}",
+            shortened(block, 0)
+        ))
+    }
+
     /// Returns the blocks of a message. Plain text becomes one block. Anything else is counted as left out.
     fn blocks(&mut self, content: &Value) -> Vec<Value> {
         match content {
@@ -261,6 +271,30 @@ impl Conversation {
     }
 }
 
+/// Returns a value with long texts cut, because a block may contain a whole file. Encoded data says nothing to a reader.
+fn shortened(value: &Value, depth: usize) -> Value {
+    const LONGEST: usize = 2_000;
+    const DEEPEST: usize = 16;
+    match value {
+        Value::String(text) => {
+            let count = text.chars().count();
+            let is_encoded = count > 200 && !text.contains(char::is_whitespace);
+            let kept: String = text.chars().take(if is_encoded { 40 } else { LONGEST }).collect();
+            if kept.len() == text.len() {
+                value.clone()
+            } else {
+                json!(format!("{kept}… ({count} characters)"))
+            }
+        }
+        Value::Array(_) | Value::Object(_) if depth == DEEPEST => json!("…"),
+        Value::Array(items) => items.iter().map(|item| shortened(item, depth + 1)).collect(),
+        Value::Object(keys) => {
+            Value::Object(keys.iter().map(|(key, item)| (key.clone(), shortened(item, depth + 1))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
 /// Converts a result to a note that the model and the user can read.
 fn note_of(result: &Message, why: &str) -> Message {
     let mut note = Message::user("");
@@ -373,6 +407,21 @@ mod tests {
         }
         assert_eq!(millis(&json!(1_767_036_059_338_u64)), Millis(1_767_036_059_338));
         assert_eq!(millis(&json!(u64::MAX)), Millis(0));
+    }
+
+    #[test]
+    fn a_note_of_a_block_is_short() {
+        let mut conversation = Conversation::default();
+        let block =
+            json!({ "type": "odd", "data": "QUJD".repeat(500), "text": "a b ".repeat(1_000), "n": [1, "x"] });
+        let Part::Text { text, .. } = conversation.note("blocks", &block) else { panic!() };
+        assert!(
+            text.starts_with("[Imported: a block of a kind that becket does not know, `odd`]\n{"),
+            "{text}"
+        );
+        assert!(text.contains("(2000 characters)") && text.contains("(4000 characters)"), "{text}");
+        assert!(text.contains("\"n\":[1,\"x\"]") && text.len() < 2_400, "{text}");
+        assert_eq!(conversation.left_out["blocks of kind odd (they are kept as notes)"], 1);
     }
 
     #[test]

@@ -123,8 +123,12 @@ fn own(
 ) -> Result<(), Failure> {
     let into = args.here.then_some(cwd);
     let imported = import_own(&environment.sessions_dir(), bytes, into).map_err(|e| match e {
-        StoreError::Exists { id } => Failure::usage(format!("another session {id} is here already"))
-            .hint("delete it first, or import under another BECKET_HOME"),
+        StoreError::Exists { id } => Failure::usage(format!(
+            "the session {id} is here already, and it does not have all that the file has"
+        ))
+        .hint(format!(
+            "becket --resume {id} continues the one here; becket sessions rm {id} makes room for the file's"
+        )),
         StoreError::NotFound { .. } => Failure::usage(format!(
             "{}: no line of it that proves itself begins a session",
             args.file.display()
@@ -141,12 +145,25 @@ fn own(
     if args.json {
         let body = json!({
             "session": imported.id, "source": "becket", "commits": imported.lines, "blobs": imported.blobs,
-            "was_there": imported.was_there, "damaged": damaged, "left_out": { "damaged blobs": imported.bad_blobs.len() },
+            "was_there": imported.was_there, "went_on": imported.went_on, "damaged": damaged, "left_out": { "damaged blobs": imported.bad_blobs.len() },
         });
         return write(out, &format!("{body}\n"));
     }
     let mut text = if imported.was_there {
-        format!("{} is here already, the same byte for byte.\n", imported.id)
+        let more = if imported.went_on {
+            "it has all of the file, and went on after it"
+        } else {
+            "the same byte for byte"
+        };
+        let copy = if args.again {
+            format!(
+                "A file of becket keeps its id. For a second session of it: becket sessions fork {}\n",
+                imported.id
+            )
+        } else {
+            String::new()
+        };
+        format!("{} is here already: {more}.\n{copy}", imported.id)
     } else {
         format!(
             "Imported {}: {}, {}, byte for byte.\n",

@@ -196,10 +196,13 @@ impl Reader {
         let data = source["media_type"].as_str().zip(source["data"].as_str());
         match (block["type"].as_str(), source["type"].as_str(), data) {
             (Some("image"), Some("base64"), Some((kind, data))) => Some(image(kind, data)),
-            (kind, ..) => {
-                self.out.leave_out(format!("attachments of kind {}", kind.unwrap_or("unknown")));
+            // Data that no part can hold. A document's text would be the only readable form of it.
+            (Some("document" | "image"), ..) => {
+                self.out
+                    .leave_out(format!("attachments of kind {}", block["type"].as_str().unwrap_or_default()));
                 None
             }
+            _ => Some(self.out.note("blocks", block)),
         }
     }
 
@@ -253,7 +256,7 @@ impl Reader {
                 }
                 // Some versions put results beside their calls.
                 Some("tool_result") => results.push(self.result(block)),
-                other => self.out.leave_out(format!("blocks of kind {}", other.unwrap_or("unknown"))),
+                _ => parts.push(self.out.note("blocks", block)),
             }
         }
         self.out.model = Some(model);

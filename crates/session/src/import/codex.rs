@@ -89,7 +89,14 @@ impl Reader {
                 self.call(time, id, "local_shell", json!({ "command": item["action"]["command"] }));
             }
             Some("function_call_output" | "custom_tool_call_output") => self.output(time, item),
-            other => self.out.leave_out(format!("items of kind {}", other.unwrap_or("unknown"))),
+            // Internal to the program.
+            Some(kind @ ("ghost_snapshot" | "compaction" | "compaction_summary")) => {
+                self.out.leave_out(format!("items of kind {kind}"));
+            }
+            _ => {
+                let note = self.out.note("items", item);
+                self.answer(time, vec![note]);
+            }
         }
     }
 
@@ -104,7 +111,7 @@ impl Reader {
                     Some(part) => parts.push(part),
                     None => self.out.leave_out("images by address"),
                 },
-                (None, None) => self.out.leave_out("blocks of unknown kind"),
+                (None, None) => parts.push(self.out.note("blocks", block)),
             }
         }
         match item["role"].as_str() {

@@ -57,7 +57,7 @@ fn user(out: &mut Conversation, time: Millis, parts: &[Value]) {
                 None => out.leave_out("attached files (their text is carried where it was read)"),
             },
             Some("compaction") => {}
-            other => out.leave_out(format!("parts of kind {}", other.unwrap_or("unknown"))),
+            _ => words.push(out.note("parts", part)),
         }
     }
     if !words.is_empty() {
@@ -91,7 +91,11 @@ fn assistant(out: &mut Conversation, time: Millis, info: &Value, parts: &[Value]
             Some("tool") => step.tool(out, part),
             Some("snapshot" | "patch") => out.leave_out("snapshots of files"),
             Some("compaction") => {}
-            other => out.leave_out(format!("parts of kind {}", other.unwrap_or("unknown"))),
+            _ => {
+                step.flush_results(out);
+                let note = out.note("parts", part);
+                step.parts.push(note);
+            }
         }
     }
     step.flush(out);

@@ -22,8 +22,10 @@ pub struct Imported {
     pub dir: PathBuf,
     pub lines: u64,
     pub blobs: u64,
-    /// True if exactly the same session already existed.
+    /// True if this session already existed: the same lines, or these lines and later ones.
     pub was_there: bool,
+    /// True if the session that existed has lines after those of the file.
+    pub went_on: bool,
     /// Damaged lines, kept unchanged.
     pub bad: Vec<BadRecord>,
     /// Blobs whose content does not match their id; left out.
@@ -35,7 +37,7 @@ pub struct Imported {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::Exists`] if another session has this id, [`StoreError::NotFound`] if the first line
+/// Returns [`StoreError::Exists`] if a session with this id has other lines than the file, [`StoreError::NotFound`] if the first line
 /// names no session, [`StoreError::Newer`] if it has a later format (nothing is stored then, because it could
 /// not be opened), or [`StoreError::Io`].
 pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Imported, StoreError> {
@@ -69,14 +71,25 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
     };
     let own = crate::store::cwd_of(&own, &extra);
     let dir = layout::session_dir(root, cwd.unwrap_or(&own), id);
-    let mut imported =
-        Imported { id, dir: dir.clone(), lines, blobs: 0, was_there: false, bad, bad_blobs: Vec::new() };
+    let mut imported = Imported {
+        id,
+        dir: dir.clone(),
+        lines,
+        blobs: 0,
+        was_there: false,
+        went_on: false,
+        bad,
+        bad_blobs: Vec::new(),
+    };
     let there = session_dirs(root, None).into_iter().find(|dir| layout::id_of(dir) == Some(id));
     if let Some(there) = there {
         let path = layout::ledger_path(&there);
-        if fs::read(&path).map_err(StoreError::io("read", &path))? != ledger {
+        let known = fs::read(&path).map_err(StoreError::io("read", &path))?;
+        // Lines are only appended, so a session that went on since its export begins with the export.
+        let Some(later) = known.strip_prefix(ledger.as_slice()) else {
             return Err(StoreError::Exists { id });
-        }
+        };
+        imported.went_on = !later.is_empty();
         imported.was_there = true;
         imported.dir = there;
     }
