@@ -180,6 +180,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("PIP_NO_INPUT", "1"),
+    // Python buffers what it prints into a pipe, so that an error would appear before the output that led to it.
+    ("PYTHONUNBUFFERED", "1"),
     ("SSH_ASKPASS_REQUIRE", "never"),
 ];
 

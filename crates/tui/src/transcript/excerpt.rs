@@ -16,6 +16,8 @@ use std::fmt::Write as _;
 const DONE: usize = 3;
 /// Lines below a command that is running or did not succeed.
 const FAILED: usize = 5;
+/// Lines of these that show the error, if it is not at the end.
+const ERROR: usize = 2;
 /// Lines of another tool's error.
 const REASON: usize = 3;
 /// Shown for a command that printed nothing.
@@ -46,7 +48,8 @@ pub(super) fn is_command(call: &ToolCall) -> bool {
     call.name == "bash" || call.details.get("exit_code").is_some()
 }
 
-/// Returns the last lines that are not blank, after a count of the lines above them.
+/// Returns the last lines that are not blank, after a count of the lines above them. If a failed command printed its error
+/// before them, the error comes first: output that a program buffers appears after what it prints to stderr.
 fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme) -> Vec<Row> {
     let output = without_exit_code(call);
     if output == NOTHING {
@@ -56,14 +59,28 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     let all = call.output.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
     // A count of one or two lines would hide little and take a row itself.
     let most = if all <= most + 2 { all } else { most };
-    let mut last: Vec<&str> = output.lines().rev().filter(|line| !is_blank(line)).take(most).collect();
-    last.reverse();
+    let lines: Vec<&str> = output.lines().filter(|line| !is_blank(line)).collect();
+    let failed = matches!(call.state, State::Failed { .. });
+    let error = if failed && all > most { error_before(&lines, most - ERROR) } else { None };
+    let shown = if error.is_some() { most - ERROR } else { most };
+    let last = lines.get(lines.len().saturating_sub(shown)..).unwrap_or_default();
     let mut out = Vec::new();
-    if all > last.len() {
-        out.push(more(all - last.len(), call, width, theme));
+    let mut hidden = all - last.len();
+    if let Some((at, error)) = error {
+        let above = call.output.lines_dropped + at;
+        if above > 0 {
+            let text = format!("… {above} line{}", plural(above));
+            out.push(barred(vec![Span::styled(text, theme.dim)], call, width, theme));
+        }
+        let mut ansi = Ansi::new(style, theme.syntax.is_some());
+        out.extend(error.iter().map(|line| barred(ansi.line(line), call, width, theme)));
+        hidden -= above + error.len();
+    }
+    if hidden > 0 {
+        out.push(more(hidden, error.is_none(), call, width, theme));
     }
     let mut ansi = Ansi::new(style, theme.syntax.is_some());
-    let mut rows: Vec<Vec<Span<'static>>> = last.into_iter().map(|line| ansi.line(line)).collect();
+    let mut rows: Vec<Vec<Span<'static>>> = last.iter().map(|line| ansi.line(line)).collect();
     // The last line of a command is mostly its result, or the reason why it failed.
     let prominent = match &call.state {
         State::Done { .. } => Some(theme.text),
@@ -77,8 +94,82 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     out
 }
 
-fn more(lines: usize, call: &ToolCall, width: usize, theme: &Theme) -> Row {
-    let text = format!("… {lines} earlier line{} · {}", if lines == 1 { "" } else { "s" }, call.open_hint());
+/// Returns the lines of an error above the last `shown` lines, with the number of lines before them.
+fn error_before<'l>(lines: &'l [&'l str], shown: usize) -> Option<(usize, &'l [&'l str])> {
+    let plain: Vec<String> = lines.iter().map(|line| plain(line)).collect();
+    let end = lines.len().saturating_sub(shown);
+    // The last line of a traceback names the exception, and the line above it the code.
+    let traceback =
+        plain.iter().rposition(|line| line.trim_start().starts_with("Traceback (most recent call last)"));
+    let raised = traceback.and_then(|at| {
+        let below = plain.get(at + 1..)?;
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let own = indent(plain.get(at)?);
+        below.iter().position(|line| indent(line) <= own).map(|found| at + 1 + found)
+    });
+    // An error among the last lines is on the screen anyway.
+    if raised.is_some_and(|at| at >= end) || plain.get(end..)?.iter().any(|line| is_error(line)) {
+        return None;
+    }
+    let (first, last) = match raised {
+        Some(at) => (at.saturating_sub(ERROR - 1), at + 1),
+        None => {
+            let at = plain.iter().position(|line| is_error(line))?;
+            (at, (at + ERROR).min(end))
+        }
+    };
+    Some((first, lines.get(first..last)?))
+}
+
+/// True for a line with which compilers, interpreters, shells and test runners say what went wrong.
+fn is_error(line: &str) -> bool {
+    const BEGINS: [&str; 14] = [
+        "error:",
+        "error[",
+        "error -",
+        "error ts",
+        "fatal:",
+        "fatal error",
+        "panic:",
+        "npm err!",
+        "npm error",
+        "--- fail",
+        "fail:",
+        "uncaught ",
+        "exception in thread",
+        "e   ",
+    ];
+    const CONTAINS: [&str; 8] = [
+        ": error:",
+        ": fatal error:",
+        ": error ts",
+        "panicked at",
+        "command not found",
+        "no such file or directory",
+        "permission denied",
+        "segmentation fault",
+    ];
+    let lower = line.trim_start().to_lowercase();
+    let first = lower.split_once(": ").or_else(|| lower.split_once(':')).map_or("", |(first, _)| first);
+    let is_name = !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    (is_name && (first.ends_with("error") || first.ends_with("exception")))
+        || BEGINS.iter().any(|begin| lower.starts_with(begin))
+        || CONTAINS.iter().any(|part| lower.contains(part))
+}
+
+/// Returns a line without its colours.
+fn plain(line: &str) -> String {
+    Ansi::new(Style::new(), false).line(line).iter().map(|s| s.content.as_ref()).collect()
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Returns the count of lines that are not shown. `earlier`: no line above it is shown.
+fn more(lines: usize, earlier: bool, call: &ToolCall, width: usize, theme: &Theme) -> Row {
+    let earlier = if earlier { "earlier " } else { "" };
+    let text = format!("… {lines} {earlier}line{} · {}", plural(lines), call.open_hint());
     barred(vec![Span::styled(text, theme.dim)], call, width, theme)
 }
 
@@ -121,38 +212,101 @@ fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
 pub(super) struct Tests {
     passed: u64,
     failed: u64,
+    /// Packages whose tests passed, for a runner that does not count tests.
+    packages: u64,
 }
 
 impl Tests {
     /// Returns `None` if the command's output is not that of a known test runner.
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let mut all: Option<Self> = None;
+        // The number of tests that unittest has run stands above the line with its failures.
+        let mut ran = 0;
         for line in call.output.text.lines() {
-            if let Some(found) = counts(line) {
+            let line = plain(line);
+            if let Some(count) = tests_run(&line) {
+                ran = count;
+                continue;
+            }
+            let found = unittest(&line, ran).or_else(|| counts(&line));
+            if !line.trim().is_empty() {
+                ran = 0;
+            }
+            if let Some(found) = found {
                 let sum = all.get_or_insert_default();
                 sum.passed += found.passed;
                 sum.failed += found.failed;
+                sum.packages += found.packages;
             }
         }
-        all.filter(|tests| tests.passed + tests.failed > 0)
+        all.filter(|tests| tests.passed + tests.failed + tests.packages > 0)
     }
 
     /// Returns for example `1 failed, 41 passed`.
     pub(super) fn line(&self) -> String {
         let mut out = String::new();
         if self.failed > 0 {
-            let _ = write!(out, "{} failed, ", self.failed);
+            let _ = write!(out, "{} failed", self.failed);
         }
-        let _ = write!(out, "{} passed", self.passed);
+        // Without `-v`, go names its failed tests only, and the packages whose tests passed.
+        let comma = if out.is_empty() { "" } else { ", " };
+        if self.packages > 0 && self.passed == 0 {
+            let _ = write!(out, "{comma}{} package{} passed", self.packages, plural(self.packages as usize));
+        } else if self.passed > 0 || self.failed == 0 {
+            let _ = write!(out, "{comma}{} passed", self.passed);
+        }
         out
     }
 }
 
-/// Parses the summary line of cargo test, nextest, pytest, jest, vitest, mocha or bun; `None` for other lines.
+/// Parses `Ran 5 tests in 0.001s` of unittest.
+fn tests_run(line: &str) -> Option<u64> {
+    let (count, rest) = line.strip_prefix("Ran ")?.split_once(' ')?;
+    rest.starts_with("test").then(|| count.parse().ok())?
+}
+
+/// Parses the last line of unittest, such as `FAILED (failures=2, errors=1)` or `OK`, after so many tests.
+fn unittest(line: &str, ran: u64) -> Option<Tests> {
+    let (word, reasons) = line.split_once(" (").unwrap_or((line, ""));
+    if ran == 0 || !matches!(word, "OK" | "FAILED") {
+        return None;
+    }
+    let number = |name: &str| -> u64 {
+        let found =
+            reasons.split([',', ')']).find_map(|reason| reason.trim().strip_prefix(name)?.strip_prefix('='));
+        found.and_then(|count| count.parse().ok()).unwrap_or(0)
+    };
+    let failed = number("failures") + number("errors") + number("unexpected successes");
+    Some(Tests { passed: ran.saturating_sub(failed + number("skipped")), failed, packages: 0 })
+}
+
+/// Parses a line of go, mocha or node's runner, which count each kind in a line of its own.
+fn single_count(line: &str) -> Option<Tests> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let one = |kind: &str, count: u64| match kind {
+        "passing" | "pass" | "PASS:" => Some(Tests { passed: count, ..Tests::default() }),
+        "failing" | "fail" | "FAIL:" => Some(Tests { failed: count, ..Tests::default() }),
+        _ => None,
+    };
+    let took = |time: &str| time.ends_with(['s', ')']);
+    match words.as_slice() {
+        ["---", kind @ ("PASS:" | "FAIL:"), ..] if line.starts_with("---") => one(kind, 1),
+        ["ok", _, time, ..] if line.starts_with("ok") && (took(time) || *time == "(cached)") => {
+            Some(Tests { packages: 1, ..Tests::default() })
+        }
+        [count, kind @ ("passing" | "failing")] => one(kind, count.parse().ok()?),
+        [count, kind @ "passing", time] if time.starts_with('(') => one(kind, count.parse().ok()?),
+        ["#" | "ℹ", kind @ ("pass" | "fail"), count] => one(kind, count.parse().ok()?),
+        _ => None,
+    }
+}
+
+/// Parses the summary line of cargo test, nextest, pytest, jest, vitest, mocha, bun, go or node; `None` for other lines.
 fn counts(line: &str) -> Option<Tests> {
-    let plain: String =
-        Ansi::new(Style::new(), false).line(line).iter().map(|s| s.content.as_ref()).collect();
-    let plain = plain.trim();
+    if let Some(found) = single_count(line) {
+        return Some(found);
+    }
+    let plain = line.trim();
     let is_summary = plain.starts_with("test result: ")
         || plain.starts_with("Summary [")
         || plain.starts_with("Tests:")
@@ -171,14 +325,20 @@ fn counts(line: &str) -> Option<Tests> {
             .filter(|pair| pair[1].trim_end_matches('.') == name)
             .find_map(|pair| pair[0].parse().ok())
     };
+    // pytest counts tests whose preparation failed as errors.
+    let errors = number("error").or_else(|| number("errors")).filter(|_| plain.contains(" in "));
     let (passed, failed): (Option<u64>, Option<u64>) = (number("passed"), number("failed"));
-    (passed.is_some() || failed.is_some())
-        .then(|| Tests { passed: passed.unwrap_or(0), failed: failed.unwrap_or(0) })
+    (passed.is_some() || failed.is_some() || errors.is_some()).then(|| Tests {
+        passed: passed.unwrap_or(0),
+        failed: failed.unwrap_or(0) + errors.unwrap_or(0),
+        packages: 0,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn the_summary_of_a_test_run_is_read_from_each_known_runner() {
@@ -195,11 +355,93 @@ mod tests {
             ("2 failed, 9 passed in 1.10s", 9, 2),
             ("Tests:       1 failed, 3 passed, 4 total", 3, 1),
             ("      Tests  2 failed | 8 passed (10)", 8, 2),
+            ("===== 2 passed, 1 error in 0.12s =====", 2, 1),
+            ("  2 passing (5ms)", 2, 0),
+            ("  1 failing", 0, 1),
+            ("# pass 3", 3, 0),
+            ("ℹ fail 2", 0, 2),
+            ("--- FAIL: TestAdd (0.00s)", 0, 1),
+            ("--- PASS: TestSub (0.00s)", 1, 0),
         ] {
-            assert_eq!(counts(line), Some(Tests { passed, failed }), "{line}");
+            assert_eq!(counts(&plain(line)), Some(Tests { passed, failed, packages: 0 }), "{line}");
         }
-        for line in ["3 passed", "the review has 3 passed", "running 3 tests", "", "=== passed ==="] {
+        let package = Some(Tests { packages: 1, ..Tests::default() });
+        assert_eq!(counts("ok  \texample.org/a\t0.002s"), package);
+        assert_eq!(counts("ok  \texample.org/a\t(cached)"), package);
+        for line in [
+            "3 passed",
+            "the review has 3 passed",
+            "running 3 tests",
+            "",
+            "=== passed ===",
+            "ok then",
+            "    --- PASS: TestSub/a (0.00s)",
+            "3 passing remarks here",
+            "# pass the salt",
+        ] {
             assert_eq!(counts(line), None, "{line}");
         }
+    }
+
+    fn call(output: &str, failed: bool) -> ToolCall {
+        let mut call = ToolCall::new("c1".into(), "bash".to_owned(), Arc::default());
+        call.set_result(output, &serde_json::Value::Null);
+        call.state = if failed { State::Failed { millis: 1 } } else { State::Done { millis: 1 } };
+        call
+    }
+
+    #[test]
+    fn the_counts_of_runners_with_several_lines() {
+        for (output, want) in [
+            ("Ran 5 tests in 0.001s\n\nFAILED (failures=2, errors=1)", Some("3 failed, 2 passed")),
+            ("Ran 4 tests in 0.001s\n\nOK (skipped=1)", Some("3 passed")),
+            ("Ran 1 test in 0.000s\n\nOK", Some("1 passed")),
+            (
+                "--- FAIL: TestA (0.00s)\n    a_test.go:5: no\nFAIL\nFAIL\tm/a\t0.002s\nok  \tm/b\t0.001s",
+                Some("1 failed, 1 package passed"),
+            ),
+            ("ok  \tm/a\t0.002s\nok  \tm/b\t(cached)", Some("2 packages passed")),
+            ("=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nok  \tm/a\t0.002s", Some("1 passed")),
+            ("  2 passing (5ms)\n  1 failing", Some("1 failed, 2 passed")),
+            ("OK", None),
+            ("Ran out of ideas\nOK", None),
+        ] {
+            assert_eq!(
+                Tests::of(&call(output, false)).map(|tests| tests.line()).as_deref(),
+                want,
+                "{output}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_failed_command_is_shown_wherever_it_is() {
+        let many = (0..30).map(|n| format!("line {n}\n")).collect::<String>();
+        let trace = "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\nValueError: bad\n";
+        let shown = |output: &str| -> Vec<String> {
+            let rows = rows(&call(output, true), 60, &Theme::dark());
+            rows.iter().map(|row| row.line.spans.iter().map(|s| s.content.as_ref()).collect()).collect()
+        };
+        for (output, errors) in [
+            (format!("{trace}{many}"), &["│     f()", "│ ValueError: bad"][..]),
+            (
+                format!("cat: x: No such file or directory\n{many}"),
+                &["│ cat: x: No such file or directory", "│ line 0"],
+            ),
+            (format!("start\nsrc/a.c:3:1: error: no\n{many}"), &["│ src/a.c:3:1: error: no"]),
+        ] {
+            let rows = shown(&output);
+            assert!(errors.iter().all(|error| rows.iter().any(|row| row == error)), "{rows:?}");
+            assert_eq!(rows.last().map(String::as_str), Some("│ line 29"));
+            assert!(rows.len() <= 7 && rows.iter().any(|row| row.contains(" lines · ")), "{rows:?}");
+        }
+        // An error at the end needs nothing above it.
+        for output in [format!("{many}{trace}"), format!("error: early\n{many}error: late")] {
+            let rows = shown(&output);
+            assert_eq!(rows.len(), 6, "{rows:?}");
+            assert!(rows[0].contains("earlier lines"), "{rows:?}");
+        }
+        let rows = rows(&call(&format!("{trace}{many}"), false), 60, &Theme::dark());
+        assert_eq!(rows.len(), 4, "a command that succeeded shows its end");
     }
 }
