@@ -253,8 +253,17 @@ impl BashTool {
                 ..ToolOutput::text(format!("[started as job {}]", job.id))
             });
         }
+        let withheld = &shell.settings.withheld;
+        let may_read = |path: &Path| {
+            let real = path.canonicalize();
+            real.is_ok_and(|real| {
+                env.roots.iter().any(|root| real.starts_with(root)) && (env.may_read)(&real)
+            })
+        };
+        // The command may change its scripts, so they are read before it has run.
+        let in_scripts = withheld::in_scripts(&input.command, &cwd, withheld, &may_read);
         let mut output = self.foreground(process, input, cwd, env).await?;
-        for name in withheld::named(&input.command, &shell.settings.withheld) {
+        for name in withheld::named(&input.command, withheld).into_iter().chain(in_scripts) {
             report::note(
                 &mut output.content,
                 format_args!(
