@@ -162,9 +162,10 @@ impl Job {
             out.push_str(&self.nothing(&found, env));
         }
         let left_out = self.left_out(&found, shown, files);
-        if self.mode == Mode::Count && limits::cut(&out, limits::OUTPUT, Keep::Head).is_some() {
-            // A long list is cut at its end, so the total comes first.
-            out.insert_str(0, &left_out);
+        if limits::cut(&out, limits::OUTPUT, Keep::Head).is_some() {
+            // A long list is cut at its end, so the total comes first. Lines after the cut are not shown, so they are not counted as shown.
+            let total = if self.mode == Mode::Count { left_out } else { self.total(&found) };
+            out.insert_str(0, &total);
         } else {
             out.push_str(&left_out);
         }
@@ -192,6 +193,19 @@ impl Job {
         }
         let files = if found.files == 1 { "file" } else { "files" };
         format!("No match for `{}` in {} {files}{place}.\n", self.pattern, found.files)
+    }
+
+    /// Returns the total of a list whose end is cut for its size.
+    fn total(&self, found: &SearchOutcome) -> String {
+        let least = if found.unfinished { "at least " } else { "" };
+        let (matches, files) = (found.matches, found.matching_files);
+        let what = match self.mode {
+            Mode::Content => format!("{least}{matches} matching lines in {files} files"),
+            Mode::Count | Mode::Files => format!("{least}{files} files"),
+        };
+        format!(
+            "[{what}; this output is cut at its size: narrow the search, or give a smaller `limit` and go on with `offset`]\n"
+        )
     }
 
     fn left_out(&self, found: &SearchOutcome, shown: u64, files: u64) -> String {

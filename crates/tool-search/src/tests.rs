@@ -309,6 +309,10 @@ async fn counts_say_what_they_cover() {
     let names: Vec<String> = (0..1_990).map(|n| format!("{n:04}-{}", "long".repeat(20))).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "x\nx\n")).collect();
     let (_dir, env) = tree(&files);
+    for (mode, want) in [("files", "[1990 files; "), ("content", "[3980 matching lines in 1990 files; ")] {
+        let content = text(&Grep::new(), &env, json!({"pattern": "x", "mode": mode, "limit": 0})).await;
+        assert!(content.starts_with(want) && content.contains("[cut: "), "{}", &content[..200]);
+    }
     let content = text(&Grep::new(), &env, json!({"pattern": "x", "mode": "count", "limit": 0})).await;
     assert!(
         content.starts_with("[3980 in 1990 files]\n") && content.contains("[cut: "),
