@@ -240,6 +240,15 @@ async fn hunks_find_their_places() {
     }
 }
 
+/// Text that stands at several places above the previous hunk is ambiguous, not missing.
+#[tokio::test]
+async fn a_hunk_that_fits_several_places_above_is_told_so() {
+    let room = Room::new(&[("f", "x\nx\ny\n")]);
+    let output = room.patch("*** Update File: f\n@@\n-y\n+z\n@@\n-x\n+w\n").await;
+    assert!(output.is_error && output.content.contains("occurs at 2 places"), "{}", output.content);
+    assert_eq!(room.text("f").unwrap(), "x\nx\ny\n");
+}
+
 #[tokio::test]
 async fn a_patch_is_all_or_nothing() {
     let fine = "*** Update File: a\n-1\n+one\n*** Add File: made/new\n+x\n*** Delete File: b\n";

@@ -36,8 +36,13 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
         let above = after > 0 && exact(after) == 0 && exact(0) == 1;
         let order = if above { [0, after] } else { [after, 0] };
         let Err(refusal) = attempt(order[0]) else { continue };
-        if after == 0 || attempt(order[1]).is_err() {
+        if after == 0 {
             return Err(in_words_of_patches(&refusal));
+        }
+        if let Err(other) = attempt(order[1]) {
+            // Text that stands only above, at several places, is not missing.
+            let is_above = exact(after) == 0 && exact(0) > 1;
+            return Err(in_words_of_patches(if is_above { &other } else { &refusal }));
         }
     }
     Ok(planner.finish())
