@@ -31,6 +31,20 @@ pub fn edit(bytes: &[u8], edits: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Range<
     Ok((plan.apply(bytes), plan.cuts.into_iter().map(|cut| cut.range).collect()))
 }
 
+/// Applies a patch of one file to its bytes.
+///
+/// # Errors
+///
+/// Returns the refusal.
+pub fn apply_patch(bytes: &[u8], text: &str) -> Result<Vec<u8>, String> {
+    let sections = patch::sections(text)?;
+    let hunks = sections.first().and_then(patch::hunks_of).ok_or("the patch updates no file")?;
+    let view = encoding::decode(bytes);
+    let source = endings::Source::new(&view.text);
+    let subject = Subject { name: "f", bytes, view: &view, source: &source, seen: Seen::Same };
+    Ok(patch::planned(&subject, hunks)?.apply(bytes))
+}
+
 /// Returns the name of the encoding and, if the bytes are text, the text of a range with its byte range.
 pub fn decode(bytes: &[u8], range: Range<usize>) -> (&'static str, Option<(String, Range<usize>)>) {
     let view = encoding::decode(bytes);

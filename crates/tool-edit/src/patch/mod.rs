@@ -220,6 +220,22 @@ fn distinct(steps: &[Step], env: &ToolEnv) -> Result<(), String> {
     }
 }
 
+/// Returns the hunks of a section that updates a file.
+pub(crate) fn hunks_of(section: &Section) -> Option<&[Hunk]> {
+    match &section.action {
+        Action::Update { hunks, .. } => Some(hunks),
+        Action::Add(_) | Action::Delete { .. } => None,
+    }
+}
+
+/// Places the hunks in a file, without reading or writing one.
+pub(crate) fn planned(
+    subject: &crate::subject::Subject<'_>,
+    hunks: &[Hunk],
+) -> Result<crate::engine::Plan, String> {
+    place::place(subject, hunks)
+}
+
 fn words(error: FileError, path: &Path, env: &ToolEnv) -> String {
     match error {
         FileError::Refused(text) => text,
