@@ -64,6 +64,28 @@ fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
     run(command(&["-c", "--model", "openai/small", "seven"]).env("OPENAI_BASE_URL", url)).expect(3);
 }
 
+/// The tools of `--tools` stay those of the session, until all are asked for. The prompt names only them.
+#[test]
+fn a_continued_session_keeps_its_tools() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("done").into());
+    for (arguments, count) in [
+        (&["--tools", "grep", "one"][..], Some(1)),
+        (&["-c", "two"], Some(1)),
+        (&["-c", "--tools", "read,grep", "three"], Some(2)),
+        (&["-c", "four"], Some(2)),
+        (&["-c", "--tools", "default", "five"], None),
+        (&["-c", "six"], None),
+    ] {
+        run(bench.print(Api::Chat, &server).args(arguments)).expect(0);
+        let body = server.requests().pop().unwrap().json();
+        let tools = body["tools"].as_array().map_or(0, Vec::len);
+        assert_eq!(count.unwrap_or(tools.max(5)), tools, "{arguments:?}");
+        let system = body["messages"][0]["content"].to_string();
+        assert!(!system.contains("read tool"), "{system}");
+    }
+}
+
 /// With `--json`, errors are JSON on stdout, with the same exit code, and acting commands answer in JSON.
 #[test]
 fn a_program_reads_errors_and_results_as_json() {
@@ -90,6 +112,9 @@ fn a_program_reads_errors_and_results_as_json() {
     ]);
     run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "acceptEdits", "--name", "s", "go"]))
         .expect(0);
+    let sandbox: Value =
+        serde_json::from_str(&run(bench.command().args(["sandbox", "--json"])).stdout).unwrap();
+    assert_eq!(sandbox["levels"].as_array().map(Vec::len), Some(2), "{sandbox}");
     let planned = json_of(&["undo", "--json"], 0);
     assert!(planned["plan"]["paths"].is_array() && planned["done"].is_null(), "{planned}");
     assert_eq!(bench.project.read("a.txt"), "two\n");
@@ -160,7 +185,7 @@ fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
     let lines = [
         record(1, "user", &json!("look")),
         record(2, "user", &json!([result("lost", "an orphan result")])),
-        record(3, "assistant", &json!([{ "type": "text", "text": "first half" }])),
+        record(3, "assistant", &json!([{ "type": "text", "text": "first half" }, { "type": "weird", "odd": "odd words" }])),
         record(
             4,
             "assistant",
@@ -183,7 +208,15 @@ fn an_import_keeps_what_it_cannot_place_and_knows_a_file_again() {
         let id = first["session"].as_str().unwrap();
         run(bench.print(api, &server).args(["--resume", id, "go on"])).expect(0);
         let body = server.requests()[0].text().to_owned();
-        for words in ["an orphan result", "first half", "beside its call", "one", "two"] {
+        for words in [
+            "an orphan result",
+            "first half",
+            "a block of a kind",
+            "odd words",
+            "beside its call",
+            "one",
+            "two",
+        ] {
             assert!(body.contains(words), "{words}: {body}");
         }
         let again = import(&[]);
@@ -255,6 +288,7 @@ fn settings_and_surroundings_are_told_truly() {
         (&none, "openai/any", "it has no list of models", true),
         (&some, "openai/qwen3-8b", "reachable, 1 model", true),
         (&some, "openai/qwen3-9b", "the nearest name is qwen3-8b", false),
+        (&some, "openai/qwen3-9b", "a session begins with openai/qwen3-9b, which does not work now", false),
     ] {
         let mut command = bench.command();
         command
@@ -270,6 +304,22 @@ fn settings_and_surroundings_are_told_truly() {
         (
             &["-p", "--effort", "hgih", "go"][..],
             "\"hgih\" is not one of off, minimal, low, medium, high, xhigh, max; did you mean high?",
+        ),
+        (&["-p", "--effort", "maximum", "go"], "did you mean max?"),
+        (&["-p", "--permission-mode", "accept", "go"], "did you mean acceptEdits?"),
+        (&["-p", "--settings", "{\"permission_mode\":\"acceptEdit\"}", "go"], "did you mean acceptEdits?"),
+        (&["-p", "--sandbox", "requird", "go"], "did you mean required?"),
+        (&["-p", "--model", "sonet", "go"], "did you mean sonnet?"),
+        (
+            &[
+                "-p",
+                "--agents",
+                "{\"rev\":{\"description\":\"d\",\"prompt\":\"p\",\"model\":\"sonet\"}}",
+                "--agent",
+                "rev",
+                "go",
+            ],
+            "the agent rev names a model that cannot be used: `sonet`",
         ),
         (
             &["-p", "--settings", "{\"limits\":{\"max_turns\":\"many\"}}", "go"],

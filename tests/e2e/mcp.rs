@@ -254,7 +254,11 @@ fn servers_are_added_listed_and_removed() {
     let get: Value =
         serde_json::from_str(&becket(&["mcp", "get", "fix", "--json"]).expect(0).stdout).unwrap();
     assert_eq!((&get["status"], &get["scope"]), (&json!("connected"), &json!("local")));
-    becket(&["mcp", "remove", "fix"]).expect(0);
+    let json_of = |args: &[&str]| -> Value { serde_json::from_str(&becket(args).expect(0).stdout).unwrap() };
+    assert_eq!(json_of(&["mcp", "remove", "fix", "--json"])["removed"], "fix");
+    assert_eq!(json_of(&["mcp", "add", "other", "--json", "--", "true"])["added"], "other");
+    assert!(json_of(&["mcp", "add-json", "third", "{\"command\":\"true\"}", "--json"])["file"].is_string());
+    assert_eq!(json_of(&["mcp", "reset-project-choices", "--json"])["reset"], 0);
     assert!(becket(&["mcp", "get", "fix"]).expect(2).stderr.contains("there is no MCP server fix"));
 }
 
@@ -272,7 +276,8 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
     assert!(asked(&ran().stderr) && !marked());
     run(bench.command().args(["mcp", "list"])).expect(0);
     assert!(!marked(), "looking starts nothing that is not allowed");
-    run(bench.command().args(["mcp", "approve", "p"])).expect(0);
+    let approved = run(bench.command().args(["mcp", "approve", "p", "--json"])).expect(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&approved).unwrap()["approved"], "p");
     run(bench.command().args(["mcp", "list"])).expect(0);
     assert!(marked(), "an allowed server is started");
     assert!(!asked(&ran().stderr), "a file that the server writes is no part of what was allowed");
@@ -359,7 +364,7 @@ fn a_program_brings_servers_in_its_introduction() {
         "--permission-mode",
         "bypassPermissions",
     ]);
-    let servers = json!({"own": fixture(&["plain"]), "wrong": {"type": "stdio"}});
+    let servers = json!({"own": fixture(&["plain"])});
     let lines = [
         json!({"type": "control_request", "request_id": "1", "request": {"subtype": "initialize", "mcpServers": servers}}),
         json!({"type": "user", "message": {"role": "user", "content": "go"}, "parent_tool_use_id": null}),
@@ -373,7 +378,6 @@ fn a_program_brings_servers_in_its_introduction() {
     let greet = json!({"name": "greet", "description": "Greets.", "argumentHint": "NAME"});
     assert!(commands.contains(&greet), "{commands:?}");
     assert!(server.requests()[1].text().contains("Echo: hi"), "{}", server.requests()[1].text());
-    assert!(ran.stderr.contains("wrong"), "{}", ran.stderr);
 }
 
 /// A becket that a program drives.

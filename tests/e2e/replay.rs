@@ -79,6 +79,13 @@ fn a_session_is_repeated_with_another_model_and_recorded_results() {
             && entry["title"].as_str().unwrap().contains("replay with openai/other-model")
     });
     assert!(titled);
+    let server = MockServer::start([Answer::text("One."), Answer::text("Two.")]);
+    let ran =
+        run(&mut replay(&bench, &server, &[&session, "--model", "openai/other-model", "--json"])).expect(0);
+    let lines: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["result"], &lines[1]["result"]), (&json!("One."), &json!("Two.")), "{lines:?}");
+    assert_eq!((&lines[2]["replayed"], &lines[2]["source"]), (&json!(2), &json!(session)), "{lines:?}");
 }
 
 #[test]

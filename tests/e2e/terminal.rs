@@ -425,7 +425,7 @@ fn pages_are_right_before_the_first_message() {
     let script = r#"{"window": 40000, "steps": [{"text": "Done."}]}"#;
     let bench = Bench::new(&[("own.json", script), ("AGENTS.md", "Indent with tabs.\n")]);
     let mut command = bench.command();
-    command.env("TERM", "xterm-256color").args(["--model", "script:own.json"]);
+    command.env("TERM", "xterm-256color").args(["--model", "script:own.json", "--effort", "high"]);
     let mut terminal = Terminal::start(command);
     terminal.shows("Do you trust what is in this directory?");
     terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
@@ -436,6 +436,7 @@ fn pages_are_right_before_the_first_message() {
         ("/memory\r", ["Rules files", "AGENTS.md"]),
         ("/tools\r", ["read", "Find files by name"]),
         ("/cost\r", ["Cost", "No request was made yet"]),
+        ("/config\r", ["\"high\"", "session"]),
     ] {
         terminal.send(page);
         for part in parts {

@@ -69,15 +69,16 @@ pub(crate) struct Run {
 
 /// Options for programs that drive becket.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "For programs that drive becket")]
 pub(crate) struct SdkArgs {
     /// Source of the answers to permission questions: `stdio` asks the driving program over standard input and output.
-    #[arg(long, value_name = "NAME", hide = true)]
+    #[arg(long, value_name = "NAME")]
     pub permission_prompt_tool: Option<String>,
-    /// Reasoning of the model: adaptive or disabled.
-    #[arg(long, value_name = "HOW", hide = true)]
+    /// Reasoning of the model: adaptive, or disabled, which means the effort low. --effort overrides it.
+    #[arg(long, value_name = "HOW")]
     pub thinking: Option<String>,
-    /// Maximum number of reasoning tokens.
-    #[arg(long, value_name = "N", hide = true)]
+    /// Maximum number of reasoning tokens, which chooses the nearest effort. --effort overrides it.
+    #[arg(long, value_name = "N")]
     pub max_thinking_tokens: Option<u64>,
     /// With stream-json: print a line when a hook runs, and one with its result.
     #[arg(long)]
@@ -107,7 +108,7 @@ pub(crate) struct Output {
     #[arg(long)]
     pub forward_subagent_text: bool,
     /// With stream-json: print each message also as a record of a Claude Code transcript.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub session_mirror: bool,
     /// Require the answer to fit this JSON Schema: JSON text, or @FILE.
     #[arg(long, value_name = "SCHEMA")]
@@ -251,7 +252,7 @@ pub(crate) struct SessionArgs {
     #[arg(long)]
     pub fork_session: bool,
     /// With --continue or --resume: continue in a copy that ends with this message.
-    #[arg(long, value_name = "UUID", hide = true)]
+    #[arg(long, value_name = "UUID")]
     pub resume_session_at: Option<String>,
     /// With --continue or --resume: take the session over from another process, which can then no longer
     /// write to it.

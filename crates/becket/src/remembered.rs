@@ -1,4 +1,4 @@
-//! Settings that a continued session keeps from its earlier runs: model, agent, effort, permission mode, limits and
+//! Settings that a continued session keeps from its earlier runs: model, agent, effort, permission mode, limits, tools and
 //! added folders.
 //!
 //! Owns the list of these settings, how they are recorded, and which layers override them. A value set for a run by a
@@ -27,7 +27,7 @@ const MODE: &str = "mode";
 pub(crate) const AGENT: &str = "agent";
 const MODE_KEY: &str = "permission_mode";
 /// Settings of a run that a session keeps, by their configuration keys.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "effort",
     "context.window",
     "limits.max_turns",
@@ -35,6 +35,7 @@ const KEYS: [&str; 7] = [
     "limits.max_tokens",
     "limits.max_wall",
     "limits.wait_for_quota",
+    "tools.enabled",
 ];
 
 /// The settings of the last run, as the session's ledger records them.

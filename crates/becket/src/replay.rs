@@ -3,17 +3,18 @@
 //! Owns the choice of the messages and the order of the runs; each message is one headless run of the fork. Results of tools
 //! come from the recording or from running the tools again. The session itself is only read.
 
-use crate::args::{ReplayArgs, ReplayTools, Run};
+use crate::args::{OutputFormat, ReplayArgs, ReplayTools, Run};
 use crate::cmd::context::Reading;
 use crate::cmd::sessions::{fork_at, place_in};
 use crate::cmd::{one_line, pick_session, undo};
 use crate::environment::Environment;
-use crate::failure::Failure;
+use crate::failure::{Failure, unwritten};
 use crate::recorded::Recorded;
 use crate::settings::{Replay, RunSettings, enter};
 use becket_print::ExitStatus;
 use becket_types::{Entry, EntryKind, Part, Seq};
 use clap::Parser as _;
+use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -59,6 +60,11 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
         }
         done += 1;
     }
+    if args.json {
+        let body = json!({ "session": id.to_string(), "source": source.to_string(), "replayed": done, "messages": count });
+        writeln!(io::stdout(), "{body}").map_err(|error| unwritten(&error))?;
+        return Ok(status);
+    }
     let _ = writeln!(
         io::stderr(),
         "becket: replayed {done} of {count} messages in session {id}; compare: becket sessions compare {source} {id}"
@@ -91,6 +97,9 @@ fn as_run(args: &ReplayArgs, session: &str, parts: &[Part]) -> Result<Run, Failu
     run.model.model.clone_from(&args.model);
     run.permissions.allowed_tools.clone_from(&args.allowed_tools);
     run.permissions.permission_mode.clone_from(&args.permission_mode);
+    if args.json {
+        run.output.output_format = OutputFormat::Json;
+    }
     // The process works in the directory of `-C` already.
     Ok(run)
 }

@@ -427,7 +427,12 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
         // The configuration holds text. Another name becomes a root of the run directly.
         list(args.permissions.add_dir.iter().filter_map(|d| d.to_str().map(str::to_owned)).collect()),
     );
-    if let Some(tools) = args.permissions.tools.as_deref().filter(|t| *t != "default") {
+    if args.permissions.tools.as_deref() == Some("default")
+        && (args.session.continue_ || args.session.resume.is_some())
+    {
+        // A continued session keeps its tools unless all of them are asked for.
+        put("tools.enabled", "--tools", Some(Value::Null));
+    } else if let Some(tools) = args.permissions.tools.as_deref().filter(|t| *t != "default") {
         let names: Vec<String> = tools
             .split([',', ' '])
             .map(str::trim)
@@ -443,7 +448,10 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     }
     if let Some(text) = &args.permissions.sandbox {
         let mode = SandboxMode::parse(text).ok_or_else(|| {
-            Failure::usage(format!("--sandbox: unknown level {text:?}"))
+            let names = ["auto", "required", "workspace-write", "read-only", "off", "danger-full-access"];
+            let near = becket_tool::text::nearest(text, names);
+            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            Failure::usage(format!("--sandbox: unknown level {text:?}{near}"))
                 .hint("use auto, required (workspace-write), read-only or off (danger-full-access)")
         })?;
         put("sandbox.mode", "--sandbox", Some(json!(mode.as_str())));

@@ -300,7 +300,9 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
     known
         .map(|candidate| (edit_distance(&plain(candidate), &wanted), candidate))
         .filter(|(distance, candidate)| {
-            let begins = wanted.len() >= 4 && plain(candidate).starts_with(&wanted);
+            // `accept` for `acceptEdits`, and `maximum` for `max`.
+            let begins = wanted.len() >= 4 && plain(candidate).starts_with(&wanted)
+                || candidate.len() >= 3 && wanted.starts_with(&plain(candidate));
             begins || *distance <= 2.max(candidate.len() / 4) && distance * 2 <= wanted.len()
         })
         .min_by_key(|(distance, _)| *distance)

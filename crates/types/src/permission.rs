@@ -83,11 +83,24 @@ impl FromStr for PermissionMode {
         if text.eq_ignore_ascii_case("manual") {
             return Ok(Self::Default);
         }
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.as_str().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("unknown permission mode {text:?}: use one of {NAMES}"))
+        Self::ALL.into_iter().find(|mode| mode.as_str().eq_ignore_ascii_case(text)).ok_or_else(|| {
+            let near = nearest(text).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            format!("unknown permission mode {text:?}: use one of {NAMES}{near}")
+        })
     }
+}
+
+/// Returns the mode that a mistyped name most likely means: one that begins with it, or differs by two letters.
+fn nearest(text: &str) -> Option<&'static str> {
+    const SHORTEST: usize = 3;
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+    let wanted = plain(text);
+    let names = PermissionMode::ALL.into_iter().map(PermissionMode::as_str);
+    let near = names.map(|name| {
+        let begins = wanted.len() >= SHORTEST && plain(name).starts_with(&wanted);
+        (if begins { 0 } else { crate::edit_distance(&plain(name), &wanted) }, name)
+    });
+    near.filter(|(distance, _)| distance * 3 <= wanted.len()).min().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -104,6 +117,18 @@ mod tests {
         assert_eq!("ACCEPTEDITS".parse(), Ok(PermissionMode::AcceptEdits));
         assert_eq!("Auto".parse(), Ok(PermissionMode::Auto));
         assert!("yolo".parse::<PermissionMode>().unwrap_err().contains("dontAsk"));
+        for (text, near) in [
+            ("accept", Some("acceptEdits")),
+            ("acceptEdit", Some("acceptEdits")),
+            ("accept-edit", Some("acceptEdits")),
+            ("bypass", Some("bypassPermissions")),
+            ("plam", Some("plan")),
+            ("yolo", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(text), near, "{text}");
+            assert_eq!(text.parse::<PermissionMode>().unwrap_err().contains("did you mean"), near.is_some());
+        }
     }
 
     #[test]

@@ -53,6 +53,17 @@ impl SessionAgents {
         }
         if let Some(definition) = &found {
             apply(definition, settings);
+            let name = &definition.kind.name;
+            let of_agent = |model: &&String| settings.config.model.as_ref() == Some(*model);
+            if let Some(model) = definition.kind.model.as_ref().filter(of_agent) {
+                crate::models::parse(model).map_err(|failure| Failure {
+                    message: format!(
+                        "the agent {name} names a model that cannot be used: {}",
+                        failure.message
+                    ),
+                    ..failure
+                })?;
+            }
             let names = definition.starts.iter().flatten();
             let missing: Vec<&String> = names.filter(|name| agents.get(name).is_none()).collect();
             agents.warnings.extend(missing.iter().map(|name| {

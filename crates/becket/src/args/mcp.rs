@@ -59,6 +59,9 @@ pub(crate) enum McpWhat {
         /// The scope in which the server is configured.
         #[arg(short, long, value_enum, default_value_t)]
         scope: McpScope,
+        /// Print the result as JSON.
+        #[arg(long = "json")]
+        as_json: bool,
     },
     /// Start all servers and show their states.
     List {
@@ -81,6 +84,9 @@ pub(crate) enum McpWhat {
         /// Remove it only from this scope.
         #[arg(short, long, value_enum)]
         scope: Option<McpScope>,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Get an authorization for an HTTP server. Prints an address for your browser and waits for the answer.
     Login {
@@ -96,6 +102,9 @@ pub(crate) enum McpWhat {
     Approve {
         /// Name of the server.
         name: String,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Serve becket's own tools to another program over standard input and output, with the same permissions.
     Serve {
@@ -103,7 +112,11 @@ pub(crate) enum McpWhat {
         permissions: Permissions,
     },
     /// Withdraw your choices about the servers of this project's `.mcp.json`.
-    ResetProjectChoices,
+    ResetProjectChoices {
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -128,6 +141,9 @@ pub(crate) struct AddArgs {
     /// Local port that receives the browser's answer.
     #[arg(long, value_name = "PORT")]
     pub callback_port: Option<u16>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The command and its arguments, or the address.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND|URL")]
     pub command: Vec<String>,

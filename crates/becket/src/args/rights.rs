@@ -117,6 +117,9 @@ pub(crate) struct SandboxArgs {
     /// Level of the sandbox: `read-only`, as for commands that run without a question, or `workspace`.
     #[arg(long, alias = "sandbox", value_enum, default_value_t = LevelArg::Workspace)]
     pub level: LevelArg,
+    /// Without a command: print JSON.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub config: ConfigArgs,
     /// The command and its arguments.

@@ -24,6 +24,9 @@ pub(crate) struct ReplayArgs {
     /// With --tools run: the permission mode.
     #[arg(long, value_name = "MODE")]
     pub permission_mode: Option<String>,
+    /// Print JSON: the result of each message in a line, then one line about the replay.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub work: WorkDir,
 }

@@ -5,7 +5,9 @@ use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::configuration;
+use becket_config::Row;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
@@ -30,15 +32,35 @@ pub(crate) fn run(
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         return write(out, &format!("{}\n", json!({ "settings": rows, "warnings": warnings })));
     }
-    let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0);
-    for row in &rows {
-        let value = if row.value.is_empty() { "-" } else { &row.value };
-        write(out, &format!("{:<width$}  {value:<24}  {}\n", row.key, row.source))?;
-    }
+    write(out, &table(&rows, usize::MAX))?;
     for warning in &settings.warnings {
         write(out, &format!("warning: {warning}\n"))?;
     }
     Ok(())
+}
+
+/// Lays out keys, values and sources in columns. A row that is wider than `columns` goes on below its key, so that no row
+/// wraps.
+pub(crate) fn table(rows: &[Row], columns: usize) -> String {
+    const INDENT: usize = 4;
+    let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let value = if row.value.is_empty() { "-" } else { &row.value };
+        let line = format!("{:<width$}  {value:<24}  {}", row.key, row.source);
+        if line.chars().count() <= columns {
+            let _ = writeln!(text, "{line}");
+            continue;
+        }
+        let _ = writeln!(text, "{}", row.key);
+        for part in [value, &row.source] {
+            let chars: Vec<char> = part.chars().collect();
+            for piece in chars.chunks(columns.saturating_sub(INDENT).max(1)) {
+                let _ = writeln!(text, "{:INDENT$}{}", "", piece.iter().collect::<String>());
+            }
+        }
+    }
+    text
 }
 
 /// Returns the value that a row's text represents. A masked value stays text.
@@ -46,5 +68,37 @@ fn value(text: &str) -> Value {
     match text {
         "" => Value::Null,
         _ => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_wider_than_the_page() {
+        let row = |key: &str, value: &str, source: &str| Row {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            source: source.to_owned(),
+        };
+        let rows = [
+            row("effort", "\"high\"", "session"),
+            row(
+                "permissions.allow",
+                &"x".repeat(100),
+                "/a/long/path/to/the/configuration/file/config.toml:12",
+            ),
+        ];
+        let text = table(&rows, 60);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(
+            text.starts_with(
+                "effort             \"high\"                    session\npermissions.allow\n    xxx"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("config.toml:12"), "{text}");
+        assert_eq!(table(&rows, usize::MAX).lines().count(), 2);
     }
 }

@@ -171,7 +171,12 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
             ));
         } else {
             // The same reason is not said twice.
-            let run = of_a_run(environment, &settings, models).await;
+            let (mut run, provider) = of_a_run(environment, &settings, models).await;
+            let fails = |check: &Check| !check.ok && provider.as_ref().is_some_and(|name| is_about(check, name));
+            if run.ok && out.iter().any(fails) {
+                run.ok = false;
+                run.text.push_str(", which does not work now: see the line above");
+            }
             if !out.iter().any(|check| check.text.contains(&run.text)) {
                 out.push(run);
             }
@@ -180,12 +185,17 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
     })
 }
 
-/// Chooses a model as a run does, without a request to it.
+/// True if a finding is about the models of this provider.
+fn is_about(check: &Check, provider: &str) -> bool {
+    check.text.strip_prefix(provider).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// Chooses a model as a run does, without a request to it. Also returns the provider of the model.
 async fn of_a_run(
     environment: &Environment,
     settings: &Settings,
     mut models: becket_model::Settings,
-) -> Check {
+) -> (Check, Option<String>) {
     let chosen = crate::models::choose(environment, settings, &mut models).await;
     let opened = chosen.and_then(|found| match becket_model::open(&found.reference, &models) {
         Ok(_) => Ok(found.reference),
@@ -199,14 +209,19 @@ async fn of_a_run(
             .find(|next| becket_model::open(next, &models).is_ok())
     };
     match opened {
-        Ok(reference) => check("model", true, format!("a session begins with {reference}")),
+        Ok(reference) => {
+            let text = format!("a session begins with {reference}");
+            (check("model", true, text), Some(reference.provider().to_owned()))
+        }
         Err(failure) => match can_fall_back() {
             Some(next) => {
-                check("model", true, format!("{} A session begins with {next}, a fallback", failure.message))
+                let text = format!("{} A session begins with {next}, a fallback", failure.message);
+                (check("model", true, text), Some(next.provider().to_owned()))
             }
             None => {
                 let hint = failure.hint.map(|hint| format!(" ({})", hint.replace(" (`becket doctor`)", "")));
-                check("model", false, format!("{}{}", failure.message, hint.unwrap_or_default()))
+                let text = format!("{}{}", failure.message, hint.unwrap_or_default());
+                (check("model", false, text), None)
             }
         },
     }

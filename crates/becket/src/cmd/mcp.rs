@@ -24,24 +24,40 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     match &args.what {
-        McpWhat::Add(add) => add_server(environment, cwd, &add.name, &entry(add)?, add.scope, out),
-        McpWhat::AddJson { name, json, scope } => {
+        McpWhat::Add(add) => {
+            let written = add_server(environment, cwd, &add.name, &entry(add)?, add.scope)?;
+            written.print(add.json, out)
+        }
+        McpWhat::AddJson { name, json, scope, as_json } => {
             let value = serde_json::from_str(json)
                 .map_err(|e| Failure::usage(format!("the server's keys are not valid JSON: {e}")))?;
-            add_server(environment, cwd, name, &value, *scope, out)
+            add_server(environment, cwd, name, &value, *scope)?.print(*as_json, out)
         }
         McpWhat::List { json } => list(environment, cwd, args, *json, out),
         McpWhat::Get { name, json } => get(environment, cwd, args, name, *json, out),
-        McpWhat::Remove { name, scope } => remove(environment, cwd, name, *scope, out),
+        McpWhat::Remove { name, scope, json } => remove(environment, cwd, name, *scope)?.print(*json, out),
         McpWhat::Login { name } => login(environment, cwd, name, out),
         McpWhat::Logout { name } => logout(environment, cwd, name, out),
-        McpWhat::Approve { name } => approve(environment, cwd, name, out),
+        McpWhat::Approve { name, json } => approve(environment, cwd, name)?.print(*json, out),
         McpWhat::Serve { permissions } => super::mcp_serve::run(environment, permissions, out),
-        McpWhat::ResetProjectChoices => {
+        McpWhat::ResetProjectChoices { json } => {
             let gone = mcp::forget(environment, cwd)
                 .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-            said(out, &format!("{gone} servers of this project's .mcp.json are not allowed any more"))
+            let line = format!("{gone} servers of this project's .mcp.json are not allowed any more");
+            Done { line, json: json!({ "reset": gone }) }.print(*json, out)
         }
+    }
+}
+
+/// The change that a command has made: as a line, and as JSON.
+struct Done {
+    line: String,
+    json: Value,
+}
+
+impl Done {
+    fn print(&self, json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+        if json { said(out, &self.json.to_string()) } else { said(out, &self.line) }
     }
 }
 
@@ -141,8 +157,7 @@ fn add_server(
     name: &str,
     entry: &Value,
     scope: McpScope,
-    out: &mut dyn Write,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Done, Failure> {
     // A variable may be set where the server is used, even if it is not set here.
     let (_, odd) = config::server(name, entry, &|_| Some("x".to_owned())).map_err(Failure::usage)?;
     if let Some(odd) = odd.first() {
@@ -164,7 +179,10 @@ fn add_server(
         mcp::approve(environment, cwd, name, &text)
             .map_err(|e| Failure::error(format!("the server was added and is not allowed yet: {e}")))?;
     }
-    said(out, &format!("added the MCP server {name} to {}", path.display()))
+    Ok(Done {
+        line: format!("added the MCP server {name} to {}", path.display()),
+        json: json!({ "added": name, "file": path.to_string_lossy() }),
+    })
 }
 
 fn remove(
@@ -172,8 +190,7 @@ fn remove(
     cwd: &Path,
     name: &str,
     scope: Option<McpScope>,
-    out: &mut dyn Write,
-) -> Result<ExitStatus, Failure> {
+) -> Result<Done, Failure> {
     let scopes =
         scope.map_or_else(|| vec![McpScope::Local, McpScope::Project, McpScope::User], |scope| vec![scope]);
     for scope in scopes {
@@ -182,18 +199,16 @@ fn remove(
         let Some(servers) = servers_of(&mut whole, cwd, scope) else { continue };
         if servers.shift_remove(name).is_some() {
             write_whole(&path, &whole, scope)?;
-            return said(out, &format!("removed the MCP server {name} from {}", path.display()));
+            return Ok(Done {
+                line: format!("removed the MCP server {name} from {}", path.display()),
+                json: json!({ "removed": name, "file": path.to_string_lossy() }),
+            });
         }
     }
     Err(Failure::usage(format!("there is no MCP server {name}")).hint("becket mcp list shows all"))
 }
 
-fn approve(
-    environment: &Environment,
-    cwd: &Path,
-    name: &str,
-    out: &mut dyn Write,
-) -> Result<ExitStatus, Failure> {
+fn approve(environment: &Environment, cwd: &Path, name: &str) -> Result<Done, Failure> {
     let whole = read_whole(&mcp::project_file(cwd))?;
     let entry = config::entries(&whole).ok().and_then(|entries| entries.get(name));
     let entry =
@@ -201,7 +216,10 @@ fn approve(
     let text = content(environment, cwd, name, entry)?;
     mcp::approve(environment, cwd, name, &text)
         .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-    said(out, &format!("allowed the MCP server {name} as it is now: {}", clean(&text)))
+    Ok(Done {
+        line: format!("allowed the MCP server {name} as it is now: {}", clean(&text)),
+        json: json!({ "approved": name, "content": text }),
+    })
 }
 
 /// Returns the text of a server that the user allows.

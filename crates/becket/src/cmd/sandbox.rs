@@ -9,6 +9,7 @@ use becket_network::HostRules;
 use becket_print::ExitStatus;
 use becket_sandbox::{Network, Sandbox};
 use becket_types::SandboxLevel;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +31,12 @@ pub(crate) fn run(
     let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own binary was not found, so nothing can be confined"))?;
     if args.command.is_empty() {
-        show(&settings.config.sandbox, &sandbox, out)?;
+        if args.json {
+            let shown = as_json(&settings.config.sandbox, &sandbox)?;
+            writeln!(out, "{shown}").map_err(|error| unwritten(&error))?;
+        } else {
+            show(&settings.config.sandbox, &sandbox, out)?;
+        }
         let works = sandbox.backend(SandboxLevel::Workspace).works();
         return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });
     }
@@ -110,6 +116,26 @@ pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Writ
         writeln!(out, "  network: {}", level.network).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Returns what [`show`] prints.
+fn as_json(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Value, Failure> {
+    let levels: Vec<Value> = levels(config, sandbox)?
+        .into_iter()
+        .map(|level| {
+            let places = level.places.into_iter().map(|(name, places)| {
+                let paths: Vec<_> = places.iter().map(|place| place.to_string_lossy()).collect();
+                (name.replace([' ', '-'], "_"), json!(paths))
+            });
+            let works = sandbox.backend(level.level).works();
+            json!({
+                "level": level.level.to_string(), "backend": level.backend, "works": works, "network": level.network,
+                "places": places.collect::<serde_json::Map<_, _>>(),
+            })
+        })
+        .collect();
+    let summary = crate::sandbox::summary(config, Some(sandbox));
+    Ok(json!({ "sandbox": summary, "mode": config.mode.as_str(), "levels": levels }))
 }
 
 /// Places that commands can reach at one level.

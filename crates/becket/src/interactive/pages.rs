@@ -5,7 +5,7 @@
 use super::sheets::{self, Shown, Status};
 use super::tasks_page::Job;
 use super::{figures, preferences};
-use crate::args::{self, ConfigArgs, ConfigCommandArgs, ExportArgs, HooksCommandArgs, HooksWhat};
+use crate::args::{self, ConfigArgs, ExportArgs, HooksCommandArgs, HooksWhat};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, when};
@@ -299,8 +299,31 @@ impl Pages {
     }
 
     fn config_page(&self) -> Result<String, Failure> {
-        let args = ConfigCommandArgs { json: false, schema: false, config: ConfigArgs::default() };
-        printed(|out| cmd::config::run(&self.environment, &self.cwd, &args, out))
+        /// Columns of a page in a terminal of 80 columns.
+        const COLUMNS: usize = 74;
+        let args = ConfigArgs::default();
+        let mut settings =
+            crate::settings::configuration(&self.environment, &self.cwd, &args, Vec::new(), true)?;
+        // Choices for the session count more than the files: by flags, and since its start.
+        let chosen = [
+            ("model", serde_json::json!(self.config.model)),
+            ("effort", serde_json::json!(self.config.effort)),
+            ("permission_mode", serde_json::json!(self.config.permission_mode)),
+        ];
+        for (key, value) in chosen {
+            if !value.is_null() && settings.value(key) != Some(&value) {
+                settings.remember(key, value);
+            }
+        }
+        if let Some(live) = self.live.upgrade() {
+            let session = live.lock().unwrap_or_else(PoisonError::into_inner);
+            crate::remembered::Remembered::of_view(session.view()).apply(&mut settings);
+        }
+        let mut text = cmd::config::table(&settings.explain(), COLUMNS);
+        for warning in &settings.warnings {
+            let _ = writeln!(text, "warning: {warning}");
+        }
+        Ok(fenced(&text, "text"))
     }
 
     /// Returns the permissions page. `mode`: the session's current mode.
