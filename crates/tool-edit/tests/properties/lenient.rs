@@ -172,11 +172,22 @@ fn are_lines_of(case: &Case, file: &str, now: &str) -> bool {
     let (file, now): (Vec<&str>, Vec<&str>) =
         (file.split_inclusive('\n').collect(), now.split_inclusive('\n').collect());
     let (mut gone, mut come) = (String::new(), String::new());
+    // If `old` covers the end of a kept line, that line gets the end of the last line that `old` covers.
+    let mut may_change_end = case.old.contains('\n');
+    let bare = |line: &str| line.trim_end_matches(['\r', '\n']).to_owned();
     for op in similar::capture_diff_slices(similar::Algorithm::Myers, &file, &now) {
         let (tag, of_file, of_now) = op.as_tag_tuple();
         if tag != similar::DiffTag::Equal {
-            gone.push_str(&file[of_file].concat());
-            come.push_str(&now[of_now].concat());
+            let (mut of_file, mut of_now) = (file[of_file].to_vec(), now[of_now].to_vec());
+            let pairs =
+                |of_now: &[&str], line: &str| of_now.iter().position(|other| bare(other) == bare(line));
+            let kept = of_file.iter().enumerate().find_map(|(at, line)| Some((at, pairs(&of_now, line)?)));
+            if let Some((at, same)) = kept.filter(|_| std::mem::take(&mut may_change_end)) {
+                of_file.remove(at);
+                of_now.remove(same);
+            }
+            gone.push_str(&of_file.concat());
+            come.push_str(&of_now.concat());
         }
     }
     let in_order = |lines: Vec<String>, all: Vec<String>| {
