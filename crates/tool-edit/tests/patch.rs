@@ -249,6 +249,21 @@ async fn a_hunk_that_fits_several_places_above_is_told_so() {
     assert_eq!(room.text("f").unwrap(), "x\nx\ny\n");
 }
 
+/// A removed line that begins with `--` looks like the header of a diff. It is one only if the line `+++` follows.
+#[tokio::test]
+async fn a_removed_comment_of_sql_is_no_header() {
+    for begin in ["@@\n", ""] {
+        let room = Room::new(&[("f.sql", "-- one\nselect 1;\n")]);
+        let output = room.patch(&format!("*** Update File: f.sql\n{begin}--- one\n+-- two\n")).await;
+        assert_eq!(room.text("f.sql").unwrap(), "-- two\nselect 1;\n", "{}", output.content);
+        let room = Room::new(&[("f.sql", "-- one\nselect 1;\n")]);
+        let output = room
+            .patch(&format!("*** Update File: f.sql\n--- f.sql\n+++ f.sql\n{begin} -- one\n+-- two\n"))
+            .await;
+        assert_eq!(room.text("f.sql").unwrap(), "-- one\n-- two\nselect 1;\n", "{}", output.content);
+    }
+}
+
 #[tokio::test]
 async fn a_patch_is_all_or_nothing() {
     let fine = "*** Update File: a\n-1\n+one\n*** Add File: made/new\n+x\n*** Delete File: b\n";

@@ -224,8 +224,14 @@ impl<'a> Parser<'a> {
             hunk.anchors.extend(anchor);
             return Ok(());
         }
-        let git = ["--- a/", "+++ b/", "--- /dev/null", "diff --git ", "index ", "--- ", "+++ "];
-        if !begun && hunks.is_empty() && hunk.anchors.is_empty() && git.iter().any(|g| line.starts_with(g)) {
+        let git = ["--- a/", "+++ b/", "--- /dev/null", "diff --git ", "index "];
+        // A single `--- text` removes a line that begins with `--`, as comments of SQL and Lua do.
+        let is_next = |mark: &str| self.lines.get(self.at + 1).is_some_and(|line| line.starts_with(mark));
+        let is_before = |mark: &str| self.at > 0 && self.lines[self.at - 1].starts_with(mark);
+        let is_pair =
+            (line.starts_with("--- ") && is_next("+++ ")) || (line.starts_with("+++ ") && is_before("--- "));
+        let is_header = is_pair || git.iter().any(|mark| line.starts_with(mark));
+        if !begun && hunks.is_empty() && hunk.anchors.is_empty() && is_header {
             return Ok(());
         }
         if line.starts_with("\\ No newline") {
