@@ -24,6 +24,7 @@ use crate::scope::SearchScope;
 use crate::splice::{one, splice};
 use crate::variants::{Variant, variants};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Finds the replacement of `old` by `new` in a text.
@@ -79,10 +80,26 @@ fn find_free(
             return Ok(MatchedEdit { tier, ..found });
         }
     }
-    match blocks::anchors(&lines, old, new) {
-        Err(Refusal::Missing) => blocks::context(&lines, old, new),
+    let (old, new) = likeliest(&lines, old, new);
+    match blocks::anchors(&lines, &old, &new) {
+        Err(Refusal::Missing) => blocks::context(&lines, &old, &new),
         other => other,
     }
+}
+
+/// Returns the reading of an edit of which most lines are in the file. The tiers that follow accept lines which differ, so they would
+/// also accept what the text has too much, such as escapes, and write it into the file.
+fn likeliest<'a>(lines: &Lines<'_>, old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let known: HashSet<String> = lines.all.iter().map(|line| fold::normal(line)).collect();
+    let found = |old: &str| old.split('\n').filter(|line| known.contains(&fold::normal(line))).count();
+    let (mut best, mut most) = ((Cow::Borrowed(old), Cow::Borrowed(new)), found(old));
+    for variant in variants(old, new) {
+        let count = found(&variant.old);
+        if count > most && variant.old.split('\n').count() == old.split('\n').count() {
+            (best, most) = ((Cow::Owned(variant.old), Cow::Owned(variant.new)), count);
+        }
+    }
+    best
 }
 
 fn begins_lines(text: &str, found: &MatchedEdit) -> bool {

@@ -143,6 +143,28 @@ fn anchors() {
     );
 }
 
+/// The tiers that accept lines which differ take the reading of which most lines are in the file.
+#[test]
+fn escapes_do_not_come_in_beside_lines_that_differ() {
+    let file = "        aaaa\nsay “hi” to all\n\tx1ax1  =  a\n        x1\n";
+    let (old, new) = (
+        "    aaaa\nsay \\\"hi\\\" to all\n\tx1ax1 = a\n    x1",
+        "aaaa(\\\"b\\\")\nsay \\\"hi\\\" to all\n\tx1ax1 = a\n    x1",
+    );
+    let (_, text) = run(file, old, new, false).unwrap();
+    assert_eq!(text.lines().next().map(str::trim_start), Some("aaaa(\"b\")"), "{text}");
+    assert!(text.ends_with("\nsay “hi” to all\n\tx1ax1  =  a\n        x1\n"), "{text}");
+    // A file with such escapes keeps them, also in the lines that change.
+    let file = "  f(\"a\");\ng(\"\\\"b\\\"\",  1);\nh();\nk();\n";
+    let (old, new) = (
+        "f(\"a\");\ng(\"\\\"b\\\"\", 1);\nhh();\nk();",
+        "f(\"\\\"a\\\"\");\ng(\"\\\"b\\\"\", 1);\nhh();\nk();",
+    );
+    if let Ok((_, text)) = run(file, old, new, false) {
+        assert_eq!(text.lines().next().map(str::trim_start), Some("f(\"\\\"a\\\"\");"), "{text}");
+    }
+}
+
 #[test]
 fn refusals() {
     let several = |tier, at: &[usize]| Err(Refusal::Ambiguous { tier, at: at.to_vec() });
