@@ -180,7 +180,7 @@ impl Overlay {
                 let offered = self.offered();
                 let answers = offered.len() + usize::from(self.has_more()) + 1;
                 return match self.list.key(key, answers, writing.drafting) {
-                    // What was not shown is not agreed to.
+                    // An answer covers only text that was shown.
                     Pressed::Chosen(at) if at < offered.len() && !self.seen_end => Outcome::Stays(Vec::new()),
                     Pressed::Chosen(at) if at < offered.len() => {
                         let effect = self.choices.swap_remove(offered.start + at).effect;

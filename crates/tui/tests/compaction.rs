@@ -112,7 +112,7 @@ fn keys_typed_ahead_answer_nothing() {
     stage.key(KeyCode::Tab);
     assert_eq!(stage.key(KeyCode::Enter), [], "a key came, so the time starts again");
     assert!(stage.screen().contains("148k → 21k tokens"));
-    // What was not shown is not agreed to.
+    // An answer covers only text that was shown.
     assert_eq!(stage.answer('1'), []);
     assert!(
         stage.screen().contains("PageDown shows the rest, then it can be answered"),

@@ -265,15 +265,21 @@ pub(crate) fn committed(step: Step) -> Outcome {
     }
 }
 
+/// Returns the entries behind the one that cuts inputs of the newest step, if there is one.
+fn entries(outcome: &Outcome) -> &[EntryKind] {
+    let cuts = usize::from(matches!(outcome.entries[0], EntryKind::CutInputs { .. }));
+    &outcome.entries[cuts..]
+}
+
 pub(crate) fn compaction(outcome: &Outcome) -> &Compaction {
-    match &outcome.entries[0] {
+    match &entries(outcome)[0] {
         EntryKind::Compaction(c) => c,
         other => panic!("no compaction: {other:?}"),
     }
 }
 
 pub(crate) fn continuation(outcome: &Outcome) -> Option<&Message> {
-    match outcome.entries.get(1) {
+    match entries(outcome).get(1) {
         Some(EntryKind::Message { message }) => Some(message),
         None => None,
         other => panic!("no message: {other:?}"),

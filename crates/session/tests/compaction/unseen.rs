@@ -411,7 +411,7 @@ fn a_file_whose_read_was_cut_is_not_listed_as_read() {
     assert_eq!(lists(&c.summary), files, "{}", c.summary);
 }
 
-/// The call itself takes nearly all of the window: its result is a stub without any text, and the report says so.
+/// The text before a call takes nearly all of the window: its result is a stub without any text, and the report says so.
 #[test]
 fn a_compaction_that_shows_nothing_new_says_so() {
     let budget = Budget::new(16_384, 0, 4_096);
@@ -422,8 +422,8 @@ fn a_compaction_that_shows_nothing_new_says_so() {
         for n in 0..4 {
             ledger.step(n, 6_000);
         }
-        let call = Part::tool_call("w", "write", json!({"content": filler(bytes)}));
-        ledger.message(Message::assistant(vec![call]));
+        let call = Part::tool_call("w", "write", json!({"path": "a"}));
+        ledger.message(Message::assistant(vec![Part::text(filler(bytes)), call]));
         ledger.message(Message::tool_result("w".into(), "write", filler(9_000), false));
         let Step::Commit(outcome) = compact(&ledger, Floor::default(), budget, CompactionTrigger::Auto)
         else {

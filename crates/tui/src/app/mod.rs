@@ -391,13 +391,11 @@ impl App {
             Reply::Image(Ok((media_type, bytes))) => self.editor.composer.paste_image(media_type, bytes),
             Reply::Image(Err(why)) => return self.status.toast(why),
             Reply::Attached { text, image } => return self.editor.attach(&text, image),
-            Reply::Page(Ok(page)) if page.kept.is_some() => {
-                self.status.end_toast();
-                self.pages.overlay = Some(self.permissions.page(page));
-            }
             Reply::Page(Ok(page)) => {
                 self.status.end_toast();
-                self.pages.overlay = Some(Overlay::new(page));
+                let kept = page.kept.is_some();
+                self.pages.overlay =
+                    Some(if kept { self.permissions.page(page) } else { Overlay::new(page) });
             }
             Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 self.instead(Weight::Error, why);

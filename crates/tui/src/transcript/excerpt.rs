@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_failed_command_is_shown_wherever_it_is() {
-        let many = (0..30).map(|n| format!("line {n}\n")).collect::<String>();
+        let many = (0..30).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
         let trace = "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\nValueError: bad\n";
         let shown = |output: &str| -> Vec<String> {
             let rows = rows(&call(output, true), 60, &Theme::dark());

@@ -257,7 +257,7 @@ impl Renderer<'_> {
         let headers = if diff { diff_headers(&shown) } else { Vec::new() };
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
-            // Where a change is goes before it in words; the headers of a patch say it once more in its own form.
+            // The words before a block say where a change is, so the headers of the patch are left out.
             let shown: &str = match headers.get(line) {
                 Some(Header::File) => continue,
                 Some(Header::Hunk { first: true }) => continue,
