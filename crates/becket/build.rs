@@ -38,7 +38,9 @@ fn main() {
         // Some linkers do not know such scripts.
         let arguments = ["-Xlinker", "-T", "-Xlinker", &script.display().to_string()].map(str::to_owned);
         if linked(&arguments).is_some() {
-            arguments.iter().for_each(|argument| println!("cargo::rustc-link-arg-bins={argument}"));
+            for argument in &arguments {
+                println!("cargo::rustc-link-arg-bins={argument}");
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ fn settings_of_the_user_count_and_those_of_a_project_as_far_as_they_were_approve
     for (home, file) in [(true, ".claude/settings.json"), (false, ".claude/settings.local.json")] {
         let bench = Bench::new(&[]);
         let place = if home { &bench.home } else { &bench.project };
-        place.write(file, &settings());
+        place.write(file, settings());
         let touch = "touch \"$GREETING\"";
         let (_, ran) = called(&bench, touch, &[]);
         assert_eq!(bench.project.exists("from settings"), home, "{ran:?}");
@@ -70,7 +70,7 @@ fn a_rule_or_folder_that_cannot_be_used_is_left_out_with_a_line() {
 #[test]
 fn the_folder_of_another_agent_may_be_elsewhere() {
     let bench = Bench::new(&[]);
-    bench.home.write("elsewhere/settings.json", &settings());
+    bench.home.write("elsewhere/settings.json", settings());
     bench.home.write("elsewhere/commands/greet.md", "Greet me in Latin.");
     let server = MockServer::start([
         Answer::tool("c1", "bash", json!({ "command": "touch made" })),
@@ -119,7 +119,7 @@ fn a_terminal_asks_once_about_settings_and_servers_and_again_when_they_change() 
     terminal.until("the session", |t| said(t).contains("/quit to leave."));
     assert!(!said(&terminal).contains("Write /y"), "{}", said(&terminal));
     drop(terminal);
-    bench.project.write(".mcp.json", &config(&["plain", "other"]));
+    bench.project.write(".mcp.json", config(&["plain", "other"]));
     let mut terminal = start();
     terminal.until("the question", |t| said(t).contains("Write /y to use exactly this"));
     assert!(said(&terminal).contains("has changed since you decided about it"), "{}", said(&terminal));

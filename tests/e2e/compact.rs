@@ -299,7 +299,9 @@ fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
 fn a_preview_is_the_plan_that_the_session_itself_makes() {
     let (bench, server) = session();
     for setting in ["tail_turns = 1", "tail_turns = 4", "reattach = 0.0", "keep_recent_tokens = 4000"] {
-        bench.home.write(".config/becket/config.toml", format!("[context]\n{setting}\n"));
+        // Only a program that drives becket is offered this tool.
+        let tools = "[tools]\ndisabled = [\"notebook_edit\"]\n";
+        bench.home.write(".config/becket/config.toml", format!("[context]\n{setting}\n{tools}"));
         let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);
         let page: Value = serde_json::from_str(&shown.stdout).unwrap();
         let mut command = bench.print(Api::Anthropic, &server);

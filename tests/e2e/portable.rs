@@ -38,7 +38,7 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
             assert!(server.requests().last().unwrap().text().contains("a long line of text"));
             // The file of a session that went on offers that session, and one with more than the session is not lost.
             import("it has all of the file, and went on after it");
-            bench.project.write("later.jsonl", &export(&other));
+            bench.project.write("later.jsonl", export(&other));
             let refused = run(bench.command().args(["import", "later.jsonl"])).expect(2);
             assert!(refused.stderr.contains("does not have all that the file has"), "{}", refused.stderr);
             assert!(refused.stderr.contains("becket sessions rm"), "{}", refused.stderr);

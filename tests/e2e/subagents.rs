@@ -50,6 +50,10 @@ fn a_subagent_has_its_task_alone_and_its_last_words_come_back() {
         );
         let subtypes: Vec<_> = of("system", true).iter().map(|l| l["subtype"].as_str().unwrap()).collect();
         assert_eq!(subtypes, ["task_started", "task_progress", "task_updated", "task_notification"]);
+        let system = of("system", true);
+        assert_eq!(system[0]["is_backgrounded"], false);
+        assert!(system[1]["usage"]["total_tokens"].as_u64() > Some(0), "{api:?}: {}", system[1]);
+        assert_eq!(system[2]["patch"]["status"], "completed");
         assert_eq!(ran.result()["num_turns"], 2);
         let session = of("system", true)[0]["task_id"].as_str().unwrap().to_owned();
 

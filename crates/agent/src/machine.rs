@@ -89,18 +89,23 @@ struct Turn {
     retries: u32,
     re_asked: bool,
     cuts: u32,
-    /// Number of compactions since the last answer.
-    compactions: u32,
-    /// True if an overflow was answered by a compaction since the last answer.
-    overflowed: bool,
-    /// True if a hook refused a compaction since the last answer.
-    refused_compaction: bool,
+    compactions: Compactions,
     /// Number of times that hooks have sent the model back to work in this turn.
     sent_back: u32,
     /// Set if the last answer contains calls as text; see [`Answer::written_calls`].
     written_calls: Option<String>,
     /// True if a fallback model may take over if the context is too long even after its compaction.
     fallback: bool,
+}
+
+/// The compactions since the last answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Compactions {
+    count: u32,
+    /// True if one answered an overflow.
+    overflowed: bool,
+    /// True if a hook refused one.
+    refused: bool,
 }
 
 /// Makes one transition: returns the next state and the actions to carry out.
@@ -314,7 +319,7 @@ impl State {
         if self.turn.stopping || !self.steer.is_empty() || self.compact_asked || self.undo_asked {
             return self.iterate(out);
         }
-        let may_compact = self.turn.compactions < MAX_COMPACTIONS && !self.turn.refused_compaction;
+        let may_compact = self.turn.compactions.count < MAX_COMPACTIONS && !self.turn.compactions.refused;
         if self.turn.answered {
             if self.end_input && self.background {
                 self.phase = Phase::Awaiting;
@@ -397,7 +402,7 @@ impl State {
     }
 
     fn compact(&mut self, trigger: CompactionTrigger, out: &mut Vec<Action>) {
-        self.turn.compactions += 1;
+        self.turn.compactions.count += 1;
         out.push(Action::Compact { trigger });
         self.phase = Phase::Compacting { trigger, in_turn: true };
     }
@@ -416,7 +421,7 @@ impl State {
             CompactionEnd::Cancelled => self.end_interrupted(out),
             // The rest of the window is used; at its end the turn is over.
             CompactionEnd::Refused(_) if trigger == CompactionTrigger::Auto && !self.turn.stopping => {
-                self.turn.refused_compaction = true;
+                self.turn.compactions.refused = true;
                 self.iterate(out);
             }
             CompactionEnd::Failed(breakdown) | CompactionEnd::Refused(breakdown)
@@ -425,7 +430,8 @@ impl State {
                 // The answer that overflowed is superseded already. The next model may have a larger window.
                 if trigger == CompactionTrigger::Overflow && std::mem::take(&mut self.turn.fallback) {
                     out.push(Action::FallBack);
-                    (self.turn.retries, self.turn.overflowed, self.turn.compactions) = (0, false, 0);
+                    (self.turn.retries, self.turn.compactions.overflowed, self.turn.compactions.count) =
+                        (0, false, 0);
                     return self.iterate(out);
                 }
                 self.end_broken(TurnEnd::ContextFull { breakdown }, out);

@@ -123,8 +123,9 @@ pub struct ToolSettings {
 
 /// The confinement of commands, as far as an agent changes it.
 pub trait Confinement: std::fmt::Debug + Send + Sync {
-    /// Adds a folder to the workspace of commands that start from now on.
-    fn add_folder(&self, folder: &Path);
+    /// Adds a folder to the workspace of commands that start from now on. Returns files in it that other programs obey and that
+    /// their names do not show.
+    fn add_folder(&self, folder: &Path) -> Vec<PathBuf>;
 
     /// Removes a folder that was added, for commands that start from now on. `roots`: the folders that stay.
     fn remove_folder(&self, folder: &Path, roots: &[PathBuf]);

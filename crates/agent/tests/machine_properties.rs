@@ -504,7 +504,7 @@ fn a_long_context_and_calls_as_text_go_to_the_fallback_model() {
     check(
         auto(),
         &[overflow(), compacted, overflow(), answer_of()],
-        &[&begun[..], &[first.clone()], &over].concat(),
+        &[&begun[..], std::slice::from_ref(&first), &over].concat(),
     );
     let failed = Input::CompactionDone(CompactionEnd::Failed("full".to_owned()));
     let want = [&begun[..], &[Action::FallBack, first.clone(), done.clone()]].concat();

@@ -229,7 +229,9 @@ async fn assembled(
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
     let opened = OpenedSession::of(&session, resumed, run.session.persist);
-    outside.iter().for_each(|hooks| hooks.begin(opened.id, Some(session.dir()), &run.project.cwd));
+    if let Some(hooks) = &outside {
+        hooks.begin(opened.id, Some(session.dir()), &run.project.cwd);
+    }
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);

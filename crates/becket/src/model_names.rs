@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use becket_model::{ErrorKind, ModelError, ModelInfo, ModelRef, Settings, catalog};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// A user's own names of models, `models.aliases`.
 pub(crate) type Aliases = BTreeMap<String, String>;
@@ -19,6 +20,8 @@ pub(crate) struct Found {
 
 /// Most names that a failure lists.
 const LISTED: usize = 5;
+/// Families of models with a name of one word.
+const FAMILIES: [&str; 4] = ["sonnet", "opus", "haiku", "fable"];
 /// Fewest letters and digits of a part of a name. Less fits almost anything.
 const SHORTEST: usize = 3;
 
@@ -67,6 +70,8 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
             let mut failure = usage(&error);
             let bare = name.rsplit('/').next().unwrap_or(name);
             let names = known.iter().map(|info| info.name.as_str()).chain(aliases.keys().map(String::as_str));
+            // One word is more likely a family, such as `sonet`.
+            let names = names.chain(FAMILIES);
             let near = becket_tool::text::nearest_few(bare, names, 3);
             if bare.len() >= SHORTEST && !near.is_empty() {
                 let ids = near.iter().map(|near| {
@@ -83,7 +88,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
             let more = several.len().saturating_sub(LISTED);
             let mut listed = several[..several.len().min(LISTED)].join(", ");
             if more > 0 {
-                listed.push_str(&format!(" and {more} more (`becket models`)"));
+                let _ = write!(listed, " and {more} more (`becket models`)");
             }
             Err(Failure::usage(format!("`{name}` fits several models"))
                 .hint(format!("name one of them: {listed}")))

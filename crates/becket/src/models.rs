@@ -165,7 +165,7 @@ fn keyed(
             )),
         };
         // Identities of a cloud are found on machines that are not meant to run models.
-        let is_identity = settings.credentials.get(provider).is_none() && endpoint.key_source.is_some();
+        let is_identity = !settings.credentials.contains_key(provider) && endpoint.key_source.is_some();
         match found {
             Ok(name) => return Some(Ok(name)),
             Err(failure) if !is_identity => incomplete = incomplete.or(Some(failure)),
@@ -271,12 +271,6 @@ fn parse(name: &str) -> Result<ModelRef, Failure> {
 fn nearest(name: &str) -> Option<String> {
     const SHORTEST: usize = 5;
     let name = name.rsplit('/').next().unwrap_or(name).trim();
-    // One word is more likely a family, such as `sonet`.
-    if let Some(family) = becket_tool::text::nearest(name, FAMILIES).filter(|_| name.len() >= SHORTEST - 1)
-        && becket_types::edit_distance(family, &name.to_ascii_lowercase()) <= 2
-    {
-        return Some(family.to_owned());
-    }
     let known = becket_model::catalog::all();
     let near = becket_tool::text::nearest(name, known.iter().map(|info| info.name.as_str()));
     let near = near.filter(|_| name.len() >= SHORTEST)?;
@@ -316,28 +310,6 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
         notes.push(format!("the effort is not sent: {} has no such setting", info.id));
     }
     notes
-}
-
-/// Families of models with a name of one word.
-const FAMILIES: [&str; 4] = ["sonnet", "opus", "haiku", "fable"];
-
-/// Expands the one-word name of a family to its newest model. Other names stay, without a suffix for a larger window.
-pub(crate) fn full_name(name: &str) -> String {
-    let plain = name.strip_suffix("[1m]").unwrap_or(name);
-    match plain.to_ascii_lowercase().as_str() {
-        "default" | "sonnet" => "anthropic/claude-sonnet-5-5".to_owned(),
-        "opus" | "opusplan" | "best" => "anthropic/claude-opus-5-5".to_owned(),
-        "haiku" => "anthropic/claude-haiku-4-5".to_owned(),
-        "fable" => "anthropic/claude-fable-5".to_owned(),
-        _ => plain.to_owned(),
-    }
-}
-
-/// Converts a failure to open a model: the flags, keys or files are wrong.
-pub(crate) fn usage(error: &ModelError) -> Failure {
-    let mut failure = Failure::usage(error.message.clone());
-    failure.hint.clone_from(&error.hint);
-    failure
 }
 
 /// Converts a failure to reach a model.

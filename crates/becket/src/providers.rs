@@ -85,7 +85,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
 fn key_source(credential: &Credential, settings: &Settings, name: &str) -> String {
     match credential {
         Credential::Aws(_) | Credential::AwsAsked(_) => "the AWS credentials of this machine".to_owned(),
-        Credential::Asked(_) if settings.credentials.get(name).is_none() => {
+        Credential::Asked(_) if !settings.credentials.contains_key(name) => {
             format!("the program that providers.{name}.key_command names")
         }
         Credential::Asked(_) => crate::keys::KEYCHAIN.to_owned(),

@@ -131,12 +131,10 @@ impl Builder<'_> {
                 self.complain(&key("kind"), format!("{name} is not built in, so it needs `base_url`, too"));
             }
         }
-        if let Some(url) = &provider.base_url {
-            if !is_address(url) {
-                let message = "not an address; write it like https://host/path, or http://127.0.0.1:8080/v1 for a \
-                               server on this machine";
-                self.complain(&key("base_url"), message);
-            }
+        if provider.base_url.as_ref().is_some_and(|url| !is_address(url)) {
+            let message = "not an address; write it like https://host/path, or http://127.0.0.1:8080/v1 for a \
+                           server on this machine";
+            self.complain(&key("base_url"), message);
         }
         self.check_key_name(&key("api_key_env"), provider.api_key_env.as_deref());
         for header in provider.headers.keys() {

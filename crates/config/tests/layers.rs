@@ -303,7 +303,7 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
             "config.toml:2:11: sandbox.network: \"some\" is not one of off, proxy, full",
         ),
         ("[sandbox]\nmode = 'on'", "config.toml:2:8: sandbox.mode: \"on\" is not one of"),
-        ("effort = 'huge'", "config.toml:1:10: effort: \"huge\" is not one of low"),
+        ("effort = 'huge'", "config.toml:1:10: effort: \"huge\" is not one of off, minimal, low"),
         ("[permissions]\nallow = [3]", "config.toml:2:10: permissions.allow.0: expected text, not 3"),
         ("permissions = 3", "config.toml:1:15: permissions: expected a table, not 3"),
         ("model = ", "config.toml:1:"),
@@ -623,6 +623,7 @@ proptest! {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn of_claude(scope: Scope, path: &str, text: &str, approved: bool, driven: bool) -> Settings {
     let env = BTreeMap::new();
     load(&Inputs {

@@ -209,7 +209,7 @@ impl Dir {
     ///
     /// Fails if the system cannot tell.
     pub fn mode(&self) -> io::Result<u32> {
-        Ok(u32::from(rustix::fs::fstat(&self.fd)?.st_mode) & 0o7777)
+        Ok(rustix::fs::fstat(&self.fd)?.st_mode & 0o7777)
     }
 
     /// Sets the permission bits of the directory itself, wherever it is now.

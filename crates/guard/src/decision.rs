@@ -205,6 +205,14 @@ impl Guard {
         });
     }
 
+    /// Adds files that are written only after a question, as other programs obey them.
+    pub fn protect(&mut self, files: Vec<PathBuf>) {
+        if let Some(floor) = &mut self.floor {
+            Arc::make_mut(floor).protect(files.clone());
+        }
+        self.settings.own.extend(files);
+    }
+
     /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;

@@ -96,6 +96,25 @@ pub(crate) struct PartNotes {
     pub covered: Option<String>,
 }
 
+/// Most reasons that a question names.
+const REASONS: usize = 3;
+
+/// Returns the reason of a question about a command. The command stands beside a question, so one reason does not repeat it; of
+/// many, the first ones show what is meant.
+pub(crate) fn reason(shown: &str, asks: &[Ask]) -> String {
+    let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
+    reasons.dedup();
+    if reasons.is_empty() {
+        reasons.push("nothing in it is known to be harmless");
+    }
+    let more = reasons.len().saturating_sub(REASONS);
+    reasons.truncate(REASONS);
+    let more =
+        if more > 0 { format!("; and {more} more of its parts are not allowed") } else { String::new() };
+    let of_many = if asks.len() > 1 { format!("`{shown}`: ") } else { String::new() };
+    format!("{of_many}{}{more}", reasons.join("; "))
+}
+
 impl PartNotes {
     pub(crate) fn is_empty(&self) -> bool {
         self.asks.is_empty() && self.denied.is_none() && self.asked_by.is_none() && self.covered.is_none()

@@ -94,6 +94,8 @@ pub struct Guard {
     session: Vec<Rule>,
     /// Those of them that count until the turn ends.
     turn: Vec<Rule>,
+    /// Rules of the settings that a driving program has added.
+    program: Rules,
     /// Ask and deny rules in `settings` that a program has added for this session.
     added: Vec<(RuleKind, Rule)>,
     matchers: Matchers,
@@ -119,6 +121,7 @@ impl Guard {
             settings,
             session: Vec::new(),
             turn: Vec::new(),
+            program: Rules::default(),
             added: Vec::new(),
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
@@ -545,23 +548,9 @@ impl Guard {
         };
         // Suggest only a valid rule that is short enough to read.
         let rule = rule.filter(|r| command.chars().count() <= command::MAX_CHARS && Rule::parse(r).is_ok());
-        let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
-        reasons.dedup();
-        if reasons.is_empty() {
-            reasons.push("nothing in it is known to be harmless");
-        }
-        // The command itself stands beside the reason. Of many parts, the first ones show what is meant.
-        let more = reasons.len().saturating_sub(REASONS);
-        reasons.truncate(REASONS);
-        let more =
-            if more > 0 { format!("; and {more} more of its parts are not allowed") } else { String::new() };
-        let of_many = if asks.len() > 1 { format!("`{shown}`: ") } else { String::new() };
-        Verdict::Ask { reason: format!("{of_many}{}{more}", reasons.join("; ")), rule }
+        Verdict::Ask { reason: findings::reason(shown, asks), rule }
     }
 }
-
-/// Most reasons that a question names.
-const REASONS: usize = 3;
 
 fn denied_by(rule: &Rule, what: &str) -> Verdict {
     Verdict::Deny {

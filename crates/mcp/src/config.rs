@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(c.timeout, Some(Duration::from_millis(1500)));
         // The variable is the default of every server that does not say otherwise.
         assert_eq!(a.start_timeout, Some(Duration::from_secs(45)));
-        assert_eq!(c.start_timeout, Some(Duration::from_secs(120)));
+        assert_eq!(c.start_timeout, Some(Duration::from_mins(2)));
         assert!(matches!(c.endpoint, Endpoint::Http { legacy: true, .. }));
     }
 

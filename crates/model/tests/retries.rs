@@ -472,7 +472,7 @@ async fn local_servers_say_with_which_window_a_model_runs() {
     let show = json!({"parameters": "stop \"x\"\nnum_ctx                        16384", "model_info": {"qwen2.context_length": 32768}});
     let plain = json!({"model_info": {"general.architecture": "qwen2", "qwen2.context_length": 32768}});
     let studio = |fields: serde_json::Value| {
-        let mut model = json!({"id": "m:7b", "max_context_length": 131072});
+        let mut model = json!({"id": "m:7b", "max_context_length": 131_072});
         model.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         Reply::json(200, &json!({"data": [{"id": "z", "loaded_context_length": 9}, model]}))
     };
@@ -487,7 +487,7 @@ async fn local_servers_say_with_which_window_a_model_runs() {
             None,
             (Some(8192), false),
         ),
-        ("LM Studio, not loaded", studio(json!({})), none(), None, (Some(131072), false)),
+        ("LM Studio, not loaded", studio(json!({})), none(), None, (Some(131_072), false)),
         ("neither", none(), none(), None, (None, false)),
     ] {
         let server = MockServer::with(move |request| {

@@ -26,8 +26,8 @@ pub(crate) enum Kind {
 
 /// Resolves the folders of a path, but not its last component. Components that do not exist stay as they are.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
-    let folders = path.ancestors().skip(1);
-    let found = folders.filter_map(|folder| Some((folder, folder.canonicalize().ok()?))).next();
+    let mut folders = path.ancestors().skip(1);
+    let found = folders.find_map(|folder| Some((folder, folder.canonicalize().ok()?)));
     found.map_or_else(
         || path.to_path_buf(),
         |(folder, real)| {

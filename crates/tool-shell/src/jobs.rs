@@ -14,11 +14,12 @@ use crate::ending::{self, Tree};
 use crate::job_changes::{JobChange, JobEnd, JobOutcome};
 use crate::process::Process;
 use crate::report::{self, End};
+use becket_sandbox::RefusalLog;
 use becket_tool::{Host, ToolEnv};
 use becket_types::cut_end;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -297,12 +298,12 @@ impl Jobs {
             }
             // The command reaches its hosts as long as one of its processes runs.
             drop(pass);
-            if let Some(lease) = lease {
-                if lease.may_leave_processes {
-                    let tree = of_task.facts().tree.clone();
-                    ending::end(tree, None).await;
-                }
+            if lease.as_ref().is_some_and(|lease| lease.may_leave_processes) {
+                let tree = of_task.facts().tree.clone();
+                ending::end(tree, None).await;
             }
+            // Its files are checked once nothing of it runs any more.
+            drop(lease);
         });
         table.jobs.insert(job.id, Arc::clone(&job));
         self.report(&job, description, env);
@@ -324,7 +325,7 @@ impl Jobs {
     fn report(&self, job: &Arc<Job>, description: Option<&str>, env: &ToolEnv) {
         let Some(changes) = self.changes.get().cloned() else { return };
         let (job, call) = (Arc::clone(job), env.call_id.clone());
-        let description = description.map(one_line).unwrap_or_else(|| job.command.clone());
+        let description = description.map_or_else(|| job.command.clone(), one_line);
         let change = move |job: &Job, end| JobChange {
             id: job.id,
             call: call.clone(),

@@ -106,7 +106,7 @@ pub(crate) fn arguments(
 fn script(cwd_file: &Path, names: &[&str]) -> OsString {
     let note =
         [b"{ command pwd -P >|", &*quoted(cwd_file.as_os_str().as_bytes()), b"; } 2>/dev/null"].concat();
-    let parts: String = names.iter().map(|name| format!("${{{name}}}")).collect();
+    let parts: String = names.iter().map(|name| format!("${{{name}}}")).collect::<Vec<_>>().concat();
     let command = format!("__run={parts}; unset {}; ", names.join(" "));
     OsString::from_vec(
         [

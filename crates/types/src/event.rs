@@ -51,6 +51,24 @@ pub enum Command {
     Forbid {
         rule: String,
     },
+    /// Sets the permission rules that the driving program has for the session, in place of those that it set before. Subagents
+    /// that run get them too.
+    SetRules {
+        #[serde(default)]
+        allow: Vec<String>,
+        #[serde(default)]
+        ask: Vec<String>,
+        #[serde(default)]
+        deny: Vec<String>,
+    },
+    /// Counts a file as read in its present state, if its time of change is still `mtime` (milliseconds since 1970).
+    SeedRead {
+        #[serde(with = "crate::path_form")]
+        path: PathBuf,
+        mtime: u64,
+    },
+    /// Takes back all prompts that were not delivered yet. [`Event::Withdrawn`] answers for each.
+    WithdrawAll,
     /// Changes the rules of one kind that this session has added. Rules of the settings that deny or ask stay.
     ChangeRules {
         kind: RuleKind,
@@ -237,7 +255,7 @@ pub enum Event {
     ModeChanged {
         mode: String,
     },
-    /// This prompt was taken back and will not be delivered.
+    /// This prompt was taken back and will not be delivered. Its id is empty if the front end gave none.
     Withdrawn {
         client_id: String,
     },

@@ -16,7 +16,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `flow` | the state machine, its pending actions and the operation that runs |
-//! | `turn` | the actions that concern several owners |
+//! | `turn` | the actions that concern several owners; `turn_terms`: what a command or skill asks for its turn |
 //! | `conversation` | the record, the models, the size of the context and the cost of requests |
 //! | `ledger` | the ledger and the front ends: commits, events, notices |
 //! | `wire` | the models and what requests to them have shown; `budget`: the token budget |
@@ -24,11 +24,9 @@
 //! | `reattach` | files whose content comes along with a compaction |
 //! | `rules_files` | rules files: reads and sends them |
 //! | `inbox` | prompts that wait to enter the ledger |
-//! | `request` | facts before a request, its sending, its outcome; `sent`: requests with their records |
-//! | `request_size` | requests that have too many bytes |
+//! | `request` | facts before a request, its sending, its outcome; `sent`: requests with their records; `request_size`: too many bytes |
 //! | `reply` | the streamed answer; `text_calls`: calls that a model wrote as text |
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
-//! | `turn_terms` | what a command or skill asks for its turn |
 //! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
 //! | `hooks` | moments at which hooks are asked, and the record of their answers; `told_hooks`: rules files, folders, models |

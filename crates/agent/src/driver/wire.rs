@@ -47,6 +47,7 @@ pub(super) struct ChosenModels {
     /// The session's model, if a command has chosen another one for the running turn.
     pub(super) before_turn: Option<Arc<dyn Model>>,
     /// The session's effort, if a command has set another one for the running turn.
+    #[expect(clippy::option_option, reason = "nothing was changed, or the model's own effort was")]
     pub(super) effort_before_turn: Option<Option<String>>,
 }
 

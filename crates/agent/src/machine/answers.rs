@@ -1,6 +1,8 @@
 //! Transitions after a request: its answer, or its failure. The next fallback model gets what asking again does not cure.
 
-use super::{Action, Answer, Break, BreakKind, MAX_CUTS, MAX_RETRIES, NotRun, Note, Phase, State};
+use super::{
+    Action, Answer, Break, BreakKind, Compactions, MAX_CUTS, MAX_RETRIES, NotRun, Note, Phase, State,
+};
 use becket_types::{CompactionTrigger, FinishReason, TurnEnd};
 
 impl State {
@@ -10,8 +12,7 @@ impl State {
         }
         let turn = &mut self.turn;
         turn.steps += 1;
-        (turn.retries, turn.re_asked, turn.compactions) = (0, false, 0);
-        (turn.overflowed, turn.refused_compaction) = (false, false);
+        (turn.retries, turn.re_asked, turn.compactions) = (0, false, Compactions::default());
         let cut = answer.finish == FinishReason::Length;
         turn.cuts = if cut { turn.cuts + 1 } else { 0 };
         turn.written_calls = answer.written_calls;
@@ -117,8 +118,8 @@ impl State {
                 out.push(Action::Supersede);
                 self.iterate(out);
             }
-            BreakKind::Overflow if self.rules.auto_compact && !self.turn.overflowed => {
-                self.turn.overflowed = true;
+            BreakKind::Overflow if self.rules.auto_compact && !self.turn.compactions.overflowed => {
+                self.turn.compactions.overflowed = true;
                 self.turn.fallback = broken.fallback;
                 out.push(Action::Supersede);
                 self.compact(CompactionTrigger::Overflow, out);
@@ -133,7 +134,7 @@ impl State {
     /// Switches to the next fallback model after retries did not help. That model gets its own retries.
     fn fall_back(&mut self, out: &mut Vec<Action>) {
         (self.turn.retries, self.turn.re_asked, self.turn.cuts) = (0, false, 0);
-        (self.turn.overflowed, self.turn.compactions) = (false, 0);
+        (self.turn.compactions.overflowed, self.turn.compactions.count) = (false, 0);
         out.extend([Action::Supersede, Action::FallBack]);
         self.iterate(out);
     }

@@ -216,7 +216,7 @@ async fn inputs_of_any_size_leave_a_session_that_goes_on() {
         let shown = turns[1].lines().into_iter().find(|line| line.starts_with("call s0w0")).unwrap();
         assert!(shown.contains("input:s0w0") && shown.contains("\"path\":\"f0\""), "{shown}");
         if compactions(&rig) == 0 {
-            // What a request has shown stays as it is, so the provider's cache keeps it.
+            // Messages that a request has shown stay as they are, so the provider's cache keeps them.
             let (first, second) = (turns[1].lines(), turns[2].lines());
             assert_eq!(first[..], second[..first.len()], "{window} {sizes:?}");
         }

@@ -56,7 +56,9 @@ impl SessionAgents {
             let name = &definition.kind.name;
             let of_agent = |model: &&String| settings.config.model.as_ref() == Some(*model);
             if let Some(model) = definition.kind.model.as_ref().filter(of_agent) {
-                crate::models::parse(model).map_err(|failure| Failure {
+                let models = crate::models::model_settings(environment, settings);
+                let aliases = &settings.config.models.aliases;
+                crate::model_names::find(model, aliases, &models).map_err(|failure| Failure {
                     message: format!(
                         "the agent {name} names a model that cannot be used: {}",
                         failure.message

@@ -243,12 +243,8 @@ impl Front {
                 others.join(", ")
             ));
         }
-        let mut notes = Vec::new();
-        let (groups, wrong) = super::opening::callbacks(body, &mut notes);
-        notes.iter().for_each(|text| super::note(text));
-        if let Some(why) = wrong {
-            return Err(why);
-        }
+        let given = body.get("hooks").filter(|hooks| !hooks.is_null());
+        let groups = given.map_or_else(|| Ok(Vec::new()), super::opening::callbacks)?;
         let Some(engine) = &self.session.hooks else {
             return Err("this run has no hooks".to_owned());
         };

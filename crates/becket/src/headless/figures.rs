@@ -3,6 +3,7 @@
 use becket_types::{Event, ModelUsage, Part, Usage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// `(used, usable, window, tokens by kind)`.
 type ContextFigures = (u64, u64, u64, Vec<(String, u64)>);
@@ -78,10 +79,11 @@ impl Figures {
         );
         for (name, model) in &self.models {
             let usage = &model.usage;
-            out.push_str(&format!(
+            let _ = write!(
+                out,
                 "\n{name}: {} input, {} output, {} cache read, {} cache write (${:.4})",
                 usage.input, usage.output, usage.cache_read, usage.cache_write, model.cost.0
-            ));
+            );
         }
         out
     }

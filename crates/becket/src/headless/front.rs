@@ -18,6 +18,7 @@ use super::waits::{Held, Waited};
 use super::{GRACE, Signals, note, until, written};
 use crate::assemble::SharedModels;
 use crate::failure::Failure;
+use crate::hooks::OutsideHooks;
 use crate::interactive::preferences;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
@@ -252,8 +253,14 @@ impl Front {
                 }
             }
             Event::ModeChanged { mode } => written(self.printer.mode_changed(mode))?,
+            Event::Receipt { request_id, error } if self.part_received(request_id, error.as_ref())? => {
+                return Ok(());
+            }
             Event::Receipt { request_id, error: None } => {
-                let answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                let mut answer = self.pending.receipts.remove(request_id).unwrap_or_else(|| json!({}));
+                if let Some((_, ids)) = self.pending.withdrawn.take_if(|(id, _)| id == request_id) {
+                    answer["cancelled"] = json!(ids);
+                }
                 return written(self.printer.control_response(request_id, &answer));
             }
             _ => {}

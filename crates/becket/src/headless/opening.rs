@@ -99,6 +99,8 @@ struct Fields {
     notes: Vec<String>,
     title: Option<String>,
     subagent_text: bool,
+    /// Settings of servers in the program's own process, by name.
+    policies: Vec<(String, Value)>,
 }
 
 impl Fields {
@@ -131,6 +133,7 @@ impl Fields {
             notes,
             title: text("title")?,
             subagent_text,
+            policies: policies(field("sdkMcpServerConfigs"))?,
         })
     }
 
@@ -164,6 +167,9 @@ impl Fields {
             run.session.title = Some(title);
         }
         run.output.subagent_text |= self.subagent_text;
+        for (server, settings) in &self.policies {
+            run.client.policies.add(server, settings);
+        }
     }
 }
 
@@ -176,6 +182,15 @@ fn wrong(name: &str, form: &str, value: &Value) -> String {
     format!("{name} must be {form}, not {shown}{cut}")
 }
 
+/// Returns the settings of each server.
+fn policies(given: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    let servers = given
+        .as_object()
+        .ok_or_else(|| wrong("sdkMcpServerConfigs", "an object of servers by name", given))?;
+    Ok(servers.iter().map(|(server, settings)| (server.clone(), settings.clone())).collect())
+}
+
 /// Returns a list of texts.
 fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let read = |item: &Value| item.as_str().map(str::to_owned);
@@ -184,7 +199,7 @@ fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
 }
 
 /// Returns the hooks of a request. Each callback gets the program's id for it.
-fn callbacks(hooks: &Value) -> Result<Vec<Group>, String> {
+pub(super) fn callbacks(hooks: &Value) -> Result<Vec<Group>, String> {
     if is_empty(hooks) {
         return Ok(Vec::new());
     }

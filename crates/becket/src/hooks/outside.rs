@@ -9,6 +9,7 @@ use becket_mcp::elicitation::{Answer, Ask, Elicitation, Form, Question, misfit};
 use becket_types::{HookCall, HookEvent, HookOutcome, SessionId};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -87,7 +88,7 @@ impl OutsideHooks {
             return Err(format!("a hook refused /{name}: {why}"));
         }
         for text in outcome.context {
-            prompt.push_str(&format!("\n\n<hook event=\"UserPromptExpansion\">\n{}\n</hook>", text.text));
+            let _ = write!(prompt, "\n\n<hook event=\"UserPromptExpansion\">\n{}\n</hook>", text.text);
         }
         Ok(prompt)
     }

@@ -54,8 +54,10 @@ mod tests {
     fn prompts_come_back_with_their_pastes_and_foreign_lines_are_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/history");
-        let prompts =
-            [PastPrompt::from("one\nline"), PastPrompt { text: "see é: long".into(), pasted: vec![8..12] }];
+        let prompts = [
+            PastPrompt::from("one\nline"),
+            PastPrompt { text: "see é: long".into(), pasted: std::iter::once(8..12).collect() },
+        ];
         append(&path, &prompts[0]).unwrap();
         std::fs::write(
             &path,

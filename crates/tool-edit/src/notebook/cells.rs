@@ -122,7 +122,7 @@ impl<'a> Notebook<'a> {
             }
             _ => cuts.extend(["outputs", "execution_count"].iter().filter_map(|name| {
                 let at = found.iter().position(|(known, ..)| known == name)?;
-                Some((self.without(&found, at, &cell), String::new()))
+                Some((Self::without(&found, at, &cell), String::new()))
             })),
         }
         Some(self.cut(cuts))
@@ -176,7 +176,6 @@ impl<'a> Notebook<'a> {
 
     /// Returns the range of a member with the comma that it no longer needs.
     fn without(
-        &self,
         found: &[(String, Range<usize>, Range<usize>)],
         at: usize,
         cell: &Range<usize>,

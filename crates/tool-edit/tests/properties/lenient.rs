@@ -310,7 +310,11 @@ fn numbered(text: &str, first: usize) -> String {
 /// Returns a patch with `old` as removed and `new` as added lines.
 fn patch(case: &Case) -> String {
     let lines = |sign: &str, text: &str| {
-        text.trim_end_matches('\n').split('\n').map(|line| format!("{sign}{line}\n")).collect::<String>()
+        text.trim_end_matches('\n')
+            .split('\n')
+            .map(|line| format!("{sign}{line}\n"))
+            .collect::<Vec<_>>()
+            .concat()
     };
     let added = if case.new.is_empty() { String::new() } else { lines("+", &case.new) };
     format!("*** Begin Patch\n*** Update File: f\n@@\n{}{added}*** End Patch\n", lines("-", &case.old))

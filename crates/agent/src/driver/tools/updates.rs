@@ -30,12 +30,20 @@ fn one(update: &Value, tools: &mut Toolset, conversation: &mut Conversation) -> 
     let core = &conversation.core;
     match (text("type").unwrap_or_default(), text("behavior").unwrap_or("allow")) {
         ("addRules" | "replaceRules", "allow") => {
-            rules.iter().for_each(|rule| tools.grant(rule, core));
+            for rule in &rules {
+                tools.grant(rule, core);
+            }
         }
         ("addRules" | "replaceRules", "deny") => {
-            rules.iter().for_each(|rule| tools.forbid(rule, core));
+            for rule in &rules {
+                tools.forbid(rule, core);
+            }
         }
-        ("removeRules", "allow") => rules.iter().for_each(|rule| tools.revoke(rule, core)),
+        ("removeRules", "allow") => {
+            for rule in &rules {
+                tools.revoke(rule, core);
+            }
+        }
         // This mode asks about nothing any more, which only a person or the driving program may choose.
         ("setMode", _) if text("mode") == Some("bypassPermissions") => {
             return Err("A hook cannot set the permission mode bypassPermissions.".to_owned());
