@@ -451,7 +451,7 @@ fn a_program_runs_once_for_several_processes() {
     let server = MockServer::with(|_| Answer::text("fine").into());
     let count = bench.home.path("count");
     let script = format!(
-        "echo x >> {}; echo '{{\\\"token\\\": \\\"{PLANTED}\\\", \\\"expires_in\\\": 3600}}'",
+        "echo x >> '{}'; echo '{{\\\"token\\\": \\\"{PLANTED}\\\", \\\"expires_in\\\": 3600}}'",
         count.display()
     );
     configured(
@@ -487,7 +487,7 @@ fn hooks_do_not_see_keys() {
         &bench,
         &format!(
             "[providers.mine]\nkind = \"openai-chat\"\nbase_url = \"{}/v1\"\napi_key_env = \"MINE\"\n\
-             [[hooks.PreToolUse]]\nhooks = [{{ type = \"command\", command = \"env > {}\" }}]\n",
+             [[hooks.PreToolUse]]\nhooks = [{{ type = \"command\", command = \"env > '{}'\" }}]\n",
             server.url(),
             seen.display()
         ),
