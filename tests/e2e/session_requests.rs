@@ -55,6 +55,43 @@ impl Session {
     }
 }
 
+/// A hook at the end of a turn that a program adds sends the model back, as one of a settings file does.
+#[test]
+fn a_stop_hook_of_a_program_sends_the_model_back_once() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("done").into());
+    let mut session = Session::start(&bench, &server, &[]);
+    let hooks = json!({ "Stop": [{ "hookCallbackIds": ["at_the_end"] }] });
+    session.ask(json!({ "subtype": "initialize", "hooks": hooks }));
+    session.running.send(format!("{}\n", says("go")).as_bytes());
+    for (active, answer) in
+        [(false, json!({ "decision": "block", "reason": "run the tests, too" })), (true, json!({}))]
+    {
+        let asked = session.line(&["hook_callback", "at_the_end"]);
+        assert_eq!(asked["request"]["input"]["stop_hook_active"], active, "{asked}");
+        let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": answer });
+        let line = json!({ "type": "control_response", "response": response });
+        session.running.send(format!("{line}\n").as_bytes());
+    }
+    assert_eq!(session.line(&["\"type\":\"result\""])["subtype"], "success");
+    assert!(server.requests()[1].text().contains("run the tests, too"));
+}
+
+/// A rewind to a message that is not there is answered, and does not block the next one.
+#[test]
+fn a_rewind_to_an_unknown_message_is_refused_and_the_next_one_works() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("done").into());
+    let mut session = Session::start(&bench, &server, &[]);
+    session.turn("go");
+    for unknown in
+        ["00000000-0000-4000-8000-000000000000", "01890a5d-ac96-774b-bcce-b302099a8057", "nonsense"]
+    {
+        let why = session.refusal(json!({ "subtype": "rewind_files", "user_message_id": unknown }));
+        assert!(why.contains("no such message") || why.contains("no user message"), "{unknown}: {why}");
+    }
+}
+
 const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 
 #[test]

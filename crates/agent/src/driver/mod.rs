@@ -224,8 +224,8 @@ impl Agent {
             Some(above) => (above.limits, above.files),
             None => (own_limits(), own_files()),
         };
-        let stop_hooks = hooks::end_event(&settings)
-            .is_some_and(|event| settings.hooks.engine.as_ref().is_some_and(|hooks| hooks.listens(event)));
+        // A driving program may add its hooks later, so it does not matter which events have one now.
+        let stop_hooks = hooks::end_event(&settings).is_some();
         let rules =
             Rules { max_turns: settings.limits.run.max_turns, auto_compact: policy.auto_compact, stop_hooks };
         let live = Live {
