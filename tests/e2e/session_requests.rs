@@ -92,6 +92,30 @@ fn a_rewind_to_an_unknown_message_is_refused_and_the_next_one_works() {
     }
 }
 
+/// A value that cannot be meant changes nothing, neither the model nor the effort.
+#[test]
+fn a_model_or_an_effort_of_a_wrong_form_is_refused() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("done").into());
+    let mut session = Session::start(&bench, &server, &[]);
+    for (body, part) in [
+        (json!({ "subtype": "set_model", "model": 3 }), "must be a text or null, not 3"),
+        (
+            json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": "x" }),
+            "must be a number or null",
+        ),
+        (
+            json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": -1 }),
+            "must be a number or null",
+        ),
+    ] {
+        let why = session.refusal(body.clone());
+        assert!(why.contains(part), "{body}: {why}");
+    }
+    session.ask(json!({ "subtype": "set_model", "model": null }));
+    session.ask(json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": null }));
+}
+
 const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 
 #[test]

@@ -104,10 +104,20 @@ impl Front {
     async fn change(&mut self, id: &str, subtype: &str, body: &Value) -> Answer {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let command = match subtype {
-            "set_model" => Ok(Command::SetModel { model: self.session.model.clone() }),
+            "set_model" => match body.get("model").filter(|model| !model.is_null() && !model.is_string()) {
+                Some(model) => Err(format!("set_model: `model` must be a text or null, not {model}")),
+                None => Ok(Command::SetModel { model: self.session.model.clone() }),
+            },
             "set_max_thinking_tokens" => {
-                let tokens = body.get("max_thinking_tokens").and_then(Value::as_u64);
-                Ok(Command::SetEffort { effort: tokens.map(|tokens| effort_of(tokens).to_owned()) })
+                let given = body.get("max_thinking_tokens").filter(|tokens| !tokens.is_null());
+                match (given, given.and_then(Value::as_u64)) {
+                    (Some(wrong), None) => Err(format!(
+                        "set_max_thinking_tokens: `max_thinking_tokens` must be a number or null, not {wrong}"
+                    )),
+                    (_, tokens) => {
+                        Ok(Command::SetEffort { effort: tokens.map(|tokens| effort_of(tokens).to_owned()) })
+                    }
+                }
             }
             "rename_session" => match text("title") {
                 Some(title) => Ok(Command::Rename { title: title.to_owned() }),
