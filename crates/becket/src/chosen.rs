@@ -1,7 +1,7 @@
 //! Opens the models of a run: the one of the session, its fallbacks, and those for summaries, titles and subagents.
 //! Records them all with `--record`, and plays them back with `replay:FILE`.
 //!
-//! A model that has no key or no address does not prevent the run if another one can take its place: a note says so. Every other
+//! A model that has no key or no address does not prevent the run if another one can take its place; the user gets a note. Every other
 //! mistake in a model's name ends the start.
 
 use crate::environment::Environment;

@@ -3,7 +3,7 @@
 //!
 //! Finds the files and says what a project's file would allow; `becket_config` decides which keys count. A project's file is
 //! trusted by content: the user reads what it would allow and approves exactly that. Its prohibitions count always. Hooks of
-//! these files belong to [`crate::hooks`]. A file that is no JSON is left out: that module says so.
+//! these files belong to [`crate::hooks`]. A file that is no JSON is left out; that module warns about it.
 
 use crate::environment::Environment;
 use crate::trust::content::{ContentTrust, Item, State};

@@ -411,7 +411,7 @@ fn a_file_whose_read_was_cut_is_not_listed_as_read() {
     assert_eq!(lists(&c.summary), files, "{}", c.summary);
 }
 
-/// The text before a call takes nearly all of the window: its result is a stub without any text, and the report says so.
+/// The text before a call takes nearly all of the window: its result is a stub without any text, and the report is marked as blind.
 #[test]
 fn a_compaction_that_shows_nothing_new_says_so() {
     let budget = Budget::new(16_384, 0, 4_096);
