@@ -12,7 +12,7 @@ use crate::secret::secret;
 use crate::shell::escape::escape;
 use crate::shell::{readonly, wrappers};
 use crate::wording::{candidates, raw, suggestion, variants};
-use crate::{Guard, Kind, Verdict};
+use crate::{Guard, RuleKind, Verdict};
 use becket_shell_syntax::{
     Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
 };
@@ -145,7 +145,7 @@ impl<'a> Judge<'a> {
     /// Applies rules that match the whole text.
     fn whole(&mut self, source: &str) {
         let text = source.trim();
-        for rule in self.guard.rules(Kind::Deny) {
+        for rule in self.guard.rules(RuleKind::Deny) {
             if rule.command().is_some_and(|p| p.matches(text)) {
                 self.deny(text, rule);
             }
@@ -175,7 +175,7 @@ impl<'a> Judge<'a> {
             let words: Vec<&str> = piece.split_whitespace().take(200).collect();
             for from in 0..words.len().min(8) {
                 let text = words[from..].join(" ");
-                for rule in self.guard.rules(Kind::Deny) {
+                for rule in self.guard.rules(RuleKind::Deny) {
                     if rule.command().is_some_and(|p| !p.first_word().is_empty() && p.matches(&text)) {
                         self.deny(&text, rule);
                     }
@@ -202,11 +202,11 @@ impl<'a> Judge<'a> {
             }
             self.uses_path();
             let tool = if redirect.write { "edit" } else { "read" };
-            if let Some(rule) = self.guard.path_rule(Kind::Ask, tool, &path) {
+            if let Some(rule) = self.guard.path_rule(RuleKind::Ask, tool, &path) {
                 self.asked_by(format!("the rule {rule} asks about {}", path.display()), rule);
             }
             if let Some(now) = &mut self.now {
-                now.covered = self.guard.path_rule(Kind::Allow, tool, &path).map(ToString::to_string);
+                now.covered = self.guard.path_rule(RuleKind::Allow, tool, &path).map(ToString::to_string);
             }
             let (verdict, bare) = if redirect.write {
                 self.found.read_only = false;
@@ -318,7 +318,7 @@ impl<'a> Judge<'a> {
         let git = wrappers::plain_git(words);
         tried.extend(git.iter().flat_map(|git| variants(git, "")));
         tried.extend(wrappers::same_git(words).iter().flat_map(|git| variants(git, "")));
-        for rule in self.guard.rules(Kind::Deny) {
+        for rule in self.guard.rules(RuleKind::Deny) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let text = text.clone();
                 self.deny(&text, rule);
@@ -327,7 +327,7 @@ impl<'a> Judge<'a> {
         if self.found.deny.is_none() {
             self.doubt_ruled(words, git.as_deref().unwrap_or(words));
         }
-        for rule in self.guard.rules(Kind::Ask) {
+        for rule in self.guard.rules(RuleKind::Ask) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
                 let reason = format!("the rule {rule} asks about `{}`", becket_types::cut_end(text, 120));
                 self.asked_by(reason, rule);
@@ -340,7 +340,7 @@ impl<'a> Judge<'a> {
     fn doubt_ruled(&mut self, words: &[Word], plain: &[Word]) {
         let source = std::mem::take(&mut self.source);
         let guard = self.guard;
-        let denied = guard.rules(Kind::Deny).find(|rule| {
+        let denied = guard.rules(RuleKind::Deny).find(|rule| {
             rule.command().is_some_and(|pattern| {
                 let named = pattern.literal_words();
                 wrappers::may_run(words, &source, &named)
@@ -351,7 +351,7 @@ impl<'a> Judge<'a> {
         let may_be = |rule: &&Rule| {
             rule.command().is_some_and(|pattern| wrappers::may_be(plain, &pattern.literal_words()))
         };
-        let asked = || guard.rules(Kind::Ask).chain(guard.rules(Kind::Deny)).find(may_be);
+        let asked = || guard.rules(RuleKind::Ask).chain(guard.rules(RuleKind::Deny)).find(may_be);
         if let Some(rule) = denied.or_else(asked) {
             let text = raw(words);
             let shown = becket_types::cut_end(&text, 120);
@@ -369,9 +369,9 @@ impl<'a> Judge<'a> {
             for text in candidates(&word.text) {
                 for path in self.places(text, dirs).unwrap_or_default() {
                     for tool in if reads { &["read"][..] } else { &["read", "edit"][..] } {
-                        if let Some(rule) = self.guard.path_rule(Kind::Deny, tool, &path) {
+                        if let Some(rule) = self.guard.path_rule(RuleKind::Deny, tool, &path) {
                             self.deny(&raw(words), rule);
-                        } else if let Some(rule) = self.guard.path_rule(Kind::Ask, tool, &path) {
+                        } else if let Some(rule) = self.guard.path_rule(RuleKind::Ask, tool, &path) {
                             let reason = format!("the rule {rule} asks about {}", path.display());
                             self.asked_by(reason, rule);
                         }
@@ -388,7 +388,7 @@ impl<'a> Judge<'a> {
             .or_else(|| self.outside_of_runner(words, dirs));
         // The first two texts are as written. The others leave out folders and quotes, which is only safe for deny rules.
         self.guard
-            .rules(Kind::Allow)
+            .rules(RuleKind::Allow)
             .find(|rule| {
                 let matched = rule.covers_tool("bash")
                     && (rule.is_bare()
@@ -454,7 +454,7 @@ impl<'a> Judge<'a> {
 
     fn nearest(&self, name: &str) -> Option<&'a Rule> {
         self.guard
-            .rules(Kind::Allow)
+            .rules(RuleKind::Allow)
             .filter_map(|rule| Some((edit_distance(&rule.command()?.first_word(), name), rule)))
             .filter(|(distance, _)| *distance <= 2)
             .min_by_key(|(distance, _)| *distance)
@@ -465,7 +465,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn named_exactly(&self, source: &str) -> Option<&'a Rule> {
         let text = source.trim();
         self.guard
-            .rules(Kind::Allow)
+            .rules(RuleKind::Allow)
             .find(|rule| rule.command().is_some_and(|p: &CommandPattern| p.is_exact() && p.matches(text)))
     }
 }

@@ -7,9 +7,10 @@
 use crate::command;
 use crate::findings::{Findings, Part};
 use crate::rule::{Rule, RuleError};
-use crate::{Guard, GuardSettings, Kind, Rules, Verdict, stands_for};
-use becket_types::{Access, DecidedBy, Effect, PermissionMode, RuleChange, RuleKind, SandboxLevel, Verb};
+use crate::{Guard, GuardSettings, RuleKind, Rules, Verdict, stands_for};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, RuleChange, RuleOwner, SandboxLevel, Verb};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,30 +49,10 @@ impl Explanation {
     }
 }
 
-/// Replaces the rules `before` of a list by `rules`. Returns those that the list did not have already.
-fn replaced(list: &mut Vec<Rule>, before: &[Rule], rules: Vec<Rule>) -> Vec<Rule> {
-    list.retain(|rule| !before.contains(rule));
-    let new: Vec<Rule> = rules.into_iter().filter(|rule| !list.contains(rule)).collect();
-    list.extend(new.iter().cloned());
-    new
-}
-
 impl Guard {
-    /// Sets the rules of the program that drives the session, in place of those that it set before.
-    pub fn set_program_rules(&mut self, rules: Rules) {
-        let before = std::mem::take(&mut self.program);
-        let lists = &mut self.settings.rules;
-        self.program = Rules {
-            allow: replaced(&mut lists.allow, &before.allow, rules.allow),
-            ask: replaced(&mut lists.ask, &before.ask, rules.ask),
-            deny: replaced(&mut lists.deny, &before.deny, rules.deny),
-        };
-        self.compile();
-    }
-
-    /// Rules that a driving program has set for the session.
-    pub fn program_rules(&self) -> &Rules {
-        &self.program
+    /// Rules that one owner has added to those of the settings, in order.
+    pub fn added_rules(&self, owner: RuleOwner) -> &Rules {
+        self.layers.of(owner)
     }
 
     /// Adds rules of the program that drives the session, for tools of its own servers. Those that ask hold in every mode.
@@ -103,85 +84,42 @@ impl Guard {
     /// If `rule` is no valid rule.
     pub fn allow_for_turn(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
-        if !self.session.contains(&rule) {
-            self.turn.push(rule.clone());
-            self.session.push(rule);
+        if !self.layers.session.allow.contains(&rule) && !self.layers.turn.contains(&rule) {
+            self.layers.turn.push(rule);
             self.compile();
         }
         Ok(())
     }
 
-    /// Changes the rules of one kind that this session has added. Allow rules of the settings can be removed as well, because
-    /// less is allowed then.
+    /// Changes rules of one owner; kinds that `rules` does not name stay as they are. Returns the number of rules that were
+    /// removed. To remove an allow rule removes it from the settings as well, because less is allowed then.
     ///
     /// # Errors
     ///
-    /// Returns the first text that is no valid rule, or that names no rule that may be removed. Nothing is changed then.
+    /// Names the first text that is no valid rule, or the first rule that `owner` may not remove. Nothing is changed then.
     pub fn change_rules(
         &mut self,
-        kind: RuleKind,
+        owner: RuleOwner,
         change: RuleChange,
-        rules: &[String],
-    ) -> Result<(), String> {
-        let parsed: Result<Vec<Rule>, _> = rules.iter().map(|rule| Rule::parse(rule)).collect();
-        let parsed = parsed.map_err(|error| error.to_string())?;
-        if change == RuleChange::Remove && kind != RuleKind::Allow {
-            let (added, list) = (self.added.clone(), self.list(kind).clone());
-            let stays = |rule: &&Rule| list.contains(rule) && !added.contains(&(kind, (*rule).clone()));
-            if let Some(rule) = parsed.iter().find(stays) {
-                return Err(format!("the rule {rule} is in your settings, which a session cannot loosen"));
-            }
-        }
-        let gone = |rule: &Rule| match change {
-            RuleChange::Add => false,
-            RuleChange::Remove => parsed.contains(rule),
-            RuleChange::Replace => true,
+        rules: &BTreeMap<RuleKind, Vec<String>>,
+    ) -> Result<usize, String> {
+        let parsed = |text: &String| Rule::parse(text).map_err(|error| format!("{text}: {error}"));
+        let list = |(kind, list): (&RuleKind, &Vec<String>)| {
+            Ok((*kind, list.iter().map(parsed).collect::<Result<Vec<_>, String>>()?))
         };
-        if kind == RuleKind::Allow {
-            let turn = self.turn.clone();
-            self.session.retain(|rule| turn.contains(rule) || !gone(rule));
-            if change == RuleChange::Remove {
-                self.settings.rules.allow.retain(|rule| !gone(rule));
-            }
-            let fresh = if change == RuleChange::Remove { Vec::new() } else { parsed };
-            for rule in fresh {
-                self.turn.retain(|known| *known != rule);
-                if !self.session.contains(&rule) {
-                    self.session.push(rule);
-                }
-            }
-        } else {
-            let dropped: Vec<(RuleKind, Rule)> =
-                self.added.iter().filter(|(known, rule)| *known == kind && gone(rule)).cloned().collect();
-            self.added.retain(|known| !dropped.contains(known));
-            self.list(kind).retain(|rule| !dropped.iter().any(|(_, gone)| gone == rule));
-            let fresh = if change == RuleChange::Remove { Vec::new() } else { parsed };
-            for rule in fresh {
-                if !self.list(kind).contains(&rule) {
-                    self.list(kind).push(rule.clone());
-                    self.added.push((kind, rule));
-                }
-            }
-        }
+        let lists = rules.iter().map(list).collect::<Result<BTreeMap<_, _>, String>>()?;
+        let removed = self.layers.change(&mut self.settings.rules, owner, change, &lists)?;
         self.compile();
-        Ok(())
+        Ok(removed)
     }
 
-    fn list(&mut self, kind: RuleKind) -> &mut Vec<Rule> {
-        match kind {
-            RuleKind::Allow => &mut self.settings.rules.allow,
-            RuleKind::Ask => &mut self.settings.rules.ask,
-            RuleKind::Deny => &mut self.settings.rules.deny,
-        }
-    }
-
-    /// Withdraws the rules of the turn, and returns them.
+    /// Withdraws the rules of the turn. Returns those that nothing else allows for the session.
     pub fn end_turn(&mut self) -> Vec<Rule> {
-        let ended = std::mem::take(&mut self.turn);
+        let mut ended = std::mem::take(&mut self.layers.turn);
         if !ended.is_empty() {
-            self.session.retain(|rule| !ended.contains(rule));
             self.compile();
         }
+        ended.retain(|rule| !self.layers.session.allow.contains(rule));
         ended
     }
 
@@ -280,11 +218,11 @@ impl Guard {
             return found.named.clone().or_else(|| all.then(first).flatten());
         }
         let tool = stands_for(tool, access.effect).unwrap_or(tool);
-        if let Some(rule) = self.tool_rule(Kind::Allow, tool, access) {
+        if let Some(rule) = self.tool_rule(RuleKind::Allow, tool, access) {
             return Some(rule.to_string());
         }
         let rules: Option<Vec<&Rule>> =
-            access.paths.iter().map(|path| self.path_rule(Kind::Allow, tool, path)).collect();
+            access.paths.iter().map(|path| self.path_rule(RuleKind::Allow, tool, path)).collect();
         rules?.first().map(ToString::to_string)
     }
 
@@ -293,7 +231,7 @@ impl Guard {
         let plain = stands_for(tool, access.effect).unwrap_or(tool);
         let whole = [tool, plain]
             .into_iter()
-            .find_map(|tool| self.tool_rule(Kind::Ask, tool, access))
+            .find_map(|tool| self.tool_rule(RuleKind::Ask, tool, access))
             .map(ToString::to_string);
         if whole.is_some() {
             return whole;
@@ -309,6 +247,10 @@ impl Guard {
             };
             return found.ask_rule.as_ref().map(|(_, rule)| rule.clone());
         }
-        access.paths.iter().find_map(|path| self.path_rule(Kind::Ask, plain, path)).map(ToString::to_string)
+        access
+            .paths
+            .iter()
+            .find_map(|path| self.path_rule(RuleKind::Ask, plain, path))
+            .map(ToString::to_string)
     }
 }

@@ -19,6 +19,7 @@ mod decision;
 mod explain;
 mod findings;
 mod git;
+mod layers;
 mod matchers;
 mod path;
 mod places;
@@ -37,8 +38,10 @@ pub use places::secret_places;
 pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
-use becket_types::{Access, Effect, PermissionMode, RuleKind};
+pub(crate) use becket_types::RuleKind;
+use becket_types::{Access, Effect, PermissionMode};
 use findings::Findings;
+use layers::Layers;
 use matchers::Matchers;
 use serde_json::Value;
 use std::fmt;
@@ -76,13 +79,6 @@ pub enum Verdict {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Allow,
-    Ask,
-    Deny,
-}
-
 /// Resolves a path from a command line: follows links and `..` to the path where it leads.
 pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
@@ -90,14 +86,8 @@ pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 #[derive(Clone)]
 pub struct Guard {
     settings: GuardSettings,
-    /// Rules that a person has allowed for this session.
-    session: Vec<Rule>,
-    /// Those of them that count until the turn ends.
-    turn: Vec<Rule>,
-    /// Rules of the settings that a driving program has added.
-    program: Rules,
-    /// Ask and deny rules in `settings` that a program has added for this session.
-    added: Vec<(RuleKind, Rule)>,
+    /// Rules that came after the settings.
+    layers: Layers,
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
@@ -110,7 +100,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("settings", &self.settings)
-            .field("session", &self.session)
+            .field("layers", &self.layers)
             .finish_non_exhaustive()
     }
 }
@@ -119,10 +109,7 @@ impl Guard {
     pub fn new(settings: GuardSettings) -> Self {
         let mut guard = Self {
             settings,
-            session: Vec::new(),
-            turn: Vec::new(),
-            program: Rules::default(),
-            added: Vec::new(),
+            layers: Layers::default(),
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
             files: None,
@@ -149,7 +136,7 @@ impl Guard {
 
     fn compile(&mut self) {
         let settings = &self.settings;
-        self.matchers = Matchers::new(&settings.rules, &self.session, self.cwd(), &settings.home);
+        self.matchers = Matchers::new(|kind| self.rules(kind), self.cwd(), &settings.home);
     }
 
     fn cwd(&self) -> &Path {
@@ -168,11 +155,6 @@ impl Guard {
         &self.settings
     }
 
-    /// Rules that were allowed for this session, in order.
-    pub fn session_rules(&self) -> impl Iterator<Item = &Rule> {
-        self.session.iter().filter(|rule| !self.turn.contains(rule))
-    }
-
     /// Allows calls that match `rule` until the session ends. Deny and ask rules still take precedence.
     ///
     /// # Errors
@@ -180,62 +162,32 @@ impl Guard {
     /// If `rule` is no valid rule.
     pub fn allow_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
-        self.turn.retain(|known| *known != rule);
-        if !self.session.contains(&rule) {
-            self.session.push(rule);
+        let session = &mut self.layers.session.allow;
+        if !session.contains(&rule) {
+            session.push(rule);
             self.compile();
         }
         Ok(())
-    }
-
-    /// Denies calls that match `rule` until the session ends.
-    ///
-    /// # Errors
-    ///
-    /// If `rule` is no valid rule.
-    pub fn deny_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
-        let rule = Rule::parse(rule)?;
-        if !self.settings.rules.deny.contains(&rule) {
-            self.added.push((RuleKind::Deny, rule.clone()));
-            self.settings.rules.deny.push(rule);
-            self.compile();
-        }
-        Ok(())
-    }
-
-    /// Withdraws an allow rule, either one of this session or one from the settings. Returns false if there is no such rule.
-    /// Deny and ask rules stay.
-    pub fn revoke(&mut self, rule: &str) -> bool {
-        let Ok(rule) = Rule::parse(rule) else { return false };
-        let before = self.session.len() + self.settings.rules.allow.len();
-        self.session.retain(|known| *known != rule);
-        self.settings.rules.allow.retain(|known| *known != rule);
-        self.compile();
-        self.session.len() + self.settings.rules.allow.len() < before
     }
 
     /// The names among `names` that a deny rule without a specifier removes altogether. The model does not learn of these tools.
     pub fn removed_tools(&self, names: &[String]) -> Vec<String> {
         let gone =
-            |name: &&String| self.rules(Kind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
+            |name: &&String| self.rules(RuleKind::Deny).any(|rule| rule.is_bare() && rule.covers_tool(name));
         names.iter().filter(gone).cloned().collect()
     }
 
     /// Warnings about rules that name no existing tool, one sentence each. `tools` returns the names of all tools. It is called
     /// only if a rule names none of the well-known ones.
     pub fn warnings(&self, tools: &dyn Fn() -> Vec<String>) -> Vec<String> {
-        let rules = [Kind::Allow, Kind::Ask, Kind::Deny].into_iter().flat_map(|kind| self.rules(kind));
+        let rules =
+            [RuleKind::Allow, RuleKind::Ask, RuleKind::Deny].into_iter().flat_map(|kind| self.rules(kind));
         rules.filter_map(|rule| rule.complaint(tools)).collect()
     }
 
-    pub(crate) fn rules(&self, kind: Kind) -> impl Iterator<Item = &Rule> {
-        let rules = &self.settings.rules;
-        let (list, session): (&[Rule], &[Rule]) = match kind {
-            Kind::Allow => (&rules.allow, &self.session),
-            Kind::Ask => (&rules.ask, &[]),
-            Kind::Deny => (&rules.deny, &[]),
-        };
-        list.iter().chain(session)
+    /// All rules of one kind that are in force, those of the settings first.
+    pub fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Rule> {
+        self.settings.rules.of(kind).iter().chain(self.layers.rules(kind))
     }
 
     /// Judges a call of `tool` with `input` that would touch `access`.
@@ -277,11 +229,11 @@ impl Guard {
     }
 
     fn judge(&self, tool: &str, access: &Access, input: &Value, found: Option<&Findings>) -> Verdict {
-        if let Some(denied) = self.tool_rule(Kind::Deny, tool, access) {
+        if let Some(denied) = self.tool_rule(RuleKind::Deny, tool, access) {
             return denied_by(denied, tool);
         }
         if let Some(plain) = stands_for(tool, access.effect) {
-            if let Some(rule) = self.tool_rule(Kind::Ask, tool, access)
+            if let Some(rule) = self.tool_rule(RuleKind::Ask, tool, access)
                 && self.settings.mode != PermissionMode::BypassPermissions
             {
                 return Verdict::Ask { reason: format!("the rule {rule} asks about {tool}"), rule: None };
@@ -326,7 +278,7 @@ impl Guard {
         {
             return plan_denies(tool);
         }
-        if let Some(rule) = self.tool_rule(Kind::Ask, tool, access) {
+        if let Some(rule) = self.tool_rule(RuleKind::Ask, tool, access) {
             return Verdict::Ask { reason: format!("the rule {rule} asks about {tool}"), rule: None };
         }
         match verdict {
@@ -342,18 +294,18 @@ impl Guard {
     }
 
     fn says(&self, tool: &str, word: &str) -> bool {
-        self.rules(Kind::Allow).any(|rule| rule.covers_tool(tool) && rule.says(word))
+        self.rules(RuleKind::Allow).any(|rule| rule.covers_tool(tool) && rule.says(word))
     }
 
     /// A rule for the tool as a whole, or for the subject of the call.
-    fn tool_rule(&self, kind: Kind, tool: &str, access: &Access) -> Option<&Rule> {
+    fn tool_rule(&self, kind: RuleKind, tool: &str, access: &Access) -> Option<&Rule> {
         self.rules(kind).find(|rule| {
             rule.covers_tool(tool)
                 && (rule.is_bare() && !rule.is_path_rule() || rule.matches_name(access.subject.as_deref()))
         })
     }
 
-    pub(crate) fn path_rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
+    pub(crate) fn path_rule(&self, kind: RuleKind, tool: &str, path: &Path) -> Option<&Rule> {
         self.matchers.rule(kind, tool, path)
     }
 
@@ -362,11 +314,11 @@ impl Guard {
     }
 
     pub(crate) fn has_command_rules(&self) -> bool {
-        self.rules(Kind::Deny).chain(self.rules(Kind::Ask)).any(|rule| rule.command().is_some())
+        self.rules(RuleKind::Deny).chain(self.rules(RuleKind::Ask)).any(|rule| rule.command().is_some())
     }
 
     pub(crate) fn allows_all_commands(&self) -> bool {
-        self.rules(Kind::Allow).any(|rule| rule.covers_tool("bash") && rule.is_bare())
+        self.rules(RuleKind::Allow).any(|rule| rule.covers_tool("bash") && rule.is_bare())
     }
 
     /// True if an allow rule matches a sensitive path and spells out the name that makes it sensitive.
@@ -391,7 +343,7 @@ impl Guard {
 
     /// The allow rule that is most similar to the call without matching it.
     pub fn nearest(&self, tool: &str, access: &Access) -> Option<String> {
-        explain::nearest(self.rules(Kind::Allow), tool, access)
+        explain::nearest(self.rules(RuleKind::Allow), tool, access)
     }
 
     /// The strongest verdict over all paths of a call.
@@ -442,13 +394,13 @@ impl Guard {
 
     fn path(&self, tool: &str, path: &Path, name: &str, sensitive: Option<String>, free: bool) -> Verdict {
         let shown = path.display();
-        if let Some(rule) = self.path_rule(Kind::Deny, tool, path) {
+        if let Some(rule) = self.path_rule(RuleKind::Deny, tool, path) {
             return denied_by(rule, &shown.to_string());
         }
         if self.settings.mode == PermissionMode::BypassPermissions {
             return bypassed();
         }
-        if let Some(rule) = self.path_rule(Kind::Ask, tool, path) {
+        if let Some(rule) = self.path_rule(RuleKind::Ask, tool, path) {
             return Verdict::Ask { reason: format!("the rule {rule} asks about {shown}"), rule: None };
         }
         let suggestion = format!("{name}(/{})", globset::escape(&path.to_string_lossy()));
@@ -460,11 +412,11 @@ impl Guard {
                 ask(format!("{shown}: {why}"))
             };
         }
-        if let Some(rule) = self.path_rule(Kind::Allow, tool, path) {
+        if let Some(rule) = self.path_rule(RuleKind::Allow, tool, path) {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }
         let bare = self
-            .rules(Kind::Allow)
+            .rules(RuleKind::Allow)
             .find(|rule| rule.covers_tool(tool) && rule.is_bare() && !rule.is_path_rule());
         if let Some(rule) = bare {
             return Verdict::Allow { why: format!("allowed by {rule}") };
@@ -479,7 +431,7 @@ impl Guard {
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {
-        if let Some(rule) = self.tool_rule(Kind::Allow, tool, access) {
+        if let Some(rule) = self.tool_rule(RuleKind::Allow, tool, access) {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }
         let rule = match &access.subject {
@@ -516,7 +468,7 @@ impl Guard {
         if let Some(denied) = self.unavailable(found, access.unconfined) {
             return denied;
         }
-        if let Some(rule) = self.rules(Kind::Ask).find(|rule| rule.is_bare() && rule.covers_tool(tool)) {
+        if let Some(rule) = self.rules(RuleKind::Ask).find(|rule| rule.is_bare() && rule.covers_tool(tool)) {
             return Verdict::Ask { reason: format!("the rule {rule} asks about every command"), rule: None };
         }
         if let Some((reason, _)) = &found.ask_rule {

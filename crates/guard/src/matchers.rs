@@ -4,7 +4,7 @@
 //! know the permission mode and gives no verdict.
 
 use crate::rule::PathMatcher;
-use crate::{Kind, Rule, Rules};
+use crate::{Rule, RuleKind};
 use std::path::Path;
 
 #[derive(Clone, Debug, Default)]
@@ -15,40 +15,43 @@ pub(crate) struct Matchers {
 }
 
 impl Matchers {
-    /// Compiles the path rules. `session`: further allow rules. Relative patterns start at `cwd`.
-    pub(crate) fn new(rules: &Rules, session: &[Rule], cwd: &Path, home: &Path) -> Self {
-        let build = |rules: &mut dyn Iterator<Item = &Rule>, wide: bool| {
-            rules
+    /// Compiles the path rules. `rules` returns the rules of a kind. Relative patterns start at `cwd`.
+    pub(crate) fn new<'a, I>(rules: impl Fn(RuleKind) -> I, cwd: &Path, home: &Path) -> Self
+    where
+        I: Iterator<Item = &'a Rule>,
+    {
+        let build = |kind, wide: bool| {
+            rules(kind)
                 .filter(|rule| rule.is_path_rule())
                 .map(|rule| (rule.clone(), PathMatcher::new(rule, cwd, home, wide)))
                 .collect()
         };
         Self {
-            allow: build(&mut rules.allow.iter().chain(session), false),
-            ask: build(&mut rules.ask.iter(), true),
-            deny: build(&mut rules.deny.iter(), true),
+            allow: build(RuleKind::Allow, false),
+            ask: build(RuleKind::Ask, true),
+            deny: build(RuleKind::Deny, true),
         }
     }
 
-    fn of(&self, kind: Kind) -> &[(Rule, PathMatcher)] {
+    fn of(&self, kind: RuleKind) -> &[(Rule, PathMatcher)] {
         match kind {
-            Kind::Allow => &self.allow,
-            Kind::Ask => &self.ask,
-            Kind::Deny => &self.deny,
+            RuleKind::Allow => &self.allow,
+            RuleKind::Ask => &self.ask,
+            RuleKind::Deny => &self.deny,
         }
     }
 
     /// Returns the rules for calls of `tool`.
     pub(crate) fn covering<'a>(
         &'a self,
-        kind: Kind,
+        kind: RuleKind,
         tool: &'a str,
     ) -> impl Iterator<Item = &'a (Rule, PathMatcher)> {
         self.of(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
     }
 
     /// Returns the first rule for calls of `tool` that matches the path.
-    pub(crate) fn rule(&self, kind: Kind, tool: &str, path: &Path) -> Option<&Rule> {
+    pub(crate) fn rule(&self, kind: RuleKind, tool: &str, path: &Path) -> Option<&Rule> {
         let found =
             self.of(kind).iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path));
         found.map(|(rule, _)| rule)

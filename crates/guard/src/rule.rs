@@ -6,7 +6,7 @@
 //! the others. Parsing is strict: an invalid rule is an error with its position and the nearest valid form.
 
 use crate::path::wild;
-use becket_types::{edit_distance, lexical};
+use becket_types::{RuleKind, edit_distance, lexical};
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::fmt;
 use std::path::Path;
@@ -482,6 +482,23 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Returns the rules of one kind.
+    pub fn of(&self, kind: RuleKind) -> &[Rule] {
+        match kind {
+            RuleKind::Allow => &self.allow,
+            RuleKind::Ask => &self.ask,
+            RuleKind::Deny => &self.deny,
+        }
+    }
+
+    pub(crate) fn list(&mut self, kind: RuleKind) -> &mut Vec<Rule> {
+        match kind {
+            RuleKind::Allow => &mut self.allow,
+            RuleKind::Ask => &mut self.ask,
+            RuleKind::Deny => &mut self.deny,
+        }
+    }
+
     /// Parses three lists of rules.
     ///
     /// # Errors

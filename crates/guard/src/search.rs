@@ -6,7 +6,7 @@
 
 use crate::matchers::Matchers;
 use crate::rule::PathMatcher;
-use crate::{Kind, Rule, secret};
+use crate::{Rule, RuleKind, secret};
 use becket_types::Access;
 use std::path::Path;
 
@@ -20,10 +20,10 @@ pub(crate) fn may_read(
     secrets: bool,
 ) -> impl Fn(&Path) -> bool + Send + Sync + use<> + 'static {
     let named = access.paths.clone();
-    let deny: Vec<_> = matchers.covering(Kind::Deny, tool).map(|(_, matcher)| matcher.clone()).collect();
-    let asks = matchers.covering(Kind::Ask, tool).map(|(_, matcher)| matcher);
+    let deny: Vec<_> = matchers.covering(RuleKind::Deny, tool).map(|(_, matcher)| matcher.clone()).collect();
+    let asks = matchers.covering(RuleKind::Ask, tool).map(|(_, matcher)| matcher);
     let ask: Vec<_> = asks.filter(|m| !all && !named.iter().any(|path| m.matches(path))).cloned().collect();
-    let allow: Vec<_> = matchers.covering(Kind::Allow, tool).cloned().collect();
+    let allow: Vec<_> = matchers.covering(RuleKind::Allow, tool).cloned().collect();
     move |path| {
         let mut root = Path::new("");
         for name in &named {

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, how_to_allow, split_rules};
-use becket_types::{Access, DecidedBy, Effect, PermissionMode, Verb};
+use becket_types::{Access, DecidedBy, Effect, PermissionMode, RuleChange, RuleKind, RuleOwner, Verb};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -281,8 +282,9 @@ fn a_session_rule_from_the_question_answers_it() {
         };
         guard.allow_for_session(&rule).unwrap();
         assert_eq!(decide(&guard, text), "allow", "{text} after {rule}");
-        assert_eq!(guard.session_rules().count(), 1);
-        assert!(guard.revoke(&rule) && !guard.revoke(&rule), "{rule}");
+        assert_eq!(guard.added_rules(RuleOwner::Session).allow.len(), 1);
+        let mut remove = || change(&mut guard, RuleKind::Allow, RuleChange::Remove, &[&rule]);
+        assert_eq!((remove(), remove()), (Ok(1), Ok(0)), "{rule}");
         assert_eq!(decide(&guard, text), "ask", "{text} without {rule}");
     }
 }
@@ -292,11 +294,13 @@ fn a_session_rule_from_the_question_answers_it() {
 fn only_permissions_are_withdrawn() {
     let mut guard = guard(&["Bash(make *)"], &["Bash(git push *)"], &["Bash(rm *)"], PermissionMode::Default);
     assert_eq!(decide(&guard, "bash:make all"), "allow");
-    assert!(guard.revoke("Bash(make *)"));
-    assert_eq!(decide(&guard, "bash:make all"), "ask");
-    for rule in ["Bash(git push *)", "Bash(rm *)", "no rule ("] {
-        assert!(!guard.revoke(rule), "{rule}");
+    let mut remove = |rule| change(&mut guard, RuleKind::Allow, RuleChange::Remove, &[rule]);
+    assert_eq!(remove("Bash(make *)"), Ok(1));
+    for rule in ["Bash(git push *)", "Bash(rm *)"] {
+        assert_eq!(remove(rule), Ok(0), "{rule}");
     }
+    assert!(remove("no rule (").is_err());
+    assert_eq!(decide(&guard, "bash:make all"), "ask");
     assert_eq!(decide(&guard, "bash:rm x"), "deny");
 }
 
@@ -766,28 +770,88 @@ fn files_of_processes_and_backups_of_secrets_are_asked_about() {
 /// A program changes the rules of its session. Ask and deny rules of the settings stay.
 #[test]
 fn rules_of_a_session_are_added_replaced_and_removed() {
-    use becket_types::{RuleChange, RuleKind};
+    use RuleChange::{Add, Remove, Replace};
+    use RuleKind::{Allow, Ask, Deny};
     let mut guard = guard(&["Bash(make *)"], &["Bash(git push *)"], &["Bash(rm *)"], PermissionMode::Default);
-    let list = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     let of = |guard: &Guard, command: &str| decide(guard, &format!("bash:{command}"));
-    guard.change_rules(RuleKind::Allow, RuleChange::Add, &list(&["Bash(touch *)", "Bash(mkdir *)"])).unwrap();
-    guard.change_rules(RuleKind::Deny, RuleChange::Add, &list(&["Bash(mkdir a)"])).unwrap();
-    guard.change_rules(RuleKind::Ask, RuleChange::Add, &list(&["Bash(touch b)"])).unwrap();
+    change(&mut guard, Allow, Add, &["Bash(touch *)", "Bash(mkdir *)"]).unwrap();
+    change(&mut guard, Deny, Add, &["Bash(mkdir a)"]).unwrap();
+    change(&mut guard, Ask, Add, &["Bash(touch b)"]).unwrap();
     assert_eq!(
         ["touch a", "touch b", "mkdir a", "mkdir b"].map(|c| of(&guard, c)),
         ["allow", "ask", "deny", "allow"]
     );
-    guard.change_rules(RuleKind::Allow, RuleChange::Replace, &list(&["Bash(touch *)"])).unwrap();
-    guard.change_rules(RuleKind::Deny, RuleChange::Replace, &[]).unwrap();
-    guard.change_rules(RuleKind::Ask, RuleChange::Remove, &list(&["Bash(touch b)"])).unwrap();
+    change(&mut guard, Allow, Replace, &["Bash(touch *)"]).unwrap();
+    change(&mut guard, Deny, Replace, &[]).unwrap();
+    change(&mut guard, Ask, Remove, &["Bash(touch b)"]).unwrap();
     assert_eq!(
         ["touch b", "mkdir a", "make x", "rm x"].map(|c| of(&guard, c)),
         ["allow", "ask", "allow", "deny"]
     );
-    for (kind, rule) in [(RuleKind::Deny, "Bash(rm *)"), (RuleKind::Ask, "Bash(git push *)")] {
-        let error = guard.change_rules(kind, RuleChange::Remove, &list(&[rule])).unwrap_err();
+    for (kind, rule) in [(Deny, "Bash(rm *)"), (Ask, "Bash(git push *)")] {
+        let error = change(&mut guard, kind, Remove, &[rule]).unwrap_err();
         assert!(error.contains("in your settings"), "{error}");
     }
-    assert!(guard.change_rules(RuleKind::Allow, RuleChange::Replace, &list(&["Bash(("])).is_err());
+    assert!(change(&mut guard, Allow, Replace, &["Bash(("]).is_err());
     assert_eq!(of(&guard, "touch b"), "allow", "a wrong rule changes nothing");
+}
+
+/// Changes the rules of one kind that the session has added.
+fn change(guard: &mut Guard, kind: RuleKind, change: RuleChange, rules: &[&str]) -> Result<usize, String> {
+    let rules = rules.iter().map(ToString::to_string).collect();
+    guard.change_rules(RuleOwner::Session, change, &BTreeMap::from([(kind, rules)]))
+}
+
+proptest! {
+    /// Whatever owners change, in any order: each has the rules that a plain model of lists has, an owner never touches
+    /// rules of another that ask or deny, and a refused change changes nothing.
+    #[test]
+    fn changes_of_rules_follow_a_model_of_lists(
+        steps in prop::collection::vec((0..2_usize, 0..3_usize, 0..3_usize, prop::collection::vec(0..4_usize, 0..3)), 0..24)
+    ) {
+        let names = ["Bash(a)", "Bash(b)", "Bash(c)", "Bash(d)"];
+        let kinds = [RuleKind::Allow, RuleKind::Ask, RuleKind::Deny];
+        let owners = [RuleOwner::Session, RuleOwner::Program];
+        let mut guard = guard(&["Bash(a)"], &["Bash(b)"], &["Bash(c)"], PermissionMode::Default);
+        // The lists of each owner by kind; those of the settings come last.
+        let mut model = [vec![vec![]; 3], vec![vec![]; 3], vec![vec!["Bash(a)"], vec!["Bash(b)"], vec!["Bash(c)"]]];
+        for (owner, kind, step, picked) in steps {
+            let rules: Vec<&str> = picked.iter().map(|at| names[*at]).collect();
+            let step = [RuleChange::Add, RuleChange::Replace, RuleChange::Remove][step];
+            let lists = BTreeMap::from([(kinds[kind], rules.iter().map(ToString::to_string).collect())]);
+            let result = guard.change_rules(owners[owner], step, &lists);
+            let foreign = |rule: &&str| {
+                !model[owner][kind].contains(rule) && model.iter().any(|lists| lists[kind].contains(rule))
+            };
+            if step == RuleChange::Remove && kind > 0 && rules.iter().any(foreign) {
+                prop_assert!(result.is_err());
+            } else {
+                prop_assert!(result.is_ok());
+                match step {
+                    RuleChange::Remove if kind == 0 => {
+                        model.iter_mut().for_each(|lists| lists[0].retain(|rule| !rules.contains(rule)));
+                    }
+                    RuleChange::Remove => model[owner][kind].retain(|rule| !rules.contains(rule)),
+                    _ => {
+                        if step == RuleChange::Replace {
+                            model[owner][kind].clear();
+                        }
+                        for rule in rules {
+                            if !model[owner][kind].contains(&rule) {
+                                model[owner][kind].push(rule);
+                            }
+                        }
+                    }
+                }
+            }
+            for (at, kind) in kinds.iter().enumerate() {
+                for (owner, lists) in owners.iter().zip(&model) {
+                    let list = guard.added_rules(*owner).of(*kind).iter().map(ToString::to_string);
+                    prop_assert_eq!(list.collect::<Vec<_>>(), lists[at].clone());
+                }
+                let in_force = guard.rules(*kind).count();
+                prop_assert_eq!(in_force, model.iter().map(|lists| lists[at].len()).sum::<usize>());
+            }
+        }
+    }
 }

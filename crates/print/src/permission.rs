@@ -3,7 +3,9 @@
 //!
 //! The program that drives becket decides. An answer of an unknown shape is a refusal; it never allows a call.
 
-use becket_types::{CallId, Command, Decision, PermissionRequest, RuleChange, RuleKind, sdk_names};
+use becket_types::{
+    CallId, Command, Decision, PermissionRequest, PermissionUpdate, RuleChange, RuleKind, sdk_names,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -110,69 +112,33 @@ fn deny(message: &str) -> Decision {
 
 /// Processes one entry of `updatedPermissions`.
 fn updated(update: &Value, out: &mut Answer) {
-    let text = |name: &str| update.get(name).and_then(Value::as_str);
-    let rules = || {
-        update.get("rules").and_then(Value::as_array).into_iter().flatten().filter_map(|rule| {
-            let tool = rule.get("toolName").and_then(Value::as_str)?;
-            Some(sdk_names::rule_of(tool, rule.get("ruleContent").and_then(Value::as_str)))
-        })
-    };
-    let (what, behavior) = (text("type").unwrap_or_default(), text("behavior").unwrap_or("allow"));
-    let everywhere = match text("destination") {
+    let everywhere = match update.get("destination").and_then(Value::as_str) {
         Some("userSettings") => Some(true),
         // A file of the project cannot allow anything, so the rule goes where "always" in the terminal puts it.
         Some("projectSettings" | "localSettings") => Some(false),
         _ => None,
     };
-    let keep = |kind, change, values: Vec<String>, out: &mut Answer| {
+    let mut keep = |kind, change, values: Vec<String>| {
         out.kept.extend(everywhere.map(|everywhere| Kept { everywhere, kind, change, values }));
     };
-    let kind = match behavior {
-        "allow" => Some(RuleKind::Allow),
-        "ask" => Some(RuleKind::Ask),
-        "deny" => Some(RuleKind::Deny),
-        _ => None,
-    };
-    let change = match what {
-        "addRules" => Some(RuleChange::Add),
-        "replaceRules" => Some(RuleChange::Replace),
-        "removeRules" => Some(RuleChange::Remove),
-        _ => None,
-    };
-    if let (Some(kind), Some(change)) = (kind, change) {
-        let rules: Vec<String> = rules().collect();
-        keep(Some(kind), change, rules.clone(), out);
-        let one = |make: fn(String) -> Command| rules.iter().cloned().map(make).collect::<Vec<_>>();
-        out.commands.extend(match (change, kind) {
-            (RuleChange::Add, RuleKind::Allow) => one(|rule| Command::Grant { rule }),
-            (RuleChange::Add, RuleKind::Deny) => one(|rule| Command::Forbid { rule }),
-            (RuleChange::Remove, RuleKind::Allow) => one(|rule| Command::Revoke { rule }),
-            _ => vec![Command::ChangeRules { kind, change, rules }],
-        });
-        return;
-    }
-    match (what, behavior) {
-        ("addDirectories", _) => {
-            let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
-            let folders: Vec<&str> = folders.filter_map(Value::as_str).collect();
-            keep(None, RuleChange::Add, folders.iter().map(ToString::to_string).collect(), out);
-            let add = |path: &&str| Command::AddDirectory { path: Some(PathBuf::from(path)) };
-            out.commands.extend(folders.iter().map(add));
+    let texts =
+        |folders: &[PathBuf]| folders.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    match PermissionUpdate::parse(update) {
+        PermissionUpdate::Rules { kind, change, rules } => {
+            keep(Some(kind), change, rules.clone());
+            out.commands.push(Command::change_rules(kind, change, rules));
         }
-        ("removeDirectories", _) => {
-            let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
-            let folders: Vec<&str> = folders.filter_map(Value::as_str).collect();
-            keep(None, RuleChange::Remove, folders.iter().map(ToString::to_string).collect(), out);
-            out.commands
-                .extend(folders.iter().map(|path| Command::RemoveDirectory { path: PathBuf::from(path) }));
+        PermissionUpdate::AddDirectories(folders) => {
+            keep(None, RuleChange::Add, texts(&folders));
+            out.commands.extend(folders.into_iter().map(|path| Command::AddDirectory { path: Some(path) }));
         }
-        ("setMode", _) => {
-            if let Some(mode) = text("mode") {
-                out.commands.push(Command::SetMode { mode: mode.to_owned() });
-            }
+        PermissionUpdate::RemoveDirectories(folders) => {
+            keep(None, RuleChange::Remove, texts(&folders));
+            out.commands.extend(folders.into_iter().map(|path| Command::RemoveDirectory { path }));
         }
-        (kind, behavior) => out.notes.push(format!(
-            "the permission update {kind} ({behavior}) cannot be carried out while a session runs; the call is decided \
+        PermissionUpdate::SetMode(mode) => out.commands.push(Command::SetMode { mode }),
+        PermissionUpdate::Unknown { what, behavior } => out.notes.push(format!(
+            "the permission update {what} ({behavior}) cannot be carried out while a session runs; the call is decided \
              without it"
         )),
     }
@@ -251,8 +217,8 @@ mod tests {
         assert_eq!(
             answer.commands,
             [
-                Command::Grant { rule: "Bash(ls:*)".into() },
-                Command::Forbid { rule: "Write".into() },
+                Command::change_rules(RuleKind::Allow, RuleChange::Add, vec!["Bash(ls:*)".into()]),
+                Command::change_rules(RuleKind::Deny, RuleChange::Add, vec!["Write".into()]),
                 Command::SetMode { mode: "acceptEdits".into() },
                 Command::AddDirectory { path: Some("/x".into()) },
                 Command::RemoveDirectory { path: "/x".into() },
@@ -283,7 +249,7 @@ mod tests {
                 let updates = json!([{ "type": update, "behavior": behavior, "rules": rules, "destination": destination }]);
                 let answer = Ok(json!({ "behavior": "allow", "updatedPermissions": updates }));
                 let answer = answer_to(&call, "bash", &json!({}), &answer);
-                assert_eq!(answer.commands[0], Command::ChangeRules { kind, change, rules: list.clone() });
+                assert_eq!(answer.commands[0], Command::change_rules(kind, change, list.clone()));
                 let values = list.clone();
                 let kept = everywhere.map(|everywhere| Kept { everywhere, kind: Some(kind), change, values });
                 assert_eq!(answer.kept, kept.into_iter().collect::<Vec<_>>(), "{destination:?}");

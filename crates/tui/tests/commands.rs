@@ -279,7 +279,7 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     let screen = stage.screen();
     assert!(screen.contains("1 Withdraw Bash(touch *) (this session)"), "{screen}");
     assert!(screen.contains("2 Withdraw Bash(make *) (always, in this project)"), "{screen}");
-    let revoke = |rule: &str| Effect::Send(Command::Revoke { rule: rule.into() });
+    let revoke = |rule: &str| Effect::Send(Command::revoke(rule));
     assert_eq!(stage.answer('1'), [revoke("Bash(touch *)")]);
     assert!(!stage.screen().contains("Withdraw"), "the page closes: {}", stage.screen());
     stage.event(Event::Grants { rules: Vec::new() });
@@ -320,7 +320,7 @@ fn every_rule_can_be_withdrawn_however_many_there_are() {
         let digit = digit.unwrap_or_else(|| panic!("{wanted} is not offered:\n{screen}"));
         assert_eq!(
             stage.key(KeyCode::Char(digit)),
-            [Effect::Send(Command::Revoke { rule: rules[wanted].clone() })],
+            [Effect::Send(Command::revoke(&rules[wanted]))],
             "{screen}"
         );
     }

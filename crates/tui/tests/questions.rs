@@ -159,7 +159,7 @@ impl Desk {
                             | Command::Rewind { .. }
                             | Command::EditCompaction { .. }
                             | Command::SetMode { .. }
-                            | Command::Revoke { .. }
+                            | Command::ChangeRules { .. }
                     )
             }
             Effect::Ask(request) => matches!(

@@ -10,6 +10,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -39,27 +40,12 @@ pub enum Command {
     Withdraw {
         client_id: String,
     },
-    /// Removes a rule that the user allowed for this session. [`Event::Grants`] answers.
-    Revoke {
-        rule: String,
-    },
-    /// Allows the calls that a rule matches until the session ends. Answered by [`Event::Grants`].
-    Grant {
-        rule: String,
-    },
-    /// Denies the calls that a rule matches until the session ends.
-    Forbid {
-        rule: String,
-    },
-    /// Sets the permission rules that the driving program has for the session, in place of those that it set before. Subagents
-    /// that run get them too.
-    SetRules {
-        #[serde(default)]
-        allow: Vec<String>,
-        #[serde(default)]
-        ask: Vec<String>,
-        #[serde(default)]
-        deny: Vec<String>,
+    /// Changes permission rules of one owner until the session ends; kinds that `rules` does not name stay as they are.
+    /// Subagents that run get the change too. [`Event::Grants`] answers, or a notice says why nothing was changed.
+    ChangeRules {
+        owner: RuleOwner,
+        change: RuleChange,
+        rules: BTreeMap<RuleKind, Vec<String>>,
     },
     /// Counts a file as read in its present state, if its time of change is still `mtime` (milliseconds since 1970).
     SeedRead {
@@ -69,12 +55,6 @@ pub enum Command {
     },
     /// Takes back all prompts that were not delivered yet. [`Event::Withdrawn`] answers for each.
     WithdrawAll,
-    /// Changes the rules of one kind that this session has added. Rules of the settings that deny or ask stay.
-    ChangeRules {
-        kind: RuleKind,
-        change: RuleChange,
-        rules: Vec<String>,
-    },
     /// Adds a folder to the workspace of the session, which keeps it; `None`: only lists the folders. A notice answers.
     AddDirectory {
         #[serde(with = "crate::path_form::option")]
@@ -166,13 +146,35 @@ pub enum Command {
     EndInput,
 }
 
+impl Command {
+    /// Returns the command that changes the session's rules of one kind.
+    pub fn change_rules(kind: RuleKind, change: RuleChange, rules: Vec<String>) -> Self {
+        Self::ChangeRules { owner: RuleOwner::Session, change, rules: BTreeMap::from([(kind, rules)]) }
+    }
+
+    /// Returns the command that withdraws an allow rule of the session or of the settings.
+    pub fn revoke(rule: &str) -> Self {
+        Self::change_rules(RuleKind::Allow, RuleChange::Remove, vec![rule.to_owned()])
+    }
+}
+
 /// Effect of a permission rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleKind {
     Allow,
     Ask,
     Deny,
+}
+
+/// Owner of permission rules that do not come from the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleOwner {
+    /// Rules that were added while the session runs, most often by a person's answer.
+    Session,
+    /// Rules of the program that drives the session.
+    Program,
 }
 
 /// A change of a list of rules.

@@ -26,6 +26,7 @@ mod past;
 mod path;
 pub mod path_form;
 mod permission;
+mod permission_update;
 mod sandbox;
 pub mod sdk_names;
 mod snapshot;
@@ -50,7 +51,7 @@ pub use entry::{
 };
 pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,
-    PromptInput, RuleChange, RuleKind, RuleOffer,
+    PromptInput, RuleChange, RuleKind, RuleOffer, RuleOwner,
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
@@ -68,6 +69,7 @@ pub use obeyed::{
 pub use past::{Place, Places};
 pub use path::lexical;
 pub use permission::PermissionMode;
+pub use permission_update::PermissionUpdate;
 pub use sandbox::SandboxLevel;
 pub use snapshot::{
     ChangeCause, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState,

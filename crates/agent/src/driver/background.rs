@@ -161,14 +161,9 @@ impl Subagents {
         self.in_background().map(one).collect()
     }
 
-    /// Gives the rules of the driving program to running subagents.
-    pub(super) fn pass_rules(&self, rules: &Command) {
-        self.send(|_| Some(rules.clone()));
-    }
-
-    /// Withdraws a rule from running subagents' copies of the guard.
-    pub(super) fn revoke(&self, rule: &str) {
-        self.send(|_| Some(Command::Revoke { rule: rule.to_owned() }));
+    /// Passes a change of rules to the guards of running subagents.
+    pub(super) fn pass_rules(&self, change: &Command) {
+        self.send(|_| Some(change.clone()));
     }
 }
 

@@ -5,9 +5,8 @@
 use super::conversation::Conversation;
 use super::toolset::Toolset;
 use crate::host::lock;
-use becket_guard::{Guard, Rule, Rules};
+use becket_guard::Guard;
 use becket_tool::{Host as _, sha256};
-use becket_types::Command;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
@@ -32,22 +31,6 @@ pub(super) fn show(live: &Mutex<Live>, tools: &Toolset, conversation: &Conversat
     live.guard = tools.guard.clone();
     live.model.clone_from(&wire.chosen.next.as_ref().unwrap_or(&wire.model).info().id);
     live.effort.clone_from(&conversation.settings.requests.effort);
-}
-
-/// Sets the permission rules of the driving program. `Err` names a rule that is invalid; then no rule is changed.
-pub(super) fn set_rules(
-    tools: &mut Toolset,
-    allow: Vec<String>,
-    ask: Vec<String>,
-    deny: Vec<String>,
-) -> Result<(), String> {
-    let parsed = |rules: &[String]| -> Result<Vec<Rule>, String> {
-        rules.iter().map(|rule| Rule::parse(rule).map_err(|error| format!("{rule}: {error}"))).collect()
-    };
-    let rules = Rules { allow: parsed(&allow)?, ask: parsed(&ask)?, deny: parsed(&deny)? };
-    tools.guard.set_program_rules(rules);
-    tools.subagents.pass_rules(&Command::SetRules { allow, ask, deny });
-    Ok(())
 }
 
 /// Counts a file as read in its present state. A file that has changed since `mtime` stays unread. `Err` says why it cannot

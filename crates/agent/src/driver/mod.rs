@@ -402,8 +402,8 @@ impl Agent {
                 let asked = self.ask_beside(question);
                 self.tell_refusal(asked);
             }
-            Command::SetRules { allow, ask, deny } => {
-                let set = live::set_rules(&mut self.tools, allow, ask, deny);
+            Command::ChangeRules { owner, change, rules } => {
+                let set = self.tools.change_rules(owner, change, rules, &self.conversation.core);
                 self.tell_refusal(set);
             }
             Command::SeedRead { path, mtime } => {
@@ -427,8 +427,8 @@ impl Agent {
                     Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
                     Command::Limits { change } => self.change_limit(change),
                     Command::AddDirectory { path } => self.add_directory(path.as_deref()),
-                    Command::SetRules { allow, ask, deny } => {
-                        live::set_rules(&mut self.tools, allow, ask, deny)
+                    Command::ChangeRules { owner, change, rules } => {
+                        self.tools.change_rules(owner, change, rules, &self.conversation.core)
                     }
                     Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
                     Command::SideQuestion { question } => self.ask_beside(question),
@@ -445,12 +445,6 @@ impl Agent {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
             }
             Command::WithdrawAll => self.inbox.withdraw_all(&mut self.conversation.core, &mut self.flow),
-            Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
-            Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
-            Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
-            Command::ChangeRules { kind, change, rules } => {
-                self.tools.change_rules((kind, change), &rules, &self.conversation.core);
-            }
             Command::SetEffort { effort } => self.conversation.set_effort(effort),
             Command::Rename { title } => {
                 self.begin_ledger();

@@ -218,14 +218,9 @@ impl ToolRunner<'_> {
                 granted =
                     lock(&running.offers).remove(call_id).filter(|_| *decision == Decision::AllowSession);
             }
-            Command::Interrupt
-            | Command::Prompt(_)
-            | Command::Grant { .. }
-            | Command::Forbid { .. }
-            | Command::ChangeRules { .. } => {}
+            Command::Interrupt | Command::Prompt(_) => {}
             _ => {
-                let text =
-                    "A subagent takes messages, decisions, rules and interrupts, nothing else.".to_owned();
+                let text = "A subagent takes messages, decisions and interrupts, nothing else.".to_owned();
                 return self.conversation.core.say(NoticeLevel::Warning, text);
             }
         }
@@ -233,7 +228,7 @@ impl ToolRunner<'_> {
             let _ = commands.try_send(command);
         }
         if let Some(rule) = granted {
-            self.tools.grant(&rule, &self.conversation.core);
+            self.tools.grant(rule, &self.conversation.core);
         }
     }
 

@@ -20,10 +20,12 @@ use becket_session::Durability;
 use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
 use becket_types::{
-    Access, EntryKind, Event, NoticeLevel, PermissionMode, RuleChange, RuleKind, Synthetic, ToolSpec,
+    Access, Command, EntryKind, Event, NoticeLevel, PermissionMode, RuleChange, RuleKind, RuleOwner,
+    Synthetic, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,50 +139,45 @@ impl Toolset {
         self.registry.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
     }
 
-    /// Allows calls that match the rule until the session ends. A person has decided this.
-    pub(super) fn grant(&mut self, rule: &str, core: &Core) {
-        match self.guard.allow_for_session(rule) {
-            Ok(()) => self.tell_grants(core),
-            Err(error) => {
-                core.say(NoticeLevel::Warning, format!("This can be allowed once only: {error}"));
-            }
-        }
-    }
-
-    /// Denies calls that match the rule until the session ends. A program has decided this.
-    pub(super) fn forbid(&mut self, rule: &str, core: &Core) {
-        if let Err(error) = self.guard.deny_for_session(rule) {
-            core.say(NoticeLevel::Warning, format!("This cannot be denied by a rule: {error}"));
-        }
-    }
-
-    /// Changes the rules of one kind that this session has added. A program has decided this.
+    /// Changes rules until the session ends, also those of running subagents. `Err` says why nothing was changed.
     pub(super) fn change_rules(
         &mut self,
-        (kind, change): (RuleKind, RuleChange),
-        rules: &[String],
+        owner: RuleOwner,
+        change: RuleChange,
+        rules: BTreeMap<RuleKind, Vec<String>>,
         core: &Core,
-    ) {
-        match self.guard.change_rules(kind, change, rules) {
-            Ok(()) => self.tell_grants(core),
-            Err(error) => core.say(NoticeLevel::Warning, format!("The rules were not changed: {error}.")),
+    ) -> Result<(), String> {
+        let removed = self
+            .guard
+            .change_rules(owner, change, &rules)
+            .map_err(|error| format!("The permission rules were not changed: {error}."))?;
+        if change == RuleChange::Remove {
+            for rule in rules.get(&RuleKind::Allow).into_iter().flatten() {
+                let text = match removed {
+                    0 => format!("There is no such permission: {rule}"),
+                    _ => format!("No longer allowed without asking: {rule}"),
+                };
+                core.say(NoticeLevel::Info, text);
+            }
         }
+        if owner == RuleOwner::Session {
+            self.tell_grants(core);
+        }
+        self.subagents.pass_rules(&Command::ChangeRules { owner, change, rules });
+        Ok(())
     }
 
-    /// Withdraws a rule that a person has allowed. Running calls are not stopped.
-    pub(super) fn revoke(&mut self, rule: &str, core: &Core) {
-        let text = if self.guard.revoke(rule) {
-            format!("No longer allowed without asking: {rule}")
-        } else {
-            format!("There is no such permission: {rule}")
-        };
-        self.subagents.revoke(rule);
-        core.say(NoticeLevel::Info, text);
-        self.tell_grants(core);
+    /// Allows calls that match the rule until the session ends. A person has decided this.
+    pub(super) fn grant(&mut self, rule: String, core: &Core) {
+        let rules = BTreeMap::from([(RuleKind::Allow, vec![rule])]);
+        if let Err(why) = self.change_rules(RuleOwner::Session, RuleChange::Add, rules, core) {
+            core.say(NoticeLevel::Warning, why);
+        }
     }
 
     fn tell_grants(&self, core: &Core) {
-        let rules = self.guard.session_rules().map(ToString::to_string).collect();
+        let rules = self.guard.added_rules(RuleOwner::Session);
+        let rules = rules.allow.iter().map(ToString::to_string).collect();
         core.emit(Event::Grants { rules });
     }
 

@@ -7,7 +7,7 @@ use super::conversation::Conversation;
 use super::toolset::Toolset;
 use becket_guard::split_rules;
 use becket_model::Model;
-use becket_types::{Event, NoticeLevel, TurnTerms};
+use becket_types::{Command, Event, NoticeLevel, TurnTerms};
 use std::sync::Arc;
 
 /// Puts the terms of a delivered prompt into force.
@@ -49,7 +49,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
 /// Ends the terms of the turn. Returns the session's model, if the turn ran with another one.
 pub(super) fn end_terms(conversation: &mut Conversation, tools: &mut Toolset) -> Option<Arc<dyn Model>> {
     for rule in tools.guard.end_turn() {
-        tools.subagents.revoke(&rule.to_string());
+        tools.subagents.pass_rules(&Command::revoke(&rule.to_string()));
     }
     if let Some(effort) = conversation.wire.chosen.effort_before_turn.take() {
         conversation.settings.requests.effort = effort;

@@ -159,7 +159,7 @@ async fn a_permission_that_was_withdrawn_is_asked_again() {
     rig.event(|event| matches!(event, Event::PermissionAsked(_))).await;
     rig.send(Command::Decide { call_id: id("c1"), decision: Decision::AllowSession }).await;
     rig.finished().await;
-    rig.send(Command::Revoke { rule: "Bash(touch *)".into() }).await;
+    rig.send(Command::revoke("Bash(touch *)")).await;
     rig.send(prompt("again")).await;
     let second = |event: &Event| matches!(event, Event::PermissionAsked(asked) if asked.call_id == id("c2"));
     rig.event(second).await;

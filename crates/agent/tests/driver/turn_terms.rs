@@ -2,7 +2,10 @@
 
 use crate::support::{Reply, Scripted, Setup, bash, say};
 use becket_model::Model;
-use becket_types::{Command, EntryKind, Event, NoticeLevel, Part, PermissionMode, PromptInput, TurnTerms};
+use becket_types::{
+    Command, EntryKind, Event, NoticeLevel, Part, PermissionMode, PromptInput, RuleChange, RuleKind,
+    TurnTerms,
+};
 use std::sync::Arc;
 
 fn told(text: &str, allow: &[&str], model: Option<&str>) -> Command {
@@ -51,7 +54,7 @@ async fn deny_rules_and_plan_hold_against_a_command() {
         setup.mode = mode;
         let mut rig = setup.start();
         if let Some(rule) = forbidden {
-            rig.send(Command::Forbid { rule: rule.to_owned() }).await;
+            rig.send(Command::change_rules(RuleKind::Deny, RuleChange::Add, vec![rule.to_owned()])).await;
         }
         rig.send(told("go", &["Bash"], None)).await;
         rig.finished().await;

@@ -513,13 +513,6 @@ impl Front {
         for command in answer.commands {
             match &command {
                 Command::Decide { .. } => self.decide(question.subagent.as_ref(), command).await,
-                // The subagent has a copy of the rules, so it gets the command as well.
-                Command::Grant { .. } | Command::Forbid { .. } | Command::ChangeRules { .. } => {
-                    if question.subagent.is_some() {
-                        self.decide(question.subagent.as_ref(), command.clone()).await;
-                    }
-                    self.command(command).await;
-                }
                 _ => self.command(command).await,
             }
         }

@@ -55,7 +55,7 @@ impl Permissions {
         text.push('\n');
         for rule in of_session {
             let _ = writeln!(text, "- `{rule}`");
-            let effect = Effect::Send(Command::Revoke { rule: rule.clone() });
+            let effect = Effect::Send(Command::revoke(rule));
             choices.push(Choice::new(&format!("Withdraw {rule} (this session)"), rule, effect));
         }
         if !names.is_empty() {
@@ -103,9 +103,9 @@ impl Permissions {
                 // The running session got the rule from the same settings or the same answer, so it must revoke the
                 // rule too.
                 Effect::Ask(Request::Disallow { rule, .. }) => {
-                    more.push(Effect::Send(Command::Revoke { rule: rule.clone() }));
+                    more.push(Effect::Send(Command::revoke(rule)));
                 }
-                Effect::Send(Command::Revoke { .. }) => {}
+                Effect::Send(Command::ChangeRules { .. }) => {}
                 _ => return false,
             }
         }

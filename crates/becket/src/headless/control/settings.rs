@@ -9,8 +9,9 @@ use crate::settings::ServerPolicies;
 use becket_agent::Live;
 use becket_config::{Settings, Source};
 use becket_guard::Rule;
-use becket_types::{Command, PermissionMode, sdk_names};
+use becket_types::{Command, PermissionMode, RuleChange, RuleKind, RuleOwner, sdk_names};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Separates the id of a request from the number of one of its commands.
@@ -67,9 +68,7 @@ impl LiveSettings {
 
     /// Returns the answer to `get_settings`.
     pub(super) fn answer(&self, live: &Live) -> Value {
-        let rules = &live.guard.settings().rules;
-        let allow: Vec<String> = rules.allow.iter().chain(live.guard.session_rules()).map(shown).collect();
-        let list = |rules: &[Rule]| rules.iter().map(shown).collect::<Vec<_>>();
+        let list = |kind| live.guard.rules(kind).map(shown).collect::<Vec<_>>();
         let added: Vec<String> = live
             .guard
             .settings()
@@ -83,8 +82,8 @@ impl LiveSettings {
         effective.insert(
             "permissions".to_owned(),
             json!({
-                "defaultMode": live.guard.mode().as_str(), "allow": allow, "ask": list(&rules.ask),
-                "deny": list(&rules.deny), "additionalDirectories": added,
+                "defaultMode": live.guard.mode().as_str(), "allow": list(RuleKind::Allow),
+                "ask": list(RuleKind::Ask), "deny": list(RuleKind::Deny), "additionalDirectories": added,
             }),
         );
         if let Some(effort) = &live.effort {
@@ -137,28 +136,27 @@ impl LiveSettings {
 
     /// Returns the answer to `list_permission_rules`.
     pub(super) fn rules(&self, live: &Live, cwd: &std::path::Path) -> Value {
-        let rules = &live.guard.settings().rules;
-        let program = live.guard.program_rules();
-        let lists = [
-            ("allow", "permissions.allow", &rules.allow, &program.allow),
-            ("ask", "permissions.ask", &rules.ask, &program.ask),
-            ("deny", "permissions.deny", &rules.deny, &program.deny),
+        let kinds = [
+            ("allow", "permissions.allow", RuleKind::Allow),
+            ("ask", "permissions.ask", RuleKind::Ask),
+            ("deny", "permissions.deny", RuleKind::Deny),
         ];
         let mut out = Vec::new();
-        for (behavior, key, list, program) in lists {
+        for (behavior, key, kind) in kinds {
             let sourced = self.configured.sourced(key);
-            for rule in list {
+            for rule in live.guard.settings().rules.of(kind) {
                 let written = |text: &str| Rule::parse(text).is_ok_and(|known| known == *rule);
                 let configured = sourced.iter().find(|(text, _)| written(text));
-                let source = match configured {
-                    _ if program.contains(rule) => "flagSettings",
-                    Some((_, source)) => source_name(source).unwrap_or("cliArg"),
-                    None => "session",
-                };
+                let source =
+                    configured.map_or("session", |(_, source)| source_name(source).unwrap_or("cliArg"));
                 out.push(described(behavior, source, rule));
             }
+            let owners = [(RuleOwner::Program, "flagSettings"), (RuleOwner::Session, "session")];
+            for (owner, source) in owners {
+                let rules = live.guard.added_rules(owner).of(kind);
+                out.extend(rules.iter().map(|rule| described(behavior, source, rule)));
+            }
         }
-        out.extend(live.guard.session_rules().map(|rule| described("allow", "session", rule)));
         let folders = self.configured.sourced("add_dirs");
         let folder = |path: &PathBuf| {
             let named = folders.iter().find(|(text, _)| {
@@ -212,10 +210,14 @@ impl LiveSettings {
             rules.extend(more.iter().cloned());
             rules
         };
-        Command::SetRules {
-            allow: list("allow"),
-            ask: with("ask", &self.policies.ask),
-            deny: with("deny", &self.policies.deny),
+        Command::ChangeRules {
+            owner: RuleOwner::Program,
+            change: RuleChange::Replace,
+            rules: BTreeMap::from([
+                (RuleKind::Allow, list("allow")),
+                (RuleKind::Ask, with("ask", &self.policies.ask)),
+                (RuleKind::Deny, with("deny", &self.policies.deny)),
+            ]),
         }
     }
 
