@@ -225,13 +225,7 @@ async fn assembled(
         mcp.stop().await;
     }
     let (session, resumed) = session?;
-    if run.goes_on() {
-        notes.extend(unused_prompts(run, session.view().system_items()));
-    }
-    let opened = OpenedSession::of(&session, resumed, run.session.persist);
-    if let Some(hooks) = &outside {
-        hooks.begin(opened.id, Some(session.dir()), &run.project.cwd);
-    }
+    let opened = begun(run, &session, resumed, outside.as_ref(), &mut notes);
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
@@ -291,6 +285,24 @@ async fn assembled(
         offers,
         models,
     })
+}
+
+/// Returns the facts about a session that was opened, and begins its hooks.
+fn begun(
+    run: &RunSettings,
+    session: &Session,
+    resumed: bool,
+    outside: Option<&hooks::OutsideHooks>,
+    notes: &mut Vec<String>,
+) -> OpenedSession {
+    if run.goes_on() {
+        notes.extend(unused_prompts(run, session.view().system_items()));
+    }
+    let opened = OpenedSession::of(session, resumed, run.session.persist);
+    if let Some(hooks) = outside {
+        hooks.begin(opened.id, Some(session.dir()), &run.project.cwd);
+    }
+    opened
 }
 
 /// Everything around the model that a session needs, before it is opened.

@@ -103,13 +103,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     // Everything that asks the program holds a clone. Once all are dropped, the link ends.
     settings.client.host_servers = None;
     drop(host);
-    let mut waits = Waits::default();
-    if let Some(starting) = mcp.as_ref().and_then(|hub| hub.host_settled(STARTING)) {
-        waits.add(async move {
-            starting.await;
-            Waited::Started
-        });
-    }
+    let waits = waits_for_servers(mcp.as_ref());
     let mut front = Front {
         agent: handle,
         input: Input {
@@ -152,6 +146,18 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
     Box::pin(until_the_end(front, rest, settings.is_driven())).await
+}
+
+/// Returns the waits of a run that begins: for the program's own servers.
+fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> Waits {
+    let mut waits = Waits::default();
+    if let Some(starting) = mcp.and_then(|hub| hub.host_settled(STARTING)) {
+        waits.add(async move {
+            starting.await;
+            Waited::Started
+        });
+    }
+    waits
 }
 
 fn print_options(

@@ -134,7 +134,7 @@ async fn session(
     held: &Held,
     typed: Option<&mut LineInput>,
     assembled: Assembled,
-    mut asked: mpsc::UnboundedReceiver<Input>,
+    asked: mpsc::UnboundedReceiver<Input>,
     failed: Option<String>,
 ) -> Result<Next, Failure> {
     let Assembled { agent, handle, shell, programs, mcp, mut notes, session, .. } = assembled;
@@ -167,14 +167,7 @@ async fn session(
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.task.prompt.clone() {
         let slash = Slash::new(environment, settings, &shell, assembled.hooks.clone());
-        match slash.expanded(text.clone()).await {
-            Ok(CommandPrompt { text, terms, left_out }) if left_out.is_empty() => {
-                let prompt = PromptInput { parts: vec![Part::text(text)], terms, ..PromptInput::default() };
-                let _ = handle.commands.send(Command::Prompt(prompt)).await;
-            }
-            // Sent with Enter, the command shows what it would run and allow, and asks.
-            Ok(_) | Err(_) => settings.task.draft = Some(text),
-        }
+        settings.task.draft = send_first(text, &slash, &handle.commands).await;
     }
     let commands = handle.commands.clone();
     let (outside, inputs) = mpsc::unbounded_channel();
@@ -182,12 +175,7 @@ async fn session(
     if typed.is_none() {
         signals::stops(outside.clone(), Arc::clone(&held.stopping))?;
     }
-    let servers = outside.clone();
-    tokio::spawn(async move {
-        while let Some(input) = asked.recv().await
-            && servers.send(input).is_ok()
-        {}
-    });
+    tokio::spawn(elicitation::pass_on(asked, outside));
     let kept = Arc::new(Mutex::new(ui));
     let pages = Pages {
         environment: environment.clone(),
@@ -241,6 +229,19 @@ async fn session(
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     agent_left(left)?;
     Ok(Next::after(ended, session))
+}
+
+/// Sends the prompt of the command line. Returns the text if it has to wait in the composer instead: sent with Enter, such a
+/// command shows what it would run and allow, and asks.
+async fn send_first(text: String, slash: &Slash, commands: &mpsc::Sender<Command>) -> Option<String> {
+    match slash.expanded(text.clone()).await {
+        Ok(CommandPrompt { text, terms, left_out }) if left_out.is_empty() => {
+            let prompt = PromptInput { parts: vec![Part::text(text)], terms, ..PromptInput::default() };
+            let _ = commands.send(Command::Prompt(prompt)).await;
+            None
+        }
+        Ok(_) | Err(_) => Some(text),
+    }
 }
 
 /// Ends the background jobs of a session that was left, and removes a new session in which nothing happened.

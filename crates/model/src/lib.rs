@@ -20,6 +20,7 @@ mod body_limit;
 pub mod catalog;
 mod chat;
 mod compat;
+mod content;
 mod converse;
 mod credential;
 mod effort;

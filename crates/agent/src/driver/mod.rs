@@ -418,28 +418,7 @@ impl Agent {
                 let removed = self.workspace().remove_directory(&path);
                 self.tell_refusal(removed);
             }
-            Command::WithReceipt { request_id, what } => {
-                let done = match *what {
-                    Command::SetModel { model } => match self.hooks().set_model(&model) {
-                        Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
-                        set => set,
-                    },
-                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
-                    Command::Limits { change } => self.change_limit(change),
-                    Command::AddDirectory { path } => self.add_directory(path.as_deref()),
-                    Command::ChangeRules { owner, change, rules } => {
-                        self.tools.change_rules(owner, change, rules, &self.conversation.core)
-                    }
-                    Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
-                    Command::SideQuestion { question } => self.ask_beside(question),
-                    // Plans and their ends have events of their own.
-                    other => {
-                        self.command(other);
-                        Ok(())
-                    }
-                };
-                self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
-            }
+            Command::WithReceipt { request_id, what } => self.command_with_receipt(request_id, *what),
             Command::Decide { call_id, decision } => self.tool_runner().decided(&call_id, decision),
             Command::Withdraw { client_id } => {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
@@ -469,6 +448,30 @@ impl Agent {
                 self.flow.feed(Input::EndInput);
             }
         }
+    }
+
+    /// Carries out a command of a program that waits for an answer, and reports if it was accepted.
+    fn command_with_receipt(&mut self, request_id: String, what: Command) {
+        let done = match what {
+            Command::SetModel { model } => match self.hooks().set_model(&model) {
+                Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
+                set => set,
+            },
+            Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
+            Command::Limits { change } => self.change_limit(change),
+            Command::AddDirectory { path } => self.add_directory(path.as_deref()),
+            Command::ChangeRules { owner, change, rules } => {
+                self.tools.change_rules(owner, change, rules, &self.conversation.core)
+            }
+            Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
+            Command::SideQuestion { question } => self.ask_beside(question),
+            // Plans and their ends have events of their own.
+            other => {
+                self.command(other);
+                Ok(())
+            }
+        };
+        self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
     }
 
     /// Sends a side question. `Err` says why it was not sent.

@@ -219,33 +219,45 @@ impl ToolRunner<'_> {
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
-                // Do not ask for permission for a call that cannot work. Its error may quote files, so the model gets it only
-                // if it may read them.
-                if self.tools.may_read_all(&access)
-                    && let Some(why) = tool.refusal(&slot.call.input, &env)
-                {
-                    slot.refuse(why);
-                    return Taken::Settled;
-                }
-                let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
-                self.conversation.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
-                    call_id: slot.call.id.clone(),
-                    tool: slot.call.name.clone(),
-                    input: slot.call.input.clone(),
-                    nearest: self.tools.guard.nearest(&tool.spec().name, &access),
-                    secrets: None,
-                    access: access.clone(),
-                    reason,
-                    offer,
-                    preview: tool.preview(&slot.call.input, &env),
-                })));
-                let asked = format!("becket needs your permission to use {}", slot.call.name);
-                slot.state = SlotState::Asking { access, rule };
-                self.hooks().notification_hooks("permission_prompt", &asked);
-                return Taken::Blocked;
+                return self.ask(slot, &*tool, &env, access, (reason, rule));
             }
         }
         self.launch(batch, index, (tool, env, access), Vec::new())
+    }
+
+    /// Asks for permission. The call waits for the answer.
+    fn ask(
+        &mut self,
+        slot: &mut Slot,
+        tool: &dyn Tool,
+        env: &ToolEnv,
+        access: Access,
+        (reason, rule): (String, Option<String>),
+    ) -> Taken {
+        // Do not ask for permission for a call that cannot work. Its error may quote files, so the model gets it only if it
+        // may read them.
+        if self.tools.may_read_all(&access)
+            && let Some(why) = tool.refusal(&slot.call.input, env)
+        {
+            slot.refuse(why);
+            return Taken::Settled;
+        }
+        let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
+        self.conversation.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
+            call_id: slot.call.id.clone(),
+            tool: slot.call.name.clone(),
+            input: slot.call.input.clone(),
+            nearest: self.tools.guard.nearest(&tool.spec().name, &access),
+            secrets: None,
+            access: access.clone(),
+            reason,
+            offer,
+            preview: tool.preview(&slot.call.input, env),
+        })));
+        let asked = format!("becket needs your permission to use {}", slot.call.name);
+        slot.state = SlotState::Asking { access, rule };
+        self.hooks().notification_hooks("permission_prompt", &asked);
+        Taken::Blocked
     }
 
     /// Leaves a call to a later run, and ends the turn.

@@ -36,6 +36,16 @@ impl OpenQuestions {
     }
 }
 
+/// Passes questions on to the interface until it ends.
+pub(super) async fn pass_on(
+    mut asked: mpsc::UnboundedReceiver<Input>,
+    interface: mpsc::UnboundedSender<Input>,
+) {
+    while let Some(input) = asked.recv().await
+        && interface.send(input).is_ok()
+    {}
+}
+
 /// Withdraws a question when it is dropped without an answer.
 struct Asked {
     ask: AskUser,

@@ -11,12 +11,11 @@
 use crate::adapter::Env;
 use crate::assemble::DETAILS;
 use crate::compat::ReasoningField;
+use crate::content::{ContentForm, media, pdf};
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
-use crate::media::{Media, stub};
+use crate::media::Media;
 use crate::wire::{Encoder, put, put_str};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
 use serde_json::{Value, json};
 
@@ -85,7 +84,7 @@ impl Encoder for ChatEncoder {
         let message = &message.message;
         match message.role {
             Role::Tool if env.layout == WireLayout::TextOnly => {
-                self.user(results_as_text(&message.parts, env), out);
+                self.user(CONTENT.of_results(&message.parts, env), out);
             }
             Role::Tool => self.results(&message.parts, env, out),
             Role::Assistant => self.assistant(assistant(&message.parts, env), out),
@@ -96,7 +95,7 @@ impl Encoder for ChatEncoder {
                         self.user(vec![json!({"type": "text", "text": summary_text(&text)})], out);
                     }
                 } else {
-                    self.user(user_content(&message.parts, env), out);
+                    self.user(CONTENT.of_user(&message.parts, env), out);
                 }
             }
         }
@@ -161,7 +160,7 @@ impl ChatEncoder {
                 Part::Image { .. } => {
                     let of = id.map_or(String::new(), |id| format!(" of {}", wire_id(id.as_str(), env.ids)));
                     self.images.push(json!({"type": "text", "text": format!("[Image in the result{of}]")}));
-                    self.images.extend(media_parts(part, env));
+                    self.images.extend(media_part(part, env));
                 }
                 _ => {}
             }
@@ -301,67 +300,13 @@ fn assistant(parts: &[Part], env: &Env<'_>) -> Assistant {
     turn
 }
 
-fn results_as_text(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
-    let mut content = Vec::new();
-    for part in parts {
-        match part {
-            Part::ToolResult { name, output, .. } => {
-                let output = if is_blank(output) { "(no output)" } else { output };
-                content.push(json!({"type": "text", "text": result_text(&wire_name(name), output)}));
-            }
-            Part::Image { .. } => content.extend(media_parts(part, env)),
-            _ => {}
-        }
-    }
-    content
-}
+const CONTENT: ContentForm = ContentForm { text: "text", media: media_part };
 
-fn user_content(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
-    let mut content = Vec::new();
-    for part in parts {
-        match part {
-            Part::Text { text, ignored: false, .. } if !is_blank(text) => {
-                content.push(json!({"type": "text", "text": text}));
-            }
-            Part::Image { .. } | Part::File { .. } => content.extend(media_parts(part, env)),
-            _ => {}
-        }
+fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
+    if let Some((name, data)) = pdf(part, env) {
+        return Some(json!({"type": "file", "file": {"filename": name, "file_data": data}}));
     }
-    content
-}
-
-fn media_parts(part: &Part, env: &Env<'_>) -> Option<Value> {
-    let media = match part {
-        Part::Image { media_type, source, name, .. } if env.info.images => {
-            env.media.image(source, media_type, name.as_deref(), env.blobs)
-        }
-        Part::Image { media_type, name, .. } => {
-            stub(media_type, name.as_deref(), "this model reads no images")
-        }
-        Part::File { media_type, blob, name, .. } => {
-            let name = name.as_deref();
-            match env.blobs.get(blob) {
-                Some(bytes)
-                    if media_type == "application/pdf"
-                        && env.compat.messages.pdf
-                        && bytes.starts_with(b"%PDF") =>
-                {
-                    let data = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-                    let file = json!({"filename": name.unwrap_or("document.pdf"), "file_data": data});
-                    return Some(json!({"type": "file", "file": file}));
-                }
-                Some(bytes) => match String::from_utf8(bytes) {
-                    Ok(text) if media_type.starts_with("text/") => {
-                        Media::Text(format!("[Attached {media_type}: {}]\n{text}", name.unwrap_or("unnamed")))
-                    }
-                    _ => stub(media_type, name, "this model does not read such files"),
-                },
-                None => stub(media_type, name, "its bytes are not in the store"),
-            }
-        }
-        _ => return None,
-    };
-    Some(match media {
+    Some(match media(part, env)? {
         Media::Image { media_type, base64 } => {
             json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,{base64}")}})
         }

@@ -4,10 +4,10 @@
 //! next turn. A turn stays open in the cache until one of another sort follows, and is closed at send time.
 
 use crate::adapter::Env;
+use crate::content::media;
 use crate::ids::wire_name;
 use crate::layout::summary_text;
 use crate::media::Media;
-use crate::responses::media;
 use crate::wire::{Encoder, put_list};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -5,12 +5,11 @@
 //! before something that it led to: the API refuses reasoning without what follows it.
 
 use crate::adapter::Env;
+use crate::content::{ContentForm, media, pdf};
 use crate::ids::{wire_id, wire_name};
 use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
-use crate::media::{Media, stub};
+use crate::media::Media;
 use crate::wire::{Encoder, put};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};
 use serde_json::{Value, json};
 
@@ -38,7 +37,7 @@ impl Encoder for ResponsesEncoder {
         let message = &message.message;
         match message.role {
             Role::Tool if env.layout == WireLayout::TextOnly => {
-                let content = results_as_text(&message.parts, env);
+                let content = CONTENT.of_results(&message.parts, env);
                 self.user(&content, env, out);
             }
             Role::Tool => self.results(&message.parts, env, out),
@@ -60,7 +59,7 @@ impl Encoder for ResponsesEncoder {
                         vec![json!({"type": "input_text", "text": summary_text(&text)})]
                     }
                 } else {
-                    user_content(&message.parts, env)
+                    CONTENT.of_user(&message.parts, env)
                 };
                 self.user(&content, env, out);
             }
@@ -172,44 +171,10 @@ fn assistant(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
     items
 }
 
-fn results_as_text(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
-    let mut content = Vec::new();
-    for part in parts {
-        match part {
-            Part::ToolResult { name, output, .. } => {
-                let output = if is_blank(output) { "(no output)" } else { output };
-                content.push(json!({"type": "input_text", "text": result_text(&wire_name(name), output)}));
-            }
-            Part::Image { .. } => content.extend(media_part(part, env)),
-            _ => {}
-        }
-    }
-    content
-}
-
-fn user_content(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
-    let mut content = Vec::new();
-    for part in parts {
-        match part {
-            Part::Text { text, ignored: false, .. } if !is_blank(text) => {
-                content.push(json!({"type": "input_text", "text": text}));
-            }
-            Part::Image { .. } | Part::File { .. } => content.extend(media_part(part, env)),
-            _ => {}
-        }
-    }
-    content
-}
+const CONTENT: ContentForm = ContentForm { text: "input_text", media: media_part };
 
 fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
-    if let Part::File { media_type, blob, name, .. } = part
-        && media_type == "application/pdf"
-        && env.compat.messages.pdf
-        && let Some(bytes) = env.blobs.get(blob)
-        && bytes.starts_with(b"%PDF")
-    {
-        let data = format!("data:{media_type};base64,{}", STANDARD.encode(&bytes));
-        let name = name.as_deref().unwrap_or("document.pdf");
+    if let Some((name, data)) = pdf(part, env) {
         return Some(json!({"type": "input_file", "filename": name, "file_data": data}));
     }
     Some(match media(part, env)? {
@@ -218,28 +183,5 @@ fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
         }
         Media::Url(url) => json!({"type": "input_image", "image_url": url}),
         Media::Text(text) => json!({"type": "input_text", "text": text}),
-    })
-}
-
-/// An image, or a file as text, as far as this model reads it.
-pub(crate) fn media(part: &Part, env: &Env<'_>) -> Option<Media> {
-    Some(match part {
-        Part::Image { media_type, source, name, .. } if env.info.images => {
-            env.media.image(source, media_type, name.as_deref(), env.blobs)
-        }
-        Part::Image { media_type, name, .. } => {
-            stub(media_type, name.as_deref(), "this model reads no images")
-        }
-        Part::File { media_type, blob, name, .. } => {
-            let name = name.as_deref();
-            match env.blobs.get(blob).map(String::from_utf8) {
-                Some(Ok(text)) if media_type.starts_with("text/") => {
-                    Media::Text(format!("[Attached {media_type}: {}]\n{text}", name.unwrap_or("unnamed")))
-                }
-                Some(_) => stub(media_type, name, "this model does not read such files"),
-                None => stub(media_type, name, "its bytes are not in the store"),
-            }
-        }
-        _ => return None,
     })
 }

@@ -20,7 +20,6 @@ use crate::wire::put;
 use crate::{ModelError, ModelInfo, Request, ToolChoice};
 use becket_types::WireLayout;
 pub(crate) use decode::ResponsesDecoder;
-pub(crate) use encode::media;
 use encode::{ResponsesEncoder, message_item};
 use serde_json::json;
 
