@@ -67,7 +67,7 @@ pub struct AgentSettings {
     pub subagents: Arc<[Kind]>,
 }
 
-/// Those who can be asked for a decision.
+/// The user or program that can be asked for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
     /// True if no user can be asked. A call that would ask is then denied.
@@ -268,7 +268,7 @@ impl AgentSettings {
 /// Treatment of keys and tokens of known forms in outputs of tools, before the outputs are stored and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretOutputs {
-    /// Asks the user about each output that contains one. Masks them if no user can be asked.
+    /// Asks the user about each output that contains a secret. If no user can be asked, the secret is masked.
     Ask,
     Mask,
     Send,

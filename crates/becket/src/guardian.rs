@@ -40,8 +40,8 @@ impl Guardian {
         guardian
     }
 
-    /// Waits until no signal to becket's process group and no hangup of its terminal reaches the guardian: some
-    /// milliseconds from its start, which is over when the first screen is ready.
+    /// Waits until the guardian runs in its own session, so that signals to becket's process group do not reach
+    /// it. This takes a few milliseconds, normally less than the first screen needs.
     pub(crate) fn ready(&mut self) {
         if let Some(mut pipe) = self.0.as_mut().and_then(|child| child.stderr.take()) {
             let _ = pipe.read(&mut [0]);

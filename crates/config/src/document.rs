@@ -58,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Puts `value` at `path` and creates tables on the way. A scalar on the way is replaced.
+    /// Puts `value` at `path` and creates tables on the way. A value on the way that is not a table is replaced.
     pub(crate) fn put(&mut self, path: &[&str], value: Node) {
         let Some((first, rest)) = path.split_first() else {
             *self = value;

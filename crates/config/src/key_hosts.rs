@@ -196,7 +196,8 @@ fn is_encrypted(address: &str) -> bool {
     address.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
 }
 
-/// Returns host and port of an address, in lower case. `None` if it is not an address that every reader understands alike.
+/// Returns host and port of an `http` or `https` address, in lower case. `None` for other addresses, and if URL parsers could
+/// disagree about the host.
 pub fn host_of(address: &str) -> Option<String> {
     let (scheme, rest) = address.trim().split_once("://")?;
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -99,8 +99,8 @@ pub(crate) struct PartNotes {
 /// Most reasons that a question names.
 const REASONS: usize = 3;
 
-/// Returns the reason of a question about a command. The command stands beside a question, so one reason does not repeat it; of
-/// many, the first ones show what is meant.
+/// Returns the reason of a question about a command. The question shows the command, so a single reason does not repeat it.
+/// If there are many reasons, only the first are listed.
 pub(crate) fn reason(shown: &str, asks: &[Ask]) -> String {
     let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
     reasons.dedup();

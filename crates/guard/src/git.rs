@@ -281,7 +281,7 @@ fn looks_bare(files: &dyn Files, folder: &Path) -> bool {
     !files.text(&folder.join("HEAD")).is_err_and(|e| is_missing(&e)) && there("objects") && there("refs")
 }
 
-/// There is nothing of that name, as opposed to something that cannot be looked at.
+/// True if the path does not exist. False for other errors, such as a missing permission.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -295,8 +295,8 @@ fn config(files: &dyn Files, path: &Path, is_own: &dyn Fn(&str) -> bool) -> Opti
     }
 }
 
-/// The first setting that may make a reading command run or read something else. `is_own` says if a value of `core.worktree`
-/// is the work tree's own folder.
+/// Returns the first setting that could make a read-only git command start a program or read other files. `is_own`: true
+/// if a value of `core.worktree` is the work tree's own folder.
 fn odd_setting(text: &str, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
     let mut section = String::new();
     for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {

@@ -371,7 +371,7 @@ impl Server {
                     wait = true;
                     continue;
                 }
-                Ok(Err(connect::Failure::For(why))) => self.with_words(&why),
+                Ok(Err(connect::Failure::Other(why))) => self.with_words(&why),
                 Err(_) => self.with_words(&format!(
                     "it was not ready after {} s (a longer limit is set with \"startTimeout\" of the server)",
                     self.start_timeout().as_secs_f64()

@@ -1,8 +1,9 @@
 //! Decides if a request is sent again, and after what delay.
 //!
 //! Pure: takes an error and the number of attempts, returns a delay or the final error. Delays double from one second to half
-//! a minute, plus up to a quarter of jitter. If a server asks for a longer wait, it gets it, up to the user's limit. A server
-//! that loads its model is asked again every few seconds, with a time limit of its own. Permanent errors are not retried.
+//! a minute, plus up to a quarter of jitter. If a server asks for a longer wait, that wait is used. If it asks for more than
+//! the user's limit, the error is reported at once. A server that loads its model is asked again every few seconds, with a
+//! time limit of its own. Permanent errors are not retried.
 
 use crate::{ErrorKind, ModelError};
 use becket_types::Millis;

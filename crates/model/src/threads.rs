@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) const BETA: (&str, &str) = ("anthropic-beta", "message-threads-2026-08-12");
 /// The server keeps a thread for five minutes. A request takes a moment to arrive.
 const KEPT: Duration = Duration::from_secs(280);
-/// Fields of a whole request that a thread keeps, and the messages. The first one that stands in the head ends the fields that
-/// each request repeats.
+/// Fields of a whole request that a thread keeps, and the messages. The first of these fields in
+/// the request ends the part that every request repeats.
 const KEPT_FIELDS: [&[u8]; 3] = [b",\"system\":[", b",\"tools\":", b",\"messages\":["];
 
 /// The threads of one model. Clones share them.

@@ -146,7 +146,7 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
     let subtype = field("subtype").ok_or_else(|| shape("a control request needs a `request.subtype`"))?;
     let command = match subtype.as_str() {
-        // One that discards waiting prompts needs the binary, which knows of prompts that wait for a server.
+        // With `cancel_queued`, the binary handles the interrupt: only it knows the prompts that wait for a server.
         "interrupt" if request.get("cancel_queued").and_then(Value::as_bool) != Some(true) => {
             Command::Interrupt
         }

@@ -64,7 +64,7 @@ impl Repo {
         self.ask("--batch", ids, answer).unwrap_or_else(|| vec![None; ids.len()])
     }
 
-    /// For each of these objects, in the same order, true if git finds it: by itself, in a pack, or elsewhere.
+    /// For each id, in order: true if git can read the object (loose, packed, or from an alternate).
     pub(crate) fn has(&self, ids: &[&str]) -> Vec<bool> {
         let there = |out: &mut BufReader<ChildStdout>| {
             let mut line = String::new();
@@ -73,7 +73,7 @@ impl Repo {
         self.ask("--batch-check", ids, there).unwrap_or_else(|| vec![false; ids.len()])
     }
 
-    /// The name of the object that a file of this repository holds, if it holds one by itself.
+    /// Returns the id of the object in a file of this repository, if it is a loose object.
     pub(crate) fn loose_object(&self, path: &Path) -> Option<String> {
         let name = path.strip_prefix(self.common.join("objects")).ok()?.to_str()?.replace('/', "");
         let is_name = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());

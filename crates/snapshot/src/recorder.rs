@@ -1,13 +1,15 @@
 //! Looks at files before and after a call: keeps those at risk before it, and finds the call's changes after it.
 //!
-//! Model: `known` is the state of files that the ledger's records add up to. `before_paths` and `before_command` look at the
+//! Model: `known` holds the file states derived from the ledger. `before_paths` and `before_command` look at the
 //! workspace, keep the files at risk, and return the differences to `known` as a [`FileSnapshot`], which must be written to
-//! the ledger before the call runs. [`Recorder::after`] looks again and returns the changes. Files that a repository holds
-//! unchanged are not read beforehand; if a call has changed one, its content is fetched from the repository at once.
+//! the ledger before the call runs. [`Recorder::after`] looks again and returns the changes. Unchanged tracked files are
+//! not read beforehand, unless the command names them or may destroy anything. If a call has changed one, its content is
+//! fetched from the repository at once.
 //!
 //! Cost: calls that only read files do not come here. For an ordinary command, looking and reading stop after
-//! [`Settings::patience`], and files that were not kept are named. A destructive command waits longer, up to the size limits
-//! and [`Settings::limit`].
+//! [`Settings::patience`], and files that were not kept are named. A command that destroys what it names waits up to
+//! [`Settings::limit`] for the named paths, and no longer than an ordinary one for the rest. A command that may destroy
+//! anything waits up to that limit for everything. The size limits apply to all.
 
 mod calls;
 

@@ -14,11 +14,12 @@ pub(crate) struct Scope {
     pub after: usize,
     /// The match must end after this offset: on or below the line that a patch names.
     pub reaches: usize,
-    /// Among several matches: the first one at or after one of these offsets.
+    /// If there are several matches: for each of these offsets, the first match at or after it. If more than one
+    /// remains, the edit is ambiguous.
     pub anchors: Vec<usize>,
-    /// Among several matches: the one that begins on this line (from 1), if it is not above all anchors.
+    /// If there are several matches: the one that begins on this line (from 1), unless it is above all anchors.
     pub line: Option<usize>,
-    /// Among several matches: the one at the end of the text.
+    /// If there are several matches: the one at the end of the text.
     pub at_end: bool,
 }
 

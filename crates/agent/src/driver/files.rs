@@ -74,7 +74,7 @@ impl Files {
         }
     }
 
-    /// Watches another folder from the next call on.
+    /// Records changes in this folder too, from the next call on.
     pub(super) fn add_folder(&self, folder: &Path) {
         lock(&self.added).push(folder.to_path_buf());
     }

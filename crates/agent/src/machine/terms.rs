@@ -227,7 +227,7 @@ pub enum Action {
         trigger: CompactionTrigger,
     },
     PlanCompaction,
-    /// Of a compaction, or of the plan for one.
+    /// Cancel a compaction or the plan of one.
     CancelCompaction,
     Note(Note),
     UndoCompaction,

@@ -195,8 +195,8 @@ impl Front {
                     self.end_input().await;
                     Ok(())
                 }
-                // The program may close its end of the input on purpose. If it closes both ends, it does not want an
-                // answer.
+                // The program may close our stdin on purpose and still read the answer. If it has closed our stdout
+                // too, nobody reads the answer, so the run ends.
                 () = pause(), if self.input.driven && self.input.lines.is_none() => {
                     if crate::sys::reader_gone() {
                         return Some(Ok(ExitStatus::Terminated));

@@ -204,10 +204,10 @@ const RUNNERS: &[&str] = &[
     "cargo", "go", "pytest", "py.test", "jest", "vitest", "mocha", "eslint", "tsc", "prettier", "mypy",
     "pylint", "ruff", "black", "phpunit", "rspec", "ctest",
 ];
-/// Programs that start a runner of which the name stands among their first words.
+/// Programs that start a runner that is named in their arguments.
 const STARTERS: &[&str] = &["npx", "bunx", "pnpm", "yarn", "python", "python3", "uv", "uvx", "poetry"];
 
-/// The runner that a command starts, and the words behind its name.
+/// Returns the runner that a command starts, and the words after its name.
 fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
     let starts = base_name(&words.first()?.text);
     let most = if STARTERS.contains(&starts) { 4 } else { 1 };

@@ -136,7 +136,7 @@ const SUBS: &[Sub] = &[
     },
 ];
 
-/// Signs behind the colon of a path that git reads in a way of its own.
+/// Characters after the colon of a path that give the path a special meaning in git.
 const MAGIC: &[char] = &['(', '/', '!', '^', '*', '?', '['];
 
 /// `--submodule=diff` and `--ignore-submodules=none` run git inside submodules, whose configuration is not looked at.

@@ -190,7 +190,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
         .flat_map(|token| [token, attached(token)])
 }
 
-/// The value behind the letter of an option: `rm` in `-crm`.
+/// Returns the value after the letter of an option: `rm` in `-crm`.
 fn attached(token: &str) -> &str {
     match token.strip_prefix('-').map(|rest| rest.split_at_checked(1)) {
         Some(Some((letter, value))) if letter != "-" => value,

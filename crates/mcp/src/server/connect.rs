@@ -31,21 +31,21 @@ const HELPER: Duration = Duration::from_secs(10);
 
 pub(crate) enum Failure {
     NeedsAuth(Option<String>),
-    /// The rest of a sentence that begins with the server.
-    For(String),
+    /// Reason of the failure, shown after `failed:`. In it, "it" means the server.
+    Other(String),
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Self {
-        Self::For(why)
+        Self::Other(why)
     }
 }
 
 pub(crate) fn service_failure(error: &ServiceError) -> Failure {
     match crate::call::failure(error) {
         crate::call::CallError::NeedsAuth(challenge) => Failure::NeedsAuth(challenge),
-        crate::call::CallError::Closed(why) => Failure::For(why),
-        _ => Failure::For(error.to_string()),
+        crate::call::CallError::Closed(why) => Failure::Other(why),
+        _ => Failure::Other(error.to_string()),
     }
 }
 
@@ -54,16 +54,18 @@ fn initialize_failure(error: &ClientInitializeError) -> Failure {
         return Failure::NeedsAuth(error.auth_challenge().map(str::to_owned));
     }
     match error {
-        ClientInitializeError::ConnectionClosed(_) => Failure::For("it ended before it answered".to_owned()),
-        ClientInitializeError::TransportError { error, .. } => {
-            Failure::For(http::transport_failure(error.error.as_ref()))
+        ClientInitializeError::ConnectionClosed(_) => {
+            Failure::Other("it ended before it answered".to_owned())
         }
-        ClientInitializeError::JsonRpcError(data) => Failure::For(format!("it refuses: {}", data.message)),
+        ClientInitializeError::TransportError { error, .. } => {
+            Failure::Other(http::transport_failure(error.error.as_ref()))
+        }
+        ClientInitializeError::JsonRpcError(data) => Failure::Other(format!("it refuses: {}", data.message)),
         ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
-            Failure::For("it does not answer as an MCP server does".to_owned())
+            Failure::Other("it does not answer as an MCP server does".to_owned())
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => initialize_failure(fallback),
-        other => Failure::For(http::reasons(other)),
+        other => Failure::Other(http::reasons(other)),
     }
 }
 
@@ -242,5 +244,5 @@ async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String
         Ok(Ok(_)) => {}
     }
     serde_json::from_str(&text)
-        .map_err(|e| Failure::For(format!("its headersHelper prints no JSON object of texts: {e}")))
+        .map_err(|e| Failure::Other(format!("its headersHelper did not print a JSON object of strings: {e}")))
 }

@@ -29,7 +29,8 @@ pub(crate) struct AnthropicEncoder {
     after_result: bool,
     /// The stable breakpoint is set.
     marked: bool,
-    /// Calls of the last assistant message that are written with their results, where a message may hold one call.
+    /// Calls that are written later, each directly before its result. Used only for layouts with one call per assistant
+    /// message.
     later: Vec<Call>,
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Stage {
     /// Not created yet.
     New,
     Writable(File),
-    /// Found with this many bytes, but not writable (at the moment).
+    /// The file has this many bytes but could not be opened for writing. A later attempt may succeed.
     ReadOnly {
         total: u64,
     },

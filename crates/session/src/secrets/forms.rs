@@ -1,4 +1,5 @@
-//! The forms of secrets: their names, their patterns, and the words without which none is searched for. Searches nothing.
+//! The forms of secrets: their names, their patterns, and the substrings that a text must contain before the patterns are
+//! tried. Searches nothing.
 
 use regex::Regex;
 use std::sync::LazyLock;

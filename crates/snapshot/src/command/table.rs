@@ -1,4 +1,5 @@
-//! Tables of destructive commands, by name. `reader` knows how to read the arguments of each kind.
+//! Tables of command names by which `reader` judges a command: destructive commands, launchers, shells, interpreters,
+//! archivers, package managers and cleaners.
 
 /// Commands that destroy, overwrite or change every operand.
 pub(super) const OPERANDS: &[&str] = &[

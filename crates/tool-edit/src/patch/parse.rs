@@ -19,8 +19,8 @@ use becket_types::cut_end;
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, String> {
     let text = text.replace("\r\n", "\n");
     let all: Vec<&str> = text.split('\n').collect();
-    // The notation that begins first is used: a diff may change a file that contains patches, and the
-    // reverse.
+    // Use the notation that begins first. A unified diff may change a file that contains `*** Begin Patch`,
+    // and such a patch may change a file that contains a diff.
     let diff = (0..all.len()).find(|at| unified::begins(&all, *at));
     let envelope = all.iter().position(|line| begins(line));
     if let Some(at) = diff.filter(|at| envelope.is_none_or(|envelope| *at < envelope)) {

@@ -16,7 +16,7 @@ use ratatui::text::{Line, Span};
 pub(super) struct Printed {
     /// Blocks before this one are printed whole.
     block: usize,
-    /// This many pieces of that block are printed.
+    /// Number of pieces of block `block` that are printed.
     pieces: usize,
 }
 

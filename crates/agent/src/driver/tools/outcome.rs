@@ -280,16 +280,16 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, tim
     if result.is_empty() { Value::Null } else { Value::Object(result) }
 }
 
-/// The kinds of the secrets in a tool's text that have a known form, in words; `None` without any.
+/// Returns the kinds of the known secrets in the output's text, in words. `None` if there are none.
 pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
     in_words(&becket_session::secrets::mask_published(&output.content).1)
 }
 
-/// Masks the secrets of a tool's text and details that have a known form, with a note for the model if its text had one.
-/// Returns the kinds of the secrets in the text, in words. `None` if the text has none.
+/// Masks secrets of known forms in the text and details of a tool's output, and appends a note for the model if the
+/// text had one. Returns their kinds in words. `None` if the text has none.
 ///
 /// Details are not sent to the model, but the ledger and driving programs get them: a diff, for example, quotes the
-/// lines that an edit replaced. An answer in the form of a schema is the model's own and stays.
+/// lines that an edit replaced. Answers that follow a schema keep their details: they are the model's own text.
 pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     if output.details.get("structured_output").is_none() {
         becket_session::secrets::mask_published_value(&mut output.details);

@@ -75,12 +75,12 @@ impl Calls {
         Some(renamed)
     }
 
-    /// Returns the id under which the newest call with this ledger id is shown, if it differs.
+    /// Returns the id that the view shows for the newest call with this ledger id. `None` if both ids are equal.
     pub(super) fn alias(&self, id: &CallId) -> Option<&CallId> {
         self.aliases.get(id).map(|(shown, _)| shown)
     }
 
-    /// Returns the id under which the newest call with this ledger id is shown.
+    /// Returns the id that the view shows for the newest call with this ledger id.
     pub(super) fn shown<'a>(&'a self, id: &'a CallId) -> &'a CallId {
         self.alias(id).unwrap_or(id)
     }

@@ -105,7 +105,7 @@ impl Effects {
         self.cuts.values().filter(|cut| !self.pinned_calls.contains(&cut.call_id))
     }
 
-    /// Returns the cut of a call's input, if the view shows only a part of it.
+    /// Returns how a call's input is shortened in the view; `None` if it is shown whole.
     pub(super) fn input_of(&self, id: &CallId) -> Option<&CutInput> {
         self.inputs.get(id)
     }

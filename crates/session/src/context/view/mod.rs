@@ -286,7 +286,7 @@ impl View {
         self.conversation.effects().cuts()
     }
 
-    /// Returns the cut of a call's input, if the view shows only a part of it.
+    /// Returns how a call's input is shortened in the view; `None` if it is shown whole.
     pub(super) fn input_of(&self, id: &CallId) -> Option<&CutInput> {
         self.conversation.effects().input_of(id)
     }

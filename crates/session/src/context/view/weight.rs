@@ -66,7 +66,8 @@ fn shortened(part: &Part, pruned: bool, effects: &Effects, calls: &Calls) -> Tok
     match part {
         Part::ToolResult { call_id, name, .. } => match effects.pruned.get(call_id) {
             Some(mark) if effects.is_pruned(call_id) => {
-                // A result without its call is not sent, and a checkpoint does not keep its excerpt.
+                // The stub of a result without its call is counted without an excerpt. Such a result is not sent, and a
+                // checkpoint drops its excerpt, so the estimate must not depend on it.
                 let is_asked = calls.answer(call_id) != Answer::NotAsked;
                 let excerpt = if is_asked { mark.excerpt.as_str() } else { "" };
                 let stub = prune::stub(call_id, name, mark.bytes, mark.lines, excerpt);

@@ -387,19 +387,20 @@ impl Renderer<'_> {
         &mut self.out[index]
     }
 }
-/// A line of a `diff` block that is no line of code.
+/// Kind of a line in a `diff` block: code, or a header that is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     None,
-    /// `--- a/FILE` and `+++ b/FILE`, if both are there and a hunk follows.
+    /// Hidden: a `--- FILE` line or the `+++ FILE` line below it, if a hunk follows. With several files, the `---` line
+    /// is shown.
     File,
-    /// `@@ -1,2 +1,2 @@`; `first`: nothing of this file stands above it.
+    /// `@@ -1,2 +1,2 @@`; `first`: the first hunk of its file.
     Hunk {
         first: bool,
     },
 }
 
-/// Returns what each line of a `diff` block is. A file's name stays visible if the block is about several files.
+/// Returns the kind of each line of a `diff` block. A file's name stays visible if the block is about several files.
 fn diff_headers(lines: &[Cow<'_, str>]) -> Vec<Header> {
     let is_hunk = |line: Option<&Cow<'_, str>>| {
         line.is_some_and(|line| line.starts_with("@@ ") && line[3..].contains(" @@"))
