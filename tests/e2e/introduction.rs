@@ -15,12 +15,12 @@ fn an_introduction_that_cannot_be_used_is_refused_as_a_whole() {
         (json!({ "hooks": { "PreToolUse": group, "Nope": group } }), "Nope"),
         (
             json!({ "hooks": { "PreToolUse": group }, "appendSystemPrompt": 3 }),
-            "appendSystemPrompt must be a text",
+            "appendSystemPrompt must be a string",
         ),
-        (json!({ "skills": "x" }), "skills must be a list of texts"),
-        (json!({ "title": 3 }), "title must be a text"),
+        (json!({ "skills": "x" }), "skills must be a list of strings"),
+        (json!({ "title": 3 }), "title must be a string"),
         (json!({ "mcpServers": { "a": {} } }), "neither a command nor a url"),
-        (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of texts"),
+        (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of strings"),
     ] {
         let bench = Bench::new(&[]);
         let server = MockServer::start([

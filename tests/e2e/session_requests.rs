@@ -99,14 +99,14 @@ fn a_model_or_an_effort_of_a_wrong_form_is_refused() {
     let server = MockServer::with(|_| Answer::text("done").into());
     let mut session = Session::start(&bench, &server, &[]);
     for (body, part) in [
-        (json!({ "subtype": "set_model", "model": 3 }), "must be a text or null, not 3"),
+        (json!({ "subtype": "set_model", "model": 3 }), "must be a string or null, not 3"),
         (
             json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": "x" }),
-            "must be a number or null",
+            "must be a whole number of at least 0, or null",
         ),
         (
             json!({ "subtype": "set_max_thinking_tokens", "max_thinking_tokens": -1 }),
-            "must be a number or null",
+            "must be a whole number of at least 0, or null",
         ),
     ] {
         let why = session.refusal(body.clone());

@@ -268,7 +268,7 @@ fn tape(file: &Path, head: RecordingHead) -> Result<Tape, Failure> {
         if e.kind() == std::io::ErrorKind::AlreadyExists {
             return failure.hint("name a file that is not there yet");
         }
-        failure.hint("name a file in a folder that is there and that you may write")
+        failure.hint("name a file in an existing folder that you can write to")
     };
     let writer = crate::sys::new_private_file(file).map_err(cannot)?;
     Ok(Tape::new(head, lines_to(writer, file.display().to_string())))

@@ -72,7 +72,7 @@ pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) ->
 fn write(file: &Path, now: &Pinned) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| {
         Failure::usage(format!("--locked: cannot write {}: {e}", file.display()))
-            .hint("name a file in a folder that is there and that you may write")
+            .hint("name a file in an existing folder that you can write to")
     };
     let text = serde_json::to_string_pretty(now).map_err(|e| cannot(e.into()))?;
     std::fs::write(file, text + "\n").map_err(cannot)?;

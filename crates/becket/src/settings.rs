@@ -387,7 +387,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
                 "--output-last-message: {} cannot be a file",
                 file.display()
             ))
-            .hint("name a file in a folder that is there"));
+            .hint("name a file in an existing folder"));
         }
     }
     Ok(())

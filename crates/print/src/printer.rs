@@ -398,7 +398,7 @@ impl Printer {
                 format!("{}; retry {attempt} of {max} in {seconds:.1} s", error.trim_end_matches('.'))
             }
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => {
-                format!("context compacted {} → {}", short(pre_tokens.0), short(post_tokens.0))
+                format!("context compacted {} → {} tokens", short(pre_tokens.0), short(post_tokens.0))
             }
             Event::CompactionFailed { reason } => {
                 self.held.failure = Some(reason.clone());

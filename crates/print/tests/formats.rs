@@ -137,7 +137,7 @@ fn the_first_line_is_init_whatever_was_noticed_before() {
 fn text_is_the_answer_and_nothing_else() {
     let (out, notes, status, _) = print(PrintOptions::default(), &run_of_a_compacting_turn("done\n"));
     assert_eq!(out, "done\n");
-    assert_eq!(notes, "becket: context compacted 148k → 21k\nbecket: careful\\u{1b}[31m\n");
+    assert_eq!(notes, "becket: context compacted 148k → 21k tokens\nbecket: careful\\u{1b}[31m\n");
     assert_eq!(status, ExitStatus::Ok);
 }
 

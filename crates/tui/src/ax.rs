@@ -143,7 +143,7 @@ impl Speaker {
             }
             Event::CompactionStarted { .. } => out.push("Compacting the context.".to_owned()),
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => out.push(format!(
-                "Context compacted {} → {}.",
+                "Context compacted {} → {} tokens.",
                 thousands(pre_tokens.0),
                 thousands(post_tokens.0)
             )),

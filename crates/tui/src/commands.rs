@@ -55,18 +55,18 @@ pub enum Action {
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "all commands and keys"),
     ("new", "", "a new session; this one can be resumed"),
-    ("resume", "[SESSION]", "go on with an earlier session"),
+    ("resume", "[SESSION]", "resume an earlier session"),
     ("sessions", "[words]", "choose among the sessions of this directory"),
-    ("rename", "TITLE", "another title for this session"),
-    ("fork", "", "go on in a copy of this session"),
-    ("rewind", "", "back to before one of your messages: conversation, files, or both"),
+    ("rename", "TITLE", "rename this session"),
+    ("fork", "", "continue in a copy of this session"),
+    ("rewind", "", "go back to before one of your messages: conversation, files, or both"),
     ("undo", "", "take back what the last turn did to files"),
     ("redo", "", "take the last undo back"),
     ("compact", "[focus]", "compact the context now; say what matters most"),
     ("compact preview", "[focus]", "look at a compaction before it applies, and edit its summary"),
-    ("compact undo", "", "take the last compaction back; /compact redo has it count again"),
+    ("compact undo", "", "undo the last compaction; /compact redo applies it again"),
     ("folded", "", "list messages that compactions removed, and bring some back"),
-    ("context", "", "what the model sees now, by category, tool, file and span, and over time"),
+    ("context", "", "the model's context by category, tool, file and span, and its history"),
     ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
     ("config", "", "every setting with its value and its source"),
     ("add-dir", "[FOLDER]", "add a folder to the workspace; without one: the folders of the workspace"),
@@ -77,9 +77,9 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     (
         "limits",
         "[usd|tokens|turns|time AMOUNT]",
-        "what is used of the limits; changes one, or removes it with off",
+        "usage against the limits; changes one, or removes it with off",
     ),
-    ("model", "NAME", "go on with another model"),
+    ("model", "NAME", "switch to another model"),
     ("key", "", "give another key for a provider; it is hidden while you type"),
     ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
     ("permissions", "", "permission mode and rules"),
@@ -100,7 +100,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("clear", "", "the same as /new"),
     ("copy", "", "the last answer to the clipboard"),
     ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain, or one of your own"),
-    ("keys", "", "the keys, and which are in each other's way"),
+    ("keys", "", "key bindings, and conflicts between them"),
     ("vim", "", "Vim's keys in the composer, on and off"),
     ("doctor", "", "checks of models, configuration and storage"),
     ("bug", "", "what to send along with a report"),
@@ -575,10 +575,12 @@ mod tests {
             assert!(names >= COMMANDS.len(), "{columns}");
         }
         assert!(
-            help(&[], 40, None).contains("\n/fork\n    go on in a copy of this session\n"),
+            help(&[], 40, None).contains("\n/fork\n    continue in a copy of this session\n"),
             "{}",
             help(&[], 40, None)
         );
-        assert!(help(&[], 80, None).contains("\n/fork                    go on in a copy of this session\n"));
+        assert!(
+            help(&[], 80, None).contains("\n/fork                    continue in a copy of this session\n")
+        );
     }
 }

@@ -44,7 +44,7 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("/");
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
     stage.type_text("cont");
-    assert_eq!(menu(&mut stage)[0], "❯ /context  what the model sees now, by category, tool, fil…");
+    assert_eq!(menu(&mut stage)[0], "❯ /context  the model's context by category, tool, file and…");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
     assert_eq!(
         asked(stage.key(KeyCode::Enter)),

@@ -195,7 +195,7 @@ fn an_open_compaction_says_what_was_lost() {
     let left_out = "left out of the model's summary\n  Instructions (stands word for word in a tool's output):\n    - push to main";
     assert!(screen.contains(left_out), "{screen}");
     stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Err("the disk is gone".into()) }));
-    assert!(stage.screen().contains("it cannot be said: the disk is gone"));
+    assert!(stage.screen().contains("no report: the disk is gone"));
 }
 
 /// An older compaction is asked about by its own entry number, and the answer is shown in its own block.
@@ -246,7 +246,7 @@ fn an_old_compaction_says_what_it_lost_too() {
 fn a_compaction_that_was_undone_says_so() {
     let mut stage = compacted();
     stage.event(Event::CompactionReverted { entry: Seq(9), counts: false });
-    assert!(stage.screen().contains("context compacted 148k → 21k · undone"), "{}", stage.screen());
+    assert!(stage.screen().contains("context compacted 148k → 21k tokens · undone"), "{}", stage.screen());
     stage.event(Event::CompactionReverted { entry: Seq(9), counts: true });
     assert!(stage.screen().contains("148k → 21k · see what changed"), "{}", stage.screen());
 }

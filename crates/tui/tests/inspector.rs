@@ -39,7 +39,7 @@ fn requests() -> Inspected {
     Inspected::Requests(vec![
         SentRow {
             tokens: Some(23_100),
-            notes: vec!["what it would see now (estimated)".into()],
+            notes: vec!["what the model would see now (estimated)".into()],
             ..SentRow::default()
         },
         sent(4, "14:09", 22_400, 0, &["compaction"]),

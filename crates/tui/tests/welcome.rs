@@ -37,7 +37,7 @@ fn trust() -> Welcome {
         "It brings:",
         "  settings  .becket/config.toml",
         "",
-        "Trusted, its settings hold.",
+        "If you trust it, becket uses its settings.",
     ];
     let entries = vec![
         Entry::new("no", "no: work here without these", "asked again next time"),

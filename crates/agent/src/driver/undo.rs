@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
 const NOTHING_TO_UNDO: &str =
-    "Nothing to undo: no call of this session changed files that is not undone already.";
+    "Nothing to undo: this session changed no files, or all its changes are already undone.";
 
 /// A request of a front end.
 #[derive(Clone, Debug)]

@@ -9,7 +9,8 @@ pub(crate) struct AgentArgs {
     /// Run the session as this agent: its prompt, tools, model, effort, permission mode and hooks.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// Agents for this run, by name, with the keys of an agent's file and `prompt`: JSON text, or a file.
+    /// Define agents for this run: a JSON object, or a file with one. Each name maps to the keys of an agent file, plus
+    /// `prompt` for its text.
     #[arg(long, value_name = "FILE|JSON")]
     pub agents: Option<String>,
 }

@@ -86,7 +86,9 @@ fn told_file(
 /// Returns a line about the masked secrets of an export; none if there were none.
 pub(crate) fn masked_note(masked: usize, format: ExportFormat) -> Option<String> {
     let how = match format {
-        ExportFormat::Jsonl => ", and the hashes of its lines are new; --with-secrets makes an exact copy",
+        ExportFormat::Jsonl => {
+            ". The line hashes were computed again, so they differ from the original. Use --with-secrets for an exact copy."
+        }
         ExportFormat::Md | ExportFormat::Html => "",
     };
     match masked {

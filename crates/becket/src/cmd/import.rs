@@ -124,13 +124,14 @@ fn own(
     let into = args.here.then_some(cwd);
     let imported = import_own(&environment.sessions_dir(), bytes, into).map_err(|e| match e {
         StoreError::Exists { id } => Failure::usage(format!(
-            "the session {id} is here already, and it does not have all that the file has"
+            "the session {id} already exists here, and parts of the file are missing from it"
         ))
         .hint(format!(
-            "becket --resume {id} continues the one here; becket sessions rm {id} makes room for the file's"
+            "becket --resume {id} continues the one here; becket sessions rm {id} removes it, so that the file can \
+             be imported"
         )),
         StoreError::NotFound { .. } => Failure::usage(format!(
-            "{}: no line of it that proves itself begins a session",
+            "{}: it has no intact first line of a session",
             args.file.display()
         ))
         .hint("its beginning is missing or was changed; only a complete export can be imported"),

@@ -48,7 +48,7 @@ pub(crate) fn run(
         _ => {
             let label = one_line(summary.label(), 40);
             let mut why = format!(
-                "Nothing to undo in {} ({label:?}): it has no call whose file changes are not already undone.",
+                "Nothing to undo in {} ({label:?}): it changed no files, or all its changes are already undone.",
                 summary.id
             );
             if args.session.is_none()

@@ -57,7 +57,7 @@ pub(crate) fn run(
     };
     let mut found = read(&session.dir, &anchors)?;
     if args.anchor.is_some() && anchors.is_empty() && !args.record {
-        found.problems.push("the file has no anchor of this session; --record writes one".to_owned());
+        found.problems.push("the file has no anchor of this session; add --record to write one".to_owned());
     }
     let sound = found.problems.is_empty();
     let recorded = match &args.anchor {
@@ -130,7 +130,7 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
         found.problems.push(if anchor.commits > found.commits {
             format!("cut off: an anchor names {} commits, and there are {}", anchor.commits, found.commits)
         } else {
-            format!("written again: commit {} is not the one in an anchor", anchor.commits)
+            format!("rewritten: commit {} differs from its anchor", anchor.commits)
         });
     }
     Ok(found)
@@ -149,7 +149,7 @@ fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Fa
     let (text, _) = match becket_files::read_start(file, MOST) {
         Err(e) if !new && e.kind() == std::io::ErrorKind::NotFound => {
             return Err(Failure::usage(format!("--anchor: there is no file {}", file.display()))
-                .hint("--record makes one, with the anchor of the session as it is now"));
+                .hint("add --record to create it with the current anchor of the session"));
         }
         Err(e) if new && e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(|e| cannot(&e))?,

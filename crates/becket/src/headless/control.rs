@@ -105,14 +105,15 @@ impl Front {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let command = match subtype {
             "set_model" => match body.get("model").filter(|model| !model.is_null() && !model.is_string()) {
-                Some(model) => Err(format!("set_model: `model` must be a text or null, not {model}")),
+                Some(model) => Err(format!("set_model: `model` must be a string or null, not {model}")),
                 None => Ok(Command::SetModel { model: self.session.model.clone() }),
             },
             "set_max_thinking_tokens" => {
                 let given = body.get("max_thinking_tokens").filter(|tokens| !tokens.is_null());
                 match (given, given.and_then(Value::as_u64)) {
                     (Some(wrong), None) => Err(format!(
-                        "set_max_thinking_tokens: `max_thinking_tokens` must be a number or null, not {wrong}"
+                        "set_max_thinking_tokens: `max_thinking_tokens` must be a whole number of at least 0, or null, not \
+                         {wrong}"
                     )),
                     (_, tokens) => {
                         Ok(Command::SetEffort { effort: tokens.map(|tokens| effort_of(tokens).to_owned()) })

@@ -108,8 +108,9 @@ impl Fields {
     fn read(body: &Value, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let field = |name: &str| body.get(name).filter(|value| !value.is_null());
         let text = |name: &str| {
-            let read =
-                |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "a text", value));
+            let read = |value: &Value| {
+                value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "a string", value))
+            };
             field(name).map(read).transpose()
         };
         let list = |name: &str| field(name).map(|value| texts(name, value)).transpose();
@@ -191,11 +192,11 @@ fn policies(given: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
     Ok(servers.iter().map(|(server, settings)| (server.clone(), settings.clone())).collect())
 }
 
-/// Returns a list of texts.
+/// Returns a list of strings.
 fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let read = |item: &Value| item.as_str().map(str::to_owned);
     let list = value.as_array().and_then(|items| items.iter().map(read).collect());
-    list.ok_or_else(|| wrong(name, "a list of texts", value))
+    list.ok_or_else(|| wrong(name, "a list of strings", value))
 }
 
 /// Returns the hooks of a request. Each callback gets the program's id for it.
@@ -245,7 +246,7 @@ fn group(name: &str, matcher: &Value) -> Result<Value, String> {
             let is_text = text.is_string();
             group[key] = is_text
                 .then(|| text.clone())
-                .ok_or_else(|| wrong(&format!("{name}: {key}"), "a text", text))?;
+                .ok_or_else(|| wrong(&format!("{name}: {key}"), "a string", text))?;
         }
     }
     Ok(group)
@@ -274,7 +275,7 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
     match prompt {
         Value::String(text) => Ok(text.clone()),
         Value::Array(_) => Ok(texts("systemPrompt", prompt)?.join("\n\n")),
-        _ => Err(wrong("systemPrompt", "a text or a list of texts", prompt)),
+        _ => Err(wrong("systemPrompt", "a string or a list of strings", prompt)),
     }
 }
 
@@ -333,22 +334,22 @@ mod tests {
             (json!({ "hooks": { "PreToolUse": ["h"] } }), "hookCallbackIds"),
             (
                 json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": [1] }] } }),
-                "hookCallbackIds must be a list of texts",
+                "hookCallbackIds must be a list of strings",
             ),
             (
                 json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": ["h"], "matcher": 3 }] } }),
-                "matcher must be a text",
+                "matcher must be a string",
             ),
             (json!({ "hooks": { "PreToolUse": [{ "hookCallbackIds": ["h"], "timeout": "5" }] } }), "timeout"),
             (json!({ "hooks": { "PreToolUse": group, "Nope": group } }), "no hook event \"Nope\""),
-            (json!({ "systemPrompt": 3 }), "systemPrompt must be a text or a list of texts, not 3"),
-            (json!({ "systemPrompt": ["a", 3] }), "systemPrompt must be a list of texts"),
-            (json!({ "appendSystemPrompt": 3 }), "appendSystemPrompt must be a text, not 3"),
+            (json!({ "systemPrompt": 3 }), "systemPrompt must be a string or a list of strings, not 3"),
+            (json!({ "systemPrompt": ["a", 3] }), "systemPrompt must be a list of strings"),
+            (json!({ "appendSystemPrompt": 3 }), "appendSystemPrompt must be a string, not 3"),
             (json!({ "jsonSchema": { "type": 3 } }), "schema"),
             (json!({ "agents": [1] }), "agents: an object of agents by name is expected"),
-            (json!({ "skills": "x" }), "skills must be a list of texts, not \"x\""),
-            (json!({ "skills": ["x", 1] }), "skills must be a list of texts"),
-            (json!({ "title": 3 }), "title must be a text, not 3"),
+            (json!({ "skills": "x" }), "skills must be a list of strings, not \"x\""),
+            (json!({ "skills": ["x", 1] }), "skills must be a list of strings"),
+            (json!({ "title": 3 }), "title must be a string, not 3"),
             (json!({ "forwardSubagentText": "yes" }), "forwardSubagentText must be true or false"),
             (json!({ "mcpServers": ["a"] }), "mcpServers must be an object of servers by name, not [\"a\"]"),
             (
@@ -356,7 +357,7 @@ mod tests {
                 "\"a\" cannot be used: it has neither a command nor a url",
             ),
             (json!({ "mcpServers": { "a": { "command": "${UNSET}" } } }), "UNSET is not set"),
-            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of texts"),
+            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of strings"),
         ] {
             let why = refused(&body).unwrap_or_else(|| panic!("{body} is accepted"));
             assert!(why.contains(part), "{body}: {why}");

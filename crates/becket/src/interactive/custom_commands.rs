@@ -228,7 +228,7 @@ impl CustomCommands {
             Consent::Given => match self.trust.decide(item, true) {
                 Ok(()) => Ok(Vec::new()),
                 Err(error) => {
-                    Err(Called::Failed(format!("cannot keep that {} is trusted: {error}", item.name)))
+                    Err(Called::Failed(format!("cannot save that you trust {}: {error}", item.name)))
                 }
             },
             Consent::Impossible if commands.is_empty() => Ok(std::mem::take(&mut terms.allow)),

@@ -51,9 +51,9 @@ pub(super) async fn trusted(
     text.extend(brings.iter().map(|line| format!("  {line}")));
     text.extend([
         String::new(),
-        "Trusted, its settings hold, its rules and skills are given to the model, and its commands to you: those that run \
-         programs are shown and asked about once more. Not trusted, nothing of it is used but what forbids. Either way, what the \
-         model wants to run is asked about as your permission mode says."
+        "If you trust it, becket uses its settings, rules, skills and commands, and still asks before a command runs a \
+         program. If you do not, becket uses only its restrictions. Calls of the model follow your permission mode either \
+         way."
             .to_owned(),
     ]);
     if settings.screen == Screen::Lines {
@@ -326,7 +326,7 @@ pub(super) async fn project(
     let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.project.cwd)).await?;
     if answer == Some(true) {
         trust::remember(environment, root)
-            .map_err(|e| Failure::error(format!("cannot keep that {} is trusted: {e}", root.display())))?;
+            .map_err(|e| Failure::error(format!("cannot save that you trust {}: {e}", root.display())))?;
     }
     Ok(answer)
 }

@@ -79,7 +79,7 @@ impl ReadSession {
                 let spans = now(reading);
                 let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
                 let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
-                let head = format!("what it would see now: {} tokens", short(tokens));
+                let head = format!("what the model would see now: {} tokens", short(tokens));
                 Ok(Inspected::Spans { head, rows })
             }
             Inspect::Bytes { request: 0, span } => {
@@ -168,7 +168,7 @@ fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, wanted: &[&Sent<'_>
 }
 
 fn gone() -> Failure {
-    Failure::error("this span is not there any more: the context is another one now")
+    Failure::error("this span no longer exists: the context has changed")
 }
 
 /// Returns the requests, newest first, after one row for the request that would be sent now.
@@ -177,7 +177,7 @@ fn requests(reading: &mut Reading) -> Vec<SentRow> {
     let missed = figures::missed(&reading.entries);
     let next = SentRow {
         tokens: Some(tokens),
-        notes: vec!["what it would see now (estimated)".to_owned()],
+        notes: vec!["what the model would see now (estimated)".to_owned()],
         ..SentRow::default()
     };
     let sent = |sent: &Sent<'_>| {
@@ -289,5 +289,5 @@ fn diff(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) -> 
     let mut out = Vec::new();
     crate::cmd::context::diff(made, earlier, &mut out)?;
     let text = String::from_utf8_lossy(&out).trim_start().to_owned();
-    Ok(Inspected::Text { title: format!("request {} against the one before", sent.number), text })
+    Ok(Inspected::Text { title: format!("request {} compared with the previous one", sent.number), text })
 }

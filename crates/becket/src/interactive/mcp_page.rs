@@ -53,7 +53,7 @@ pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
         }
         let words = cut_start(status.stderr.trim_end(), MOST_WORDS);
         if !words.trim().is_empty() {
-            let _ = writeln!(out, "Its own words:\n\n```\n{}\n```\n", clean(words).replace("```", "'''"));
+            let _ = writeln!(out, "Log of the server:\n\n```\n{}\n```\n", clean(words).replace("```", "'''"));
         }
     }
     out

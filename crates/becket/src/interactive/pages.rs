@@ -156,7 +156,7 @@ impl Pages {
         format!(
             "Say what you did, what you expected and what came instead, and send this along:\n\n{}\n\n\
              `/doctor` checks the rest. `/export jsonl FILE` writes the session; look through it before you send it: it \
-             holds everything that was said and read. Nothing is sent from here.",
+             contains the whole conversation and all tool results. Nothing is sent from here.",
             fenced(&text, "text")
         )
     }
@@ -375,7 +375,7 @@ impl Pages {
             text.push_str(&fenced(&diff, "diff"));
         }
         if !untracked.is_empty() {
-            let _ = write!(text, "\n\nnew, and not known to git:\n\n{}", fenced(&untracked, "text"));
+            let _ = write!(text, "\n\nuntracked files:\n\n{}", fenced(&untracked, "text"));
         }
         Ok(if text.is_empty() { "Nothing differs from the last commit.".to_owned() } else { text })
     }
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(page(&pages, PageRequest::Diff).unwrap(), "Nothing differs from the last commit.");
         std::fs::write(dir.path().join("new.txt"), "x\n").unwrap();
         let text = page(&pages, PageRequest::Diff).unwrap();
-        assert!(text.contains("new, and not known to git") && text.contains("new.txt"), "{text}");
+        assert!(text.contains("untracked files") && text.contains("new.txt"), "{text}");
         git(&["add", "."]);
         assert!(page(&pages, PageRequest::Diff).unwrap().starts_with("```diff\n"));
     }

@@ -117,7 +117,10 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
     if plan.newer > 0 && !plan.turns.is_empty() {
         let turns =
             if plan.newer == 1 { "1 newer turn".to_owned() } else { format!("{} newer turns", plan.newer) };
-        let _ = writeln!(out, "{turns} changed no file that is not undone already.\n");
+        let _ = writeln!(
+            out,
+            "Nothing to undo in {turns}: no file was changed, or the changes are already undone.\n"
+        );
     }
     if !plan.calls.is_empty() {
         out.push_str("The calls that changed files:\n\n```text\n");

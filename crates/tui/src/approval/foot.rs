@@ -31,7 +31,7 @@ impl Approvals {
         let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
         let tight = height < answers.len() + 1 + body.min(QUESTION_ROWS);
         let (mut lines, cursor) = match self.step {
-            // The hunks have the cursor, and Enter answers nothing.
+            // The cursor is in the list of hunks, so no answer is highlighted and Enter gives no answer.
             Step::Hunks(_) if self.list.is_focused() => (self.list.resting(&answers, width, tight, theme), 0),
             _ => self.list.lines(&answers, width, tight, theme),
         };
@@ -50,8 +50,8 @@ impl Approvals {
         let focused = self.list.is_focused();
         match self.step {
             Step::Hunks(_) if focused => &[
-                "↑ ↓ select a hunk · Space takes it or leaves it out · PageDown scrolls · Esc goes back",
-                "↑ ↓ select a hunk · Space takes it or leaves it out · Esc goes back",
+                "↑ ↓ select a hunk · Space includes or excludes it · PageDown scrolls · Esc goes back",
+                "↑ ↓ select a hunk · Space includes or excludes it · Esc goes back",
                 "↑ ↓ select · Space marks · Esc goes back",
                 "Space marks · Esc goes back",
             ],

@@ -147,7 +147,8 @@ impl<'a> Question<'a> {
         let theme = self.theme;
         let mut more = counted(&request.preview);
         if others > 0 {
-            let _ = write!(more, "  ({others} more behind it)");
+            let questions = if others == 1 { "question" } else { "questions" };
+            let _ = write!(more, "  ({others} more {questions} waiting)");
         }
         let whose = if of_subagent { " for a subagent" } else { "" };
         let tool = text::visible(&request.tool);

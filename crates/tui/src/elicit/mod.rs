@@ -272,7 +272,7 @@ impl Elicit {
                 };
                 vec![
                     (Kind::Accept, accept),
-                    (Kind::Decline, Answer::new("Decline: the server is told no", "decline")),
+                    (Kind::Decline, Answer::new("Decline: send a refusal to the server", "decline")),
                     (Kind::Cancel, Answer::new("Cancel: the server gets no answer", "cancel")),
                 ]
             }

@@ -164,11 +164,11 @@ impl Inspector {
             let (lines, _) = list.lines(&answers, width, tight, &Theme::plain());
             out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
             let keys = if list.is_focused() {
-                "↑ ↓ select · Enter answers · Esc leaves it"
+                "↑ ↓ select · Enter answers · Esc cancels"
             } else if width < WIDE {
-                "↓, then Enter answers · Esc leaves it"
+                "↓, then Enter answers · Esc cancels"
             } else {
-                "↓ or Tab, then Enter answers · Esc leaves it"
+                "↓ or Tab, then Enter answers · Esc cancels"
             };
             out.push(keys.to_owned());
             return out;
@@ -199,7 +199,7 @@ impl Inspector {
                 if width < WIDE {
                     format!("{place}Enter = d c p u r Esc")
                 } else {
-                    format!("{place}Enter bytes · = diff · d drop · c collapse · p pin · u undo · r redo")
+                    format!("{place}Enter show · = diff · d drop · c collapse · p pin · u undo · r redo")
                 }
             }
             _ if width < WIDE => "Enter opens · = diff · u r · Esc".to_owned(),

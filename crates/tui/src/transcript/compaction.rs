@@ -61,7 +61,7 @@ pub(crate) fn plan_line(plan: &CompactionPlan) -> String {
 impl Compaction {
     pub(super) fn lay_out(&self, width: usize, theme: &Theme) -> Vec<Row> {
         let line = format!(
-            "⊟ context compacted {} → {} · {}",
+            "⊟ context compacted {} → {} tokens · {}",
             thousands(self.before),
             thousands(self.after),
             if self.undone { "undone" } else { "see what changed" }
@@ -87,7 +87,7 @@ impl Compaction {
         match &self.loss {
             LossReport::New | LossReport::Asked => {}
             LossReport::Loss(loss) => part("what was lost", lines(loss).join("\n").trim_end()),
-            LossReport::Not(why) => part("what was lost", &format!("it cannot be said: {why}")),
+            LossReport::Not(why) => part("what was lost", &format!("no report: {why}")),
         }
         if !self.dropped.is_empty() {
             let mut shown: Vec<&str> =

@@ -161,7 +161,7 @@ impl Blocks {
             }
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => {
                 let [before, after] = [pre_tokens, post_tokens].map(|n| thousands(n.0));
-                self.note(Weight::Quiet, format!("subagent: context compacted {before} → {after}"));
+                self.note(Weight::Quiet, format!("subagent: context compacted {before} → {after} tokens"));
             }
             _ => return changed,
         }
