@@ -24,7 +24,7 @@ fn a_server_that_is_found_is_chosen_and_kept() {
     let mut command = becket(&bench);
     command.env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
     let mut terminal = Terminal::start(command);
-    terminal.shows("Which model is becket to begin with?");
+    terminal.shows("Which model should becket use?");
     terminal.shows("openai/qwen");
     // A server that was found has the cursor.
     terminal.shows("❯ 1 openai/qwen");

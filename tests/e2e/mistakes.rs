@@ -86,7 +86,7 @@ const RUNS: &[(&[&str], &str)] = &[
 
 /// Subcommands, with the exit code where it is not 2.
 const COMMANDS: &[(&[&str], &str, i32)] = &[
-    (&["sessions", "rm"], "which session?", 2),
+    (&["sessions", "rm"], "name at least one session", 2),
     (&["sessions", "rm", "absent"], "absent", 2),
     (&["sessions", "fork", "absent"], "absent", 2),
     (&["sessions", "rename", "absent", "x"], "absent", 2),

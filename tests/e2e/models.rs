@@ -202,7 +202,7 @@ fn wrong_values_of_a_provider_are_named() {
         ),
         (
             "[[providers.groq.models]]\nname = \"m\"\n[[providers.groq.models]]\nname = \"m\"\n",
-            "m is there twice",
+            "m is listed twice",
         ),
         ("[providers.bedrock]\nregion = \"eu west/evil.com\"\n", "a region has only letters"),
         ("[models]\ncatalog = \"nonsense\"\n", "not an address"),

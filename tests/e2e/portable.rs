@@ -30,14 +30,14 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
         };
         import("byte for byte");
         assert_eq!(export(&other), first);
-        import("is here already");
+        import("already exists here");
         if blobs {
             assert!(first.contains("{\"blob\":\""));
             let went_on = run(other.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(0);
             assert_eq!(went_on.stdout, "still here\n");
             assert!(server.requests().last().unwrap().text().contains("a long line of text"));
             // The file of a session that went on offers that session, and one with more than the session is not lost.
-            import("it has all of the file, and went on after it");
+            import("it contains all of the file, and continues after it");
             bench.project.write("later.jsonl", export(&other));
             let refused = run(bench.command().args(["import", "later.jsonl"])).expect(2);
             assert!(refused.stderr.contains("parts of the file are missing from it"), "{}", refused.stderr);

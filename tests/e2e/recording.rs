@@ -73,7 +73,7 @@ fn files_that_cannot_be_recordings_are_refused() {
         let ran = run(bench.print(Api::Chat, &server).args(args).arg("go")).expect(2);
         assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
     };
-    refused(&["--record", "taken.jsonl"], "name a file that is not there yet");
+    refused(&["--record", "taken.jsonl"], "name a file that does not exist yet");
     refused(&["--record", "no/folder/run.jsonl"], "cannot create");
     let replay = |file: &str, words: &str| {
         let model = format!("replay:{file}");

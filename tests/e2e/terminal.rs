@@ -517,7 +517,7 @@ fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
     terminal.shows("21 characters");
     terminal.send("\r");
     terminal.shows_words("The key for anthropic is good");
-    terminal.shows_words("ANTHROPIC_API_KEY goes before it");
+    terminal.shows_words("ANTHROPIC_API_KEY overrides it");
     // It is kept for the address in use.
     assert_eq!(
         std::fs::read_to_string(&kept).unwrap(),

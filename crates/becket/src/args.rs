@@ -159,7 +159,7 @@ pub(crate) struct Limits {
     /// exits with 7.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub max_wait: Option<String>,
-    /// Wait as long as it takes if the provider's quota is used up, and then go on.
+    /// Wait as long as necessary if the provider's quota is used up, and then continue.
     #[arg(long)]
     pub wait_for_quota: bool,
 }
@@ -483,8 +483,8 @@ pub(crate) struct ModelsArgs {
     /// Also ask the configured servers for their models.
     #[arg(long)]
     pub remote: bool,
-    /// Take windows and prices from the configured servers' own lists and from `models.catalog`, keep them, and say what
-    /// changed.
+    /// Update windows and prices from the configured servers' own lists and from `models.catalog`, save them, and show
+    /// the changes.
     #[arg(long, conflicts_with = "remote")]
     pub refresh: bool,
     /// Work in this directory.

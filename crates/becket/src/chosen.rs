@@ -266,7 +266,7 @@ fn tape(file: &Path, head: RecordingHead) -> Result<Tape, Failure> {
     let cannot = |e: std::io::Error| {
         let failure = Failure::usage(format!("--record: cannot create {}: {e}", file.display()));
         if e.kind() == std::io::ErrorKind::AlreadyExists {
-            return failure.hint("name a file that is not there yet");
+            return failure.hint("name a file that does not exist yet");
         }
         failure.hint("name a file in an existing folder that you can write to")
     };

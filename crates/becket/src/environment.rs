@@ -94,7 +94,7 @@ impl Environment {
                 },
             };
             let private = private().join(instead);
-            notes.push(format!("{why}, so becket keeps {what} in {}", private.display()));
+            notes.push(format!("{why}, so becket stores {what} in {}", private.display()));
             private
         };
         let data = absolute("BECKET_HOME").or_else(|| below("XDG_DATA_HOME", ".local/share"));

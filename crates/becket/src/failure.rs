@@ -44,7 +44,7 @@ pub(crate) fn broken(panic: &(dyn std::any::Any + Send)) -> Failure {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
     Failure::error(format!("the agent stopped because of a fault of becket: {text}"))
-        .hint("the session is kept up to this point: becket -c continues it; please report the fault")
+        .hint("the session is saved up to this point: becket -c continues it; please report the fault")
 }
 
 impl fmt::Display for Failure {

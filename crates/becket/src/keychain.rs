@@ -80,7 +80,7 @@ impl Keychain {
         }
         match self.read(name) {
             Ok(saved) if saved == key => Ok(()),
-            Ok(_) => Err("it gave back another key than the saved one".to_owned()),
+            Ok(_) => Err("it returned a different key than the saved one".to_owned()),
             Err(why) => Err(why),
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             ("cat >/dev/null; exit 1", "it has no such key"),
             ("cat >/dev/null; case $1 in lookup) exit 1;; search) echo '[/1]';; esac", "it is locked"),
             ("exit 0", "it has no such key"),
-            ("cat >/dev/null; echo other", "another key"),
+            ("cat >/dev/null; echo other", "a different key"),
             ("exec sleep 60", "may be locked"),
         ] {
             let keychain = keychain(dir.path(), Kind::SecretTool, script);

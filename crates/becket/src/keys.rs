@@ -59,7 +59,7 @@ pub(crate) fn path(environment: &Environment) -> PathBuf {
 pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)>, Failure> {
     let path = path(environment);
     if crate::sys::open_to_others(&path) {
-        return Err(Failure::usage(format!("others may read your keys: {}", path.display()))
+        return Err(Failure::usage(format!("other users can read your keys: {}", path.display()))
             .hint(format!("chmod 600 {}", path.display())));
     }
     let text = becket_config::read_text(&path).map_err(|e| Failure::usage(e.to_string()))?;
@@ -125,7 +125,7 @@ pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     let begins = |start: &str| key.starts_with(start);
     match key {
         _ if STARTS.iter().all(|(start, _)| !begins(start)) => Err(
-            "it does not begin as a key of a known provider does (sk-ant-, sk-, sk-or-, AIza, gsk_, xai-); becket login PROVIDER takes others"
+            "it does not begin like a key of a known provider (sk-ant-, sk-, sk-or-, AIza, gsk_, xai-); becket login PROVIDER takes others"
                 .to_owned(),
         ),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {

@@ -52,7 +52,7 @@ pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) ->
     };
     let then: Pinned = serde_json::from_str(&text).map_err(|e| {
         Failure::usage(format!("--locked: {} is not a file of a locked run: {e}", file.display()))
-            .hint("name a file that is not there yet to pin this run")
+            .hint("name a file that does not exist yet to pin this run")
     })?;
     if then.form > FORM {
         return Err(Failure::usage(format!("--locked: {} was written by a newer becket", file.display())));

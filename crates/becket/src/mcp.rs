@@ -429,7 +429,7 @@ pub(crate) async fn start(
     let hub = Hub::start(configs, settings);
     hub.required().await.map_err(|why| {
         Failure::error(why)
-            .hint("start or mend it, or take \"required\" out of its configuration: becket mcp list")
+            .hint("start or repair it, or remove \"required\" from its configuration: becket mcp list")
     })?;
     Ok(Started { hub: Some(hub), of_agents: private })
 }

@@ -320,7 +320,7 @@ fn agents(args: &crate::args::AgentArgs) -> Result<GivenAgents, Failure> {
         };
         let wrong = |why: String| {
             Failure::usage(format!("--agents: {why}"))
-                .hint(r#"give JSON, or a file of it: {"reviewer": {"description": "…", "prompt": "…"}}"#)
+                .hint(r#"give JSON, or a JSON file: {"reviewer": {"description": "…", "prompt": "…"}}"#)
         };
         let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         (out.definitions, out.warnings) = crate::agents::of_json(&value).map_err(wrong)?;
@@ -375,7 +375,7 @@ fn check_output(args: &Run) -> Result<(), Failure> {
     ] {
         if set && output.output_format != OutputFormat::StreamJson {
             return Err(Failure::usage(format!(
-                "{flag} adds lines to stream-json, and this is another format"
+                "{flag} adds lines to stream-json, but the output has another format"
             ))
             .hint("add --output-format stream-json"));
         }
@@ -490,7 +490,7 @@ fn added_root(dir: &Path) -> Result<PathBuf, Failure> {
         Failure::usage(format!(
             "cannot use the directory {shown} (--add-dir, or add_dirs in a configuration file): {e}"
         ))
-        .hint("make the directory, or take it out there")
+        .hint("create the directory, or remove it there")
     })?;
     if !path.is_dir() {
         return Err(Failure::usage(format!(
@@ -550,9 +550,9 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
     let named = args.resume.as_ref().filter(|query| !query.trim().is_empty());
     match (named, args.continue_) {
         (Some(_), _) | (_, true) if fork.is_none() && id.is_some() => Err(Failure::usage(
-            "--session-id names a new session; it does not go with --continue or --resume",
+            "--session-id names a new session; it cannot be used with --continue or --resume",
         )
-        .hint("add --fork-session to go on in a copy with this id")),
+        .hint("add --fork-session to continue in a copy with this id")),
         (Some(query), _) => Ok(SessionChoice::Resume { query: query.clone(), fork }),
         (None, true) => Ok(SessionChoice::Continue { fork }),
         (None, false) if args.take_over => {

@@ -126,7 +126,7 @@ mod shared {
             let sticky = mode & 0o1000 != 0;
             let writable = mode & 0o022 != 0;
             if open && !sticky || !open && shared && writable {
-                return Some(format!("others than you can write {}; chmod go-w", at.display()));
+                return Some(format!("other users can write {}; run chmod go-w", at.display()));
             }
             // Nobody else gets through a folder without rights for others.
             if owner == own && mode.trailing_zeros() >= 6 {
@@ -203,7 +203,7 @@ fn judge(owner: u32, group: u32, mode: u32) -> Option<String> {
     }
     let by_group = mode & 0o020 != 0 && group != 0;
     if by_group || mode & 0o002 != 0 {
-        return Some(format!("others than root can write it (mode {:03o}); chmod go-w", mode & 0o777));
+        return Some(format!("users other than root can write it (mode {:03o}); chmod go-w", mode & 0o777));
     }
     None
 }
@@ -287,8 +287,8 @@ pub(crate) mod tests {
             (0, 0, 0o100_644, None),
             (0, 0, 0o100_664, None),
             (0, 50, 0o100_644, None),
-            (0, 50, 0o100_664, Some("others than root can write it (mode 664); chmod go-w")),
-            (0, 0, 0o100_646, Some("others than root can write it (mode 646); chmod go-w")),
+            (0, 50, 0o100_664, Some("users other than root can write it (mode 664); chmod go-w")),
+            (0, 0, 0o100_646, Some("users other than root can write it (mode 646); chmod go-w")),
             (1000, 0, 0o100_644, Some("it belongs to user 1000; make it root's (chown root)")),
         ] {
             assert_eq!(judge(owner, group, mode).as_deref(), want, "{owner} {group} {mode:o}");

@@ -99,7 +99,7 @@ impl Builder<'_> {
                 self.complain(key, format!("{}: max_output must be at least 1, or left out", model.name));
             }
             if !model.name.is_empty() && provider.models[..at].iter().any(|other| other.name == model.name) {
-                self.complain(key, format!("{} is there twice; keep one entry", model.name));
+                self.complain(key, format!("{} is listed twice; keep one entry", model.name));
             }
         }
     }

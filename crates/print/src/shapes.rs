@@ -217,13 +217,13 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         TurnEnd::Interrupted => "interrupted".to_owned(),
         TurnEnd::MaxTurns { limit } => {
             let turns = if *limit == 1 { "turn" } else { "turns" };
-            format!("stopped after {limit} {turns} (--max-turns); raise the limit, or go on with --continue")
+            format!("stopped after {limit} {turns} (--max-turns); raise the limit, or use --continue")
         }
         TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } | TurnEnd::TimeLimit { what } => {
-            format!("{what}; raise the limit, or go on with --continue")
+            format!("{what}; raise the limit, or use --continue")
         }
         TurnEnd::Repetition { what } => {
-            format!("{what}; go on with --continue and say what to do instead, or name another model")
+            format!("{what}; use --continue and say what to do instead, or name another model")
         }
         TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => what.clone(),
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),

@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 const OUTPUT_LINES: usize = 20;
 /// An answer that comes sooner after its question than this was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
-const TOO_EARLY: &str = "That came before the question was said. Answer again.";
+const TOO_EARLY: &str = "That came before the question was read out. Answer again.";
 
 /// Turns events into lines for the user, and lines of the user into effects.
 #[derive(Debug, Default)]
@@ -193,7 +193,7 @@ impl Speaker {
         }
         out.extend(without_fences(&undo::page(plan, Path::new(""))));
         let force = if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
-        out.push(format!("Question: is this to be done? Answer /y{force}, or /n."));
+        out.push(format!("Question: carry this out? Answer /y{force}, or /n."));
         (self.undo, self.asked) = (Some(plan.plan), true);
     }
 

@@ -267,7 +267,7 @@ pub enum Request {
     Resume {
         session: String,
     },
-    /// Write this session into a file.
+    /// Write this session to a file.
     Export {
         format: ExportFormat,
         file: String,

@@ -36,7 +36,7 @@ const TABLE: &[(&str, Do, &str, &str)] = &[
     ("suspend", Do::Suspend, "ctrl+z", "suspends becket; `fg` continues it"),
     ("page-up", Do::PageUp, "pageup", "the transcript, a page up"),
     ("page-down", Do::PageDown, "pagedown", "a page down"),
-    ("earlier-message", Do::EarlierMessage, "ctrl+up", "to your message before"),
+    ("earlier-message", Do::EarlierMessage, "ctrl+up", "to your previous message"),
     ("later-message", Do::LaterMessage, "ctrl+down", "to your next message"),
     ("end", Do::End, "ctrl+end", "to the end of the transcript"),
     ("open", Do::Open, "ctrl+o", "opens and closes calls, thoughts and compactions"),
@@ -106,7 +106,7 @@ impl Keymap {
             if mine.is_some() && COMPOSER.contains(&text.to_lowercase().as_str()) {
                 keymap
                     .conflicts
-                    .push(format!("{text} is {name} now, and no longer what it is in the composer"));
+                    .push(format!("{text} is now {name}, and no longer works as before in the composer"));
             }
             let parsed = Chord::parse(text);
             if parsed.is_none() {
@@ -157,9 +157,9 @@ impl Keymap {
         out.push_str(FIXED);
         out.push_str("```\n");
         if self.conflicts.is_empty() {
-            out.push_str("\nNo chord is in another's way.");
+            out.push_str("\nNo chords conflict.");
         } else {
-            out.push_str("\nIn each other's way:\n\n");
+            out.push_str("\nConflicts:\n\n");
             for conflict in &self.conflicts {
                 let _ = writeln!(out, "- {conflict}");
             }

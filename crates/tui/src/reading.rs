@@ -150,9 +150,9 @@ impl Reading {
             let more = if more { "+" } else { "" };
             let shown = format!("find: {}", text::visible(words));
             let told = if words.is_empty() {
-                "Enter for what you looked for last · Esc".to_owned()
+                "Enter repeats the last search · Esc".to_owned()
             } else if transcript.is_finding() {
-                "looking through what was said before …".to_owned()
+                "searching earlier messages …".to_owned()
             } else {
                 format!("{at} of {count}{more} · Enter next · Up before · Esc")
             };

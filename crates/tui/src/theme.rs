@@ -221,7 +221,7 @@ impl Theme {
         let colours: Vec<(&str, &str)> = colours.collect();
         let base = colours.iter().find(|(key, _)| *key == "base").map_or("dark", |(_, base)| base);
         let mut theme =
-            Self::by_name(base).ok_or_else(|| format!("there is no theme {base:?} to begin with"))?;
+            Self::by_name(base).ok_or_else(|| format!("there is no theme {base:?} to start from"))?;
         for (key, value) in colours.into_iter().filter(|(key, _)| *key != "base") {
             let color: Color = value.parse().map_err(|_| {
                 format!("{key}: {value:?} is not a colour; write #79b8ff or a name such as cyan")
@@ -240,7 +240,7 @@ impl Theme {
                 "removed" => &mut theme.diff.removed,
                 "border" => &mut theme.border,
                 "selected" => &mut theme.selected,
-                _ => return Err(format!("there is nothing called {key:?} to colour")),
+                _ => return Err(format!("there is no colour named {key:?}")),
             };
             *style = if key == "selected" { style.bg(color) } else { style.fg(color) };
         }

@@ -451,15 +451,15 @@ fn another_session_is_chosen_from_a_list_and_only_while_idle() {
     let found = |result: Result<&str, &str>| {
         Input::Reply(Reply::Found(result.map(str::to_owned).map_err(str::to_owned)))
     };
-    stage.update(found(Err("you are in that session already")));
-    assert!(stage.screen().contains("✗ you are in that session already"));
+    stage.update(found(Err("you are already in that session")));
+    assert!(stage.screen().contains("✗ you are already in that session"));
     assert_eq!(stage.update(found(Ok("0198bb"))), [Effect::Switch(To::Session("0198bb".into()))]);
     stage.type_text("/new");
     assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Switch(To::New)]);
     stage.event(Event::StepStarted { step: 1 });
     stage.type_text("/new");
     assert_eq!(asked(stage.key(KeyCode::Enter)), []);
-    assert!(stage.screen().contains("first let it finish"), "{}", stage.screen());
+    assert!(stage.screen().contains("wait until it finishes"), "{}", stage.screen());
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn a_key_is_on_no_screen_and_counts_at_once() {
     let key = Hidden(KEY.to_owned());
     assert_eq!(asks(&effects), [&Request::KeepKey { provider: "script".into(), key }]);
     assert!(!format!("{effects:?}").contains("0123"), "{effects:?}");
-    assert!(stage.screen().contains("asking script if the key is good"), "{}", stage.screen());
+    assert!(stage.screen().contains("asking script if the key is valid"), "{}", stage.screen());
     let said = Ok("The key for script is good.".to_owned());
     let effects = stage.update(Input::Reply(Reply::KeyKept { provider: "script".into(), result: said }));
     // The key belongs to the provider of the current model, which is opened again.

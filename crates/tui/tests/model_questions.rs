@@ -167,7 +167,7 @@ fn a_plan_is_shown_and_agreed_to_in_a_mode() {
             "1. read all",
             "1 Yes, and ask",
             "2 Yes, and edit",
-            "3 No, plan on",
+            "3 No, continue planning",
         ] {
             assert!(screen.contains(part), "{part}: {screen}");
         }

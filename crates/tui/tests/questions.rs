@@ -363,12 +363,12 @@ impl Kind {
                 desk.type_text("/mode bypassPermissions");
                 // Enter takes the completion first, then the command.
                 for _ in 0..2 {
-                    if !desk.frame().contains("nothing is asked") {
+                    if !desk.frame().contains("becket asks") {
                         desk.press(KeyCode::Enter);
                     }
                 }
                 let frame = desk.frame();
-                assert!(frame.contains("nothing is asked"), "{frame}");
+                assert!(frame.contains("becket asks"), "{frame}");
                 return;
             }
             Self::Withdraw => {
@@ -867,7 +867,7 @@ fn secrets_in_an_output_are_masked_unless_the_person_chooses_otherwise() {
     };
     let mut desk = ask();
     let shown = desk.frame();
-    for part in ["the output of bash holds GitHub token", "Mask it, then go on", "Esc masks it"] {
+    for part in ["the output of bash holds GitHub token", "Mask it and continue", "Esc masks it"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("why not"), "{shown}");

@@ -15,7 +15,7 @@ fn first_run() -> Welcome {
         Entry::new("paste", "paste a key", "Anthropic or OpenAI").secret(),
         Entry::new("demo", "the demo", "no key, no network"),
     ];
-    let text = vec!["Which model is becket to begin with?".to_owned()];
+    let text = vec!["Which model should becket use?".to_owned()];
     Welcome::new("Welcome to becket", text, entries).noting("looking for servers …").judged(|key| {
         if key.starts_with("sk-") { Ok("a key for openai".into()) } else { Err("keys begin with sk-".into()) }
     })
@@ -169,7 +169,7 @@ fn a_line_that_is_no_key_is_forgotten() {
 fn it_looks_like_this() {
     assert_eq!(
         screen(&mut first_run(), (60, 12)),
-        "Welcome to becket\n\nWhich model is becket to begin with?\n\n\
+        "Welcome to becket\n\nWhich model should becket use?\n\n\
          ❯ 1 anthropic/claude  key in ANTHROPIC_API_KEY\n  2 paste a key       Anthropic or OpenAI\n  3 the demo          no key, no network\n\n\
          looking for servers …\n↑ ↓, then Enter or a number · Esc leaves\n\n\n"
     );
@@ -222,7 +222,7 @@ proptest! {
 #[test]
 fn long_texts_wrap_and_the_cursor_is_at_the_row_that_is_written() {
     let entries = vec![
-        Entry::new("address", "enter an address", "of a server that speaks like OpenAI's").address(),
+        Entry::new("address", "enter an address", "of an OpenAI-compatible server").address(),
         Entry::new("paste", "paste a key", "Anthropic or OpenAI").secret(),
         Entry::new(
             "demo",

@@ -210,7 +210,7 @@ fn mode(head: &Head, place: &DefinedIn, wrong: &mut impl FnMut(String)) -> Optio
             None
         }
         _ if mode == PermissionMode::BypassPermissions => {
-            wrong(format!("permission mode {mode} holds only in a session that is in it"));
+            wrong(format!("permission mode {mode} is used only in a session that is in this mode"));
             Some(mode)
         }
         _ => Some(mode),
@@ -400,7 +400,7 @@ mod tests {
             (
                 json!({"permissionMode": "bypassPermissions"}),
                 DefinedIn::Given,
-                "only in a session that is in it",
+                "only in a session that is in this mode",
             ),
             (json!({"memory": "cloud"}), DefinedIn::Given, "there is no memory \"cloud\""),
             (json!({"mcpServers": [3]}), DefinedIn::Given, "neither a name nor a table"),

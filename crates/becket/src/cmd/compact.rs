@@ -179,11 +179,9 @@ fn change(
     let (before, entry) = size()?;
     if args.consent.dry_run {
         return match (args.what.undo, entry) {
-            (true, Some(entry)) => {
-                write(out, &format!("The compaction of entry {entry} would no longer count.\n"))
-            }
+            (true, Some(entry)) => write(out, &format!("The compaction of entry {entry} would be undone.\n")),
             (true, None) => Err(Failure::usage("this session has no compaction to undo")),
-            (false, _) => write(out, "The compaction that was undone last would count again.\n"),
+            (false, _) => write(out, "The compaction that was undone last would be redone.\n"),
         };
     }
     let mut live = Live::open(environment, summary)?;
@@ -199,7 +197,7 @@ fn change(
         let body = json!({ "entry": compaction, "counts": args.what.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));
     }
-    let (what, back) = if args.what.undo { ("undone", "--redo") } else { ("in force again", "--undo") };
+    let (what, back) = if args.what.undo { ("undone", "--redo") } else { ("redone", "--undo") };
     let text = format!(
         "The compaction is {what}: {} -> {} tokens. To take this back: becket compact {} {back}\n",
         short(before),

@@ -112,7 +112,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
             ),
         )?;
     } else {
-        say(out, "The scratch repository is gone again; --keep leaves it, with the session.")?;
+        say(out, "The scratch repository is deleted; --keep keeps it, with the session.")?;
     }
     say(
         out,

@@ -259,12 +259,12 @@ fn storage(environment: &Environment) -> Vec<Check> {
     let mut out = vec![check("store", true, text)];
     match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
         Ok(Ok(_)) => {
-            out.push(check("index", true, "in step with the ledgers (it can be deleted at any time)"));
+            out.push(check("index", true, "up to date with the ledgers (it can be deleted at any time)"));
         }
         Ok(Err(e)) | Err(e) => out.push(check(
             "index",
             false,
-            format!("{e}; delete {} and it is made again", environment.index_path().display()),
+            format!("{e}; delete {}, and becket makes it again", environment.index_path().display()),
         )),
     }
     out
@@ -286,13 +286,13 @@ fn programs(environment: &Environment) -> Vec<Check> {
     let mut out = Vec::new();
     match found("bash") {
         Some(bash) => out.push(check("shell", true, bash.display().to_string())),
-        None => out.push(check("shell", true, "bash is not there; commands run with /bin/sh")),
+        None => out.push(check("shell", true, "bash is not installed; commands run with /bin/sh")),
     }
     if found("setsid").is_none() {
         out.push(check(
             "shell",
             false,
-            "setsid is not there: commands could open the terminal; install util-linux",
+            "setsid is not installed: commands could open the terminal; install util-linux",
         ));
     }
     out.push(check("commands", true, becket_tool_shell::means()));
@@ -326,7 +326,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
         }
     }
     if bad == 0 {
-        out.push(check("chain", true, format!("{commits} commits, each with the hash of the one before")));
+        out.push(check("chain", true, format!("{commits} commits, each with the hash of the previous one")));
     }
     let mut reading = Reading::of(environment, summary)?;
     out.push(blob_check(&reading, &dir)?);
@@ -347,7 +347,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
             out.push(check("repair", true, format!("entry {}: {applied}", message.provenance.seq)));
         }
         for _ in message.provenance.applied.iter().filter(|a| *a == PENDING) {
-            let text = "a call has no result: it runs now, or the session ended meanwhile and the next run closes it";
+            let text = "a call has no result: it is running now, or the session ended and the next run adds a result";
             out.push(check("calls", true, format!("entry {}: {text}", message.provenance.seq)));
         }
     }
@@ -421,7 +421,7 @@ fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
         .map(|id| becket_types::cut_end(id.as_str(), 12).to_owned())
         .collect();
     let (sound, text) = if missing.is_empty() {
-        (true, format!("{} named, all there and whole", named.len()))
+        (true, format!("{} named, all present and intact", named.len()))
     } else {
         (false, format!("missing or damaged: {} (replaced by a text)", missing.join(", ")))
     };

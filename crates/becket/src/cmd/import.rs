@@ -67,7 +67,7 @@ fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Re
     }
     let label = one_line(known.label().trim_matches(['(', ')']), 60);
     let text = format!(
-        "This file is here already, as {} ({label}).\nTo continue it: becket --resume {}\nTo import it once more: add --again\n",
+        "This file was imported before, as {} ({label}).\nTo continue it: becket --resume {}\nTo import it once more: add --again\n",
         known.id, known.id
     );
     write(out, &becket_print::clean(&text))
@@ -152,7 +152,7 @@ fn own(
     }
     let mut text = if imported.was_there {
         let more = if imported.went_on {
-            "it has all of the file, and went on after it"
+            "it contains all of the file, and continues after it"
         } else {
             "the same byte for byte"
         };
@@ -164,7 +164,7 @@ fn own(
         } else {
             String::new()
         };
-        format!("{} is here already: {more}.\n{copy}", imported.id)
+        format!("{} already exists here: {more}.\n{copy}", imported.id)
     } else {
         format!(
             "Imported {}: {}, {}, byte for byte.\n",
@@ -179,7 +179,7 @@ fn own(
     for blob in &imported.bad_blobs {
         let _ = writeln!(text, "damaged blob (left out): {}", one_line(blob, 64));
     }
-    let _ = writeln!(text, "To go on with it: becket --resume {}", imported.id);
+    let _ = writeln!(text, "To continue it: becket --resume {}", imported.id);
     write(out, &text)
 }
 
@@ -238,13 +238,13 @@ fn foreign(
         project.display(),
     );
     if conversation.left_out.is_empty() {
-        text.push_str("Everything was carried.\n");
+        text.push_str("Everything was imported.\n");
     } else {
-        text.push_str("Not carried:\n");
+        text.push_str("Not imported:\n");
         for (what, times) in &conversation.left_out {
             let _ = writeln!(text, "  {times:>5}  {}", one_line(what, 100));
         }
     }
-    let _ = writeln!(text, "To go on with it: becket --resume {id}");
+    let _ = writeln!(text, "To continue it: becket --resume {id}");
     write(out, &becket_print::clean(&text))
 }

@@ -34,7 +34,7 @@ pub(crate) fn login(
     }
     if !keys::may_be_kept(environment, &crate::settings::project_root(cwd)) {
         return Err(Failure::usage(
-            "the key would come into this repository: your configuration is inside it",
+            "the key would be saved in this repository, because your configuration is inside it",
         )
         .hint("set XDG_CONFIG_HOME to a folder outside, or use the provider's variable"));
     }
@@ -67,7 +67,7 @@ pub(crate) fn login(
         write(out, &format!("{said}\n"))?;
         return Ok(ExitStatus::Ok);
     }
-    let server = server.map(|host| format!(" and goes to {host} alone")).unwrap_or_default();
+    let server = server.map(|host| format!(" and is sent only to {host}")).unwrap_or_default();
     write(out, &format!("The key for {provider} is saved in {}{server}.\n", saved.describe(environment)))?;
     // A server of the user's own may have keys of any form.
     if !kept.contains('@')

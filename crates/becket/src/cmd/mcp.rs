@@ -43,7 +43,7 @@ pub(crate) fn run(
         McpWhat::ResetProjectChoices { json } => {
             let gone = mcp::forget(environment, cwd)
                 .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-            let line = format!("{gone} servers of this project's .mcp.json are not allowed any more");
+            let line = format!("{gone} servers of this project's .mcp.json are no longer allowed");
             Done { line, json: json!({ "reset": gone }) }.print(*json, out)
         }
     }
@@ -137,7 +137,7 @@ fn read_whole(path: &Path) -> Result<Value, Failure> {
     let mut problems = Vec::new();
     let value = mcp::read_file(path, &mut problems);
     match problems.pop() {
-        Some(problem) => Err(Failure::usage(problem).hint("mend the file first")),
+        Some(problem) => Err(Failure::usage(problem).hint("repair the file first")),
         None => Ok(value.unwrap_or_else(|| json!({}))),
     }
 }
@@ -431,7 +431,7 @@ fn logout(
     said(
         out,
         &if had {
-            format!("forgot the authorization of {name}")
+            format!("removed the authorization of {name}")
         } else {
             format!("{name} has no authorization")
         },

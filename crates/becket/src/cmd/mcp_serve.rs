@@ -134,7 +134,7 @@ impl Server {
         json!({
             "protocolVersion": known, "capabilities": {"tools": {}},
             "serverInfo": {"name": "becket", "version": env!("CARGO_PKG_VERSION")},
-            "instructions": format!("Tools of becket in {}. What no permission rule allows is refused.", self.cwd.display()),
+            "instructions": format!("Tools of becket in {}. Calls that no permission rule allows are refused.", self.cwd.display()),
         })
     }
 

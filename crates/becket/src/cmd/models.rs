@@ -135,8 +135,10 @@ fn refresh(
     let asked = asked(environment, settings, endpoints);
     let catalog = settings.config.models.catalog.as_deref();
     if asked.is_empty() && catalog.is_none() {
-        return Err(Failure::usage("there is nobody to ask: no provider has a key or a configured address")
-            .hint("becket login PROVIDER, or set models.catalog = \"https://models.dev/api.json\""));
+        return Err(Failure::usage(
+            "there is no server to ask: no provider has a key or a configured address",
+        )
+        .hint("becket login PROVIDER, or set models.catalog = \"https://models.dev/api.json\""));
     }
     let (mut lists, read) = crate::runtime()?.block_on(async {
         let lists = asked.into_iter().map(|name| async move {

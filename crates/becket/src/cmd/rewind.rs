@@ -33,9 +33,8 @@ pub(crate) fn run(
     };
     let to = choose(&prompts, message)?.id;
     if args.json && !args.consent.yes && !args.consent.dry_run {
-        return Err(
-            Failure::usage("with --json nobody is asked").hint("add --yes to do it, --dry-run to look only")
-        );
+        return Err(Failure::usage("with --json, becket does not ask for confirmation")
+            .hint("add --yes to carry it out, or --dry-run to see the plan"));
     }
     let what = match (args.both, args.conversation) {
         (true, _) => RewindWhat::Both,

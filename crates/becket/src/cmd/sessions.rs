@@ -69,7 +69,7 @@ impl Looking<'_> {
         let (since, until) = (day(&filters.since)?, day(&filters.until)?);
         if since.zip(until).is_some_and(|(since, until)| since >= until) {
             return Err(Failure::usage("there is no time between --since and --until")
-                .hint("--until is where the time ends: it must be after --since"));
+                .hint("--until must be after --since"));
         }
         Ok(Query {
             words,

@@ -235,7 +235,7 @@ pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Fai
     }
     if !io::stdin().is_terminal() {
         return Err(Failure::usage("this needs your confirmation, and there is no user to ask here")
-            .hint("add --yes to do it, --dry-run to look only"));
+            .hint("add --yes to carry it out, or --dry-run to see the plan"));
     }
     write(out, "Type yes to do it: ")?;
     out.flush().map_err(|error| unwritten(&error))?;

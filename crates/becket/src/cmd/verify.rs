@@ -128,7 +128,10 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
     }
     for (anchor, _) in anchors.iter().zip(held).filter(|(_, held)| !held) {
         found.problems.push(if anchor.commits > found.commits {
-            format!("cut off: an anchor names {} commits, and there are {}", anchor.commits, found.commits)
+            format!(
+                "cut off: an anchor names {} commits, but the ledger has {}",
+                anchor.commits, found.commits
+            )
         } else {
             format!("rewritten: commit {} differs from its anchor", anchor.commits)
         });

@@ -33,7 +33,7 @@ pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> Str
         "model" if arguments.is_empty() => format!("The model is {}.", live.model),
         "model" => {
             format!(
-                "The next request goes to {arguments}, if becket knows it. A line says so if it does not."
+                "The next request goes to {arguments}. If becket does not know this model, a line says so."
             )
         }
         "permissions" => permissions(live, &facts.rules),

@@ -32,7 +32,7 @@ fn decision(result: &Value) -> Result<Value, String> {
     if result["isError"] == json!(true) {
         return Err(text);
     }
-    serde_json::from_str(&text).map_err(|_| format!("it answered with something else than JSON: {text}"))
+    serde_json::from_str(&text).map_err(|_| format!("its answer is not JSON: {text}"))
 }
 
 #[cfg(test)]

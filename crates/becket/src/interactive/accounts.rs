@@ -188,16 +188,19 @@ impl Accounts {
         drop(shared);
         let mut said = match checked {
             Ok(_) => {
-                format!("The key for {provider} is good. It is in {}.", place.describe(&self.environment))
+                format!(
+                    "The key for {provider} is valid. It is saved in {}.",
+                    place.describe(&self.environment)
+                )
             }
             Err(error) => format!(
-                "The key for {provider} is in {}. It could not be checked: {}.",
+                "The key for {provider} is saved in {}. It could not be checked: {}.",
                 place.describe(&self.environment),
                 error.message.trim_end_matches('.')
             ),
         };
         if let Some(name) = self.variable(provider) {
-            let _ = write!(said, " {name} goes before it when becket starts again: unset it then.");
+            let _ = write!(said, " {name} overrides it when becket starts again: unset that variable.");
         }
         Ok(said)
     }

@@ -359,10 +359,9 @@ fn question(name: String, arguments: String, commands: &[String], scripts: &str,
             out
         })
     };
-    let mut markdown =
-        "This command is the project's. You are asked again when its file or one of its scripts \
-                        changes."
-            .to_owned();
+    let mut markdown = "This command belongs to the project. becket asks again when its file or one of its \
+                        scripts changes."
+        .to_owned();
     if !commands.is_empty() {
         let _ = write!(
             markdown,

@@ -152,7 +152,7 @@ pub(crate) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
             EntryKind::ModelSwitch { .. } => since.push("another model"),
             EntryKind::Compaction(_) => since.push("compacted"),
             EntryKind::Prune { reason, .. } if *reason != PruneReason::StepLimit => {
-                since.push("old outputs folded");
+                since.push("old outputs pruned");
             }
             EntryKind::Revert { .. } => since.push("went back"),
             EntryKind::Tools { .. } => since.push("other tools"),

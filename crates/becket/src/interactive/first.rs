@@ -219,13 +219,13 @@ fn page(
     );
     let found = entries.len();
     if locked {
-        entries.push(Entry::new(SERVER_KEY, "enter its key", "kept in your configuration").secret());
+        entries.push(Entry::new(SERVER_KEY, "enter its key", "saved in your configuration").secret());
     } else if may_keep(environment, settings) {
         entries.push(
             Entry::new(PASTE, "paste a key", "Anthropic, OpenAI, Google, OpenRouter and others").secret(),
         );
     }
-    entries.push(Entry::new(ADDRESS, "enter an address", "of a server that speaks like OpenAI's").address());
+    entries.push(Entry::new(ADDRESS, "enter an address", "of an OpenAI-compatible server").address());
     entries.push(Entry::new(
         DEMO,
         "the demo",
@@ -233,7 +233,7 @@ fn page(
     ));
     let fixed = entries.len() - found;
     let text = vec![
-        "Which model is becket to begin with? Your choice is kept in your configuration; /model and --model change it."
+        "Which model should becket use? Your choice is saved in your configuration; /model and --model change it."
             .to_owned(),
     ];
     let looking = match &settings.settings.config.provider("openai").base_url {

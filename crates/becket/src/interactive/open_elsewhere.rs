@@ -48,11 +48,11 @@ pub(super) async fn ask(
     goes_back: bool,
 ) -> Result<Option<Answer>, Failure> {
     let otherwise =
-        if goes_back { "Enter alone goes back to the session before." } else { "Enter alone quits." };
+        if goes_back { "Enter alone goes back to the previous session." } else { "Enter alone quits." };
     let shown = writeln!(
         io::stderr(),
         "{failure}\n\nType one of these words:\n  fork       continue in a copy\n  take over  continue here; the other process can add nothing more\n  \
-         read       show all of it; nothing new is kept\n{otherwise}"
+         read       show all of it; nothing new is saved\n{otherwise}"
     );
     shown.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     let _ = write!(io::stderr(), "> ");

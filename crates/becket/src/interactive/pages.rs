@@ -165,7 +165,7 @@ impl Pages {
     pub(super) fn find(&self, query: &str) -> Reply {
         let found = pick_session(&self.environment, &self.cwd, Some(query)).and_then(|found| {
             if found.id.to_string() == self.session {
-                return Err(Failure::usage("you are in that session already"));
+                return Err(Failure::usage("you are already in that session"));
             }
             Ok(found.id.to_string())
         });
@@ -218,7 +218,7 @@ impl Pages {
         };
         let path = self.cwd.join(file);
         if path.symlink_metadata().is_ok() {
-            return Err(Failure::usage(format!("{} is there already; name another file", path.display())));
+            return Err(Failure::usage(format!("{} already exists; name another file", path.display())));
         }
         let args = ExportArgs {
             session: Some(self.session.clone()),
@@ -339,7 +339,7 @@ impl Pages {
             }
         }
         text.push_str(
-            "\ndeny goes before ask, ask before allow. `becket config` says which file a rule is from.\n",
+            "\nDeny rules go before ask rules, and ask rules before allow rules. `becket config` says which file a rule is from.\n",
         );
         fenced(&text, "text")
     }
@@ -485,7 +485,7 @@ mod tests {
         assert!(matches!(pages.find("none"), Reply::Found(Err(_))));
         std::fs::write(dir.path().join("there.md"), "").unwrap();
         let Reply::Done(Err(why)) = pages.export(ExportFormat::Md, "there.md") else { panic!("overwritten") };
-        assert!(why.contains("there already"), "{why}");
+        assert!(why.contains("already exists"), "{why}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub(crate) fn keep_rules(
         values.push(match kept.kind {
             Some(_) => {
                 let rule =
-                    becket_guard::Rule::parse(value).map_err(|e| format!("{value} was not kept: {e}"))?;
+                    becket_guard::Rule::parse(value).map_err(|e| format!("{value} was not saved: {e}"))?;
                 rule.to_string()
             }
             None => cwd.join(value).display().to_string(),

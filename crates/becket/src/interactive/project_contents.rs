@@ -55,7 +55,7 @@ pub(super) fn ask(environment: &Environment, settings: &RunSettings) -> Result<O
             let cwd = &settings.project.cwd;
             kept = kept.and_then(|()| crate::mcp::approve(environment, cwd, &server, &item.content));
         }
-        kept.map_err(|e| Failure::error(format!("cannot keep the decision about {}: {e}", item.name)))?;
+        kept.map_err(|e| Failure::error(format!("cannot save the decision about {}: {e}", item.name)))?;
     }
     Ok(Some(changed))
 }

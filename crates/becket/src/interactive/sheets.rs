@@ -321,7 +321,9 @@ pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> She
     });
     let rows: Vec<Share> = rows.collect();
     if rows.is_empty() {
-        sheet.note("No rules file was found: AGENTS.md here or above, up to the project's root. /init has one written.");
+        sheet.note(
+            "No rules file was found: AGENTS.md here or above, up to the project's root. /init writes one.",
+        );
     } else {
         sheet.items.push(Item::Shares { of: sum, rows });
         sheet.note(format!("{} tokens in all.", short(sum)));
@@ -375,7 +377,8 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
         sheet.field("model at the start", status.opening.model.as_str());
     }
     sheet.field("permission mode", status.mode);
-    let trusted = if status.trusted { "trusted" } else { "not trusted: its settings only tighten" };
+    let trusted =
+        if status.trusted { "trusted" } else { "not trusted: its settings can only add restrictions" };
     sheet.field("project", trusted);
     for (n, root) in status.roots.iter().enumerate() {
         sheet.path(if n == 0 { "folder" } else { "also" }, shown.folder(root));

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// Another process writes this session.
     #[error(
-        "session {id} is open in another process; go on in a copy (--fork-session), take it over so that the other one \
-         writes no more (--take-over), or only read it (becket export {id}, becket context {id})"
+        "session {id} is open in another process; continue in a copy (--fork-session), take it over so that the other \
+         process can no longer write (--take-over), or only read it (becket export {id}, becket context {id})"
     )]
     Locked { id: String, dir: PathBuf },
     /// Another process has taken this session over. Nothing more can be added here.

@@ -375,7 +375,7 @@ impl App {
 
     fn key_page_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let Some((provider, key)) = self.pages.key_page_key(key) else { return Vec::new() };
-        let said = self.status.toast(format!("asking {provider} if the key is good …"));
+        let said = self.status.toast(format!("asking {provider} if the key is valid …"));
         said.into_iter().chain([Effect::Ask(Request::KeepKey { provider, key })]).collect()
     }
 
@@ -459,7 +459,8 @@ impl App {
             Action::Vim => {
                 let on = self.editor.composer.vim().is_none();
                 self.editor.composer.set_vim(on);
-                let said = if on { "Vim's keys are on: Esc is normal mode" } else { "Vim's keys are off" };
+                let said =
+                    if on { "Vim's keys are on: Esc goes to normal mode" } else { "Vim's keys are off" };
                 let mut effects = self.status.toast(said.to_owned());
                 effects.push(Effect::Ask(Request::Keep(Keep::Vim(on))));
                 return effects;
@@ -533,7 +534,7 @@ impl App {
     /// Switches to another session, only while nothing runs: switching must not end the agent's work as a side effect.
     pub(super) fn switch(&mut self, to: To) -> Vec<Effect> {
         if self.status.is_working() || self.status.command().is_some() {
-            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+            return self.status.toast("wait until it finishes, or stop it with Esc".to_owned());
         }
         vec![Effect::Switch(to)]
     }
@@ -541,7 +542,7 @@ impl App {
     /// Opens the list of the user's messages.
     fn choose_message(&mut self) -> Vec<Effect> {
         if self.status.is_working() {
-            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+            return self.status.toast("wait until it finishes, or stop it with Esc".to_owned());
         }
         if self.transcript.has_gaps() {
             self.pages.pick(Kind::Message, "");
@@ -557,7 +558,7 @@ impl App {
     /// Opens the list of the messages that compactions removed, or that the compaction with the focus removed.
     pub(super) fn choose_folded(&mut self) -> Vec<Effect> {
         if self.status.is_working() {
-            return self.status.toast("first let it finish, or stop it with Esc".to_owned());
+            return self.status.toast("wait until it finishes, or stop it with Esc".to_owned());
         }
         match self.transcript.folded() {
             Folded::Here(folded) => self.choose_removed(&folded),

@@ -11,8 +11,8 @@ use crate::transcript::Transcript;
 use becket_types::{Command, Decision, PermissionMode};
 use std::fmt::Write as _;
 
-const BYPASS: &str = "In `bypassPermissions` nothing is asked about: every command runs and every file is written, also \
-    outside of the project. Your deny rules still hold.";
+const BYPASS: &str = "In `bypassPermissions`, becket asks about nothing: every command runs and every file can be \
+    written, also outside of the project. Your deny rules still apply.";
 
 /// Marks the call that an answer allows in the transcript. Returns the effects of the answer.
 pub(super) fn marked(effects: Vec<Effect>, transcript: &mut Transcript) -> Vec<Effect> {

@@ -288,7 +288,7 @@ impl Approvals {
         }
         if request.secrets.is_some() {
             // The first answer has the cursor, so it must be the one that reveals nothing.
-            offer(Does::Refuse, "Mask it, then go on", "mask");
+            offer(Does::Refuse, "Mask it and continue", "mask");
             offer(Does::Once, "Send this output as it is", "send");
             offer(Does::Session, "Send all outputs as they are in this session", "session");
             return answers;
@@ -296,7 +296,7 @@ impl Approvals {
         if is_plan(request) {
             offer(Does::Once, "Yes, and ask me before each change", "yes");
             offer(Does::AcceptEdits, "Yes, and edit files without asking (acceptEdits)", "yes, edit");
-            offer(Does::Refuse, "No, plan on", "plan on");
+            offer(Does::Refuse, "No, continue planning", "plan on");
             return answers;
         }
         let (count, left_out) = (hunks(request), self.rejected.len());

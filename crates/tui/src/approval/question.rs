@@ -194,7 +194,7 @@ impl<'a> Question<'a> {
         if request.secrets.is_some() {
             self.say(
                 "  ",
-                "Masked, the model sees that there is one, and your files stay as they are.",
+                "If you mask it, the model sees only that there is a secret. Your files are not changed.",
                 theme.dim,
             );
         } else if !request.preview.is_empty() {
@@ -317,7 +317,7 @@ impl<'a> Question<'a> {
         self.title("Always allow this?".to_owned(), String::new());
         self.say("  rule ", &offer.rule, theme.code);
         self.say("  it allows ", &offer.covers, theme.text);
-        self.say("  ", "The rule is kept in your settings, never in a file of the project.", theme.dim);
+        self.say("  ", "The rule is saved in your settings, never in a file of the project.", theme.dim);
         if let Some((user, local)) = files {
             self.say("  in every project → ", user, theme.dim);
             self.say("  in this project → ", local, theme.dim);

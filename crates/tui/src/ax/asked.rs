@@ -34,7 +34,7 @@ pub(super) fn lines(kind: Kind, input: &Value, answered: usize) -> Vec<String> {
         let mut out = vec!["Question: the model has a plan and wants to carry it out.".to_owned()];
         out.extend(text(input, "plan").lines().map(str::to_owned));
         out.push(
-            "Answer /y to go on, /s to go on and let files be edited without asking, /n to plan on, or /n and why."
+            "Answer /y to start, /s to start and let files be edited without asking, /n to continue planning, or /n and why."
                 .to_owned(),
         );
         return out;

@@ -73,7 +73,7 @@ fn an_undo_is_told_and_done_when_it_is_answered() {
     assert!(matches!(speaker.line("y", false).0[..], [Effect::Send(Command::Prompt(_))]));
     let (mut speaker, said) = shown(&["a.txt"]);
     assert!(said.contains(&"restore      a.txt  +1 −2".to_owned()), "{said:?}");
-    assert_eq!(said.last().map(String::as_str), Some("Question: is this to be done? Answer /y, or /n."));
+    assert_eq!(said.last().map(String::as_str), Some("Question: carry this out? Answer /y, or /n."));
     assert!(said.iter().all(|line| !line.contains("```")), "{said:?}");
     assert_eq!(speaker.line("/y", true).0, [], "typed ahead");
     let carry_out = Command::CarryOut { plan: 7, force: false };

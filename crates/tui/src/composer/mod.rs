@@ -461,7 +461,7 @@ fn draw_search(search: &Search, history: &[String], frame: &mut Frame<'_>, area:
     let rest = match &found {
         Some(found) => format!("  {found}"),
         None if search.query.is_empty() => "  Ctrl-R older · Enter takes it · Esc goes back".to_owned(),
-        None => "  nothing earlier holds that".to_owned(),
+        None => "  no earlier prompt contains that".to_owned(),
     };
     let rest = text::fit(&rest, width.saturating_sub(used)).into_owned();
     let style = if found.is_some() { theme.text } else { theme.dim };

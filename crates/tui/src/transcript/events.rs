@@ -79,7 +79,7 @@ impl Blocks {
             Event::SyntheticMessage { message } => self.synthetic(message),
             Event::Pruned { calls, freed, .. } => {
                 let freed = thousands(freed.0);
-                let text = format!("{calls} old outputs folded, {freed} tokens freed");
+                let text = format!("{calls} old outputs pruned, {freed} tokens freed");
                 self.push(Body::Note { weight: Weight::Quiet, text });
             }
             Event::Notice { level, text } => self.note(weight_of(*level), text.clone()),

@@ -34,7 +34,7 @@ pub(super) fn run(
             if *json {
                 return write(out, &format!("{}\n", json!({ "session": summary.id, "title": title })));
             }
-            write(out, &format!("{} is {title:?} now.\n", summary.id))
+            write(out, &format!("{} is now called {title:?}.\n", summary.id))
         }
         SessionsWhat::Tag { session, tags, remove, json } => {
             tag(environment, &pick(session)?, tags, *remove, *json, out)
@@ -73,7 +73,7 @@ pub(super) fn run(
 }
 
 fn some(sessions: &[String]) -> Result<&[String], Failure> {
-    if sessions.is_empty() { Err(Failure::usage("which session? name at least one")) } else { Ok(sessions) }
+    if sessions.is_empty() { Err(Failure::usage("name at least one session")) } else { Ok(sessions) }
 }
 
 fn trash_dir(environment: &Environment) -> PathBuf {
@@ -264,7 +264,7 @@ fn collect(
     if !dry_run && file.exists() {
         let compacted = index::serve(&file, &environment.sessions_dir(), |index| index.compact());
         if let (Err(error), false) = (compacted, as_json) {
-            write(out, &format!("note: the index keeps its size for now: {error}\n"))?;
+            write(out, &format!("note: the index was not shrunk: {error}\n"))?;
         }
     }
     let index_freed = before.saturating_sub(size(&file));

@@ -8,8 +8,8 @@ use crate::input::Hidden;
 use crate::welcome::{Answer, Entry, Welcome};
 use crossterm::event::KeyEvent;
 
-const ABOUT: &str = "Choose a provider, then paste its key. becket asks the provider once if the key is good, and keeps it in a \
-    file that only you can read.";
+const ABOUT: &str = "Choose a provider, then paste its key. becket asks the provider once if the key is valid, and saves it in \
+    the keychain, or in a file that only you can read.";
 
 impl Pages {
     /// Opens the page with these providers: name, and source of the current key.
