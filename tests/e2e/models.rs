@@ -210,7 +210,7 @@ fn wrong_values_of_a_provider_are_named() {
         ("[providers.groq]\nbase_url = \"http://127.0.0.1:99999/v1\"\n", "not an address"),
         ("[providers.groq]\nbase_url = \"http://[::1/v1\"\n", "not an address"),
         ("[providers.groq]\nheaders = { \"x team\" = \"a\" }\n", "is not the name of a header"),
-        ("[providers.groq]\nheaders = { x-team = \"a\\nb\" }\n", "holds a line break"),
+        ("[providers.groq]\nheaders = { x-team = \"a\\nb\" }\n", "contains a line break"),
     ] {
         let bench = Bench::new(&[]);
         configured(&bench, config);

@@ -408,7 +408,7 @@ fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
             b"{\"type\":\"summary\",\"summary\":\"x\",\"sessionId\":\"s\"}\n",
             "no message could be read",
         ),
-        ("headless", headless.as_bytes(), "begins a session"),
+        ("headless", headless.as_bytes(), "intact first line of a session"),
         ("version", &own.replacen("\"format\":", "\"format\":9", 1).into_bytes(), "of format 91"),
     ];
     for (name, bytes, why) in files {

@@ -514,7 +514,7 @@ fn a_key_that_cannot_be_one_is_named() {
         let mut command = bench.command();
         let ran = run(command.env("OPENAI_API_KEY", key).args(["-p", "--model", "openai/x", "go"])).expect(2);
         assert!(
-            ran.stderr.contains("The key in OPENAI_API_KEY holds") && ran.stderr.contains(what),
+            ran.stderr.contains("The key in OPENAI_API_KEY contains") && ran.stderr.contains(what),
             "{}",
             ran.stderr
         );

@@ -154,7 +154,7 @@ impl Builder<'_> {
                 );
             } else if value.chars().any(char::is_control) {
                 let message =
-                    format!("the value of {header} holds a line break or another control character");
+                    format!("the value of {header} contains a line break or another control character");
                 self.complain(&key(&format!("headers.{header}")), message);
             }
         }

@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
         };
         let place =
             self.endpoint.key_source.clone().unwrap_or_else(|| format!("the key for `{}`", self.provider));
-        let message = format!("The key in {place} holds {what}, which no key has.");
+        let message = format!("The key in {place} contains {what}, which no key has.");
         Err(ModelError::new(ErrorKind::Auth, message)
             .hint("Set it again: the key alone, in one line, without quotation marks."))
     }

@@ -209,7 +209,7 @@ impl Speaker {
         self.asked = true;
         let whose = if subagent.is_some() { " for a subagent" } else { "" };
         if let Some(kinds) = &request.secrets {
-            out.push(format!("Question: the output of {}{whose} holds {kinds}.", request.tool));
+            out.push(format!("Question: the output of {}{whose} contains {kinds}.", request.tool));
             out.extend(request.access.subject.iter().map(|subject| format!("Output of: {subject}")));
             out.push(format!("Why it asks: {}", request.reason));
             out.push(

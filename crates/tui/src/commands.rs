@@ -206,9 +206,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "btw" => Ok(Action::Send(Command::SideQuestion { question: words() })),
         "usage" => Ok(Action::Page(PageRequest::Cost)),
         "login" => Ok(Action::Key),
-        "logout" => {
-            Err("becket logout PROVIDER removes a key that becket keeps; run it in a shell".to_owned())
-        }
+        "logout" => Err("becket logout PROVIDER removes a saved key; run it in a shell".to_owned()),
         "import" => Err("becket import FILE reads a session of another agent; run it in a shell".to_owned()),
         "theme" if arguments.is_empty() => needs("a name"),
         "theme" => Ok(Action::Theme(words())),

@@ -165,7 +165,7 @@ impl Keymap {
             }
         }
         out.push_str(
-            "\n\nYours go into the configuration: `[ui.keys]` with lines such as `editor = \"ctrl+x\"`.",
+            "\n\nSet your own in the configuration: `[ui.keys]` with lines such as `editor = \"ctrl+x\"`.",
         );
         out
     }

@@ -225,7 +225,7 @@ impl Picker {
         }
         let width = usize::from(area.width);
         let title = match self.kind {
-            Kind::Session => "go on with",
+            Kind::Session => "resume",
             Kind::Message => "back to before",
             Kind::Folded => "bring back (Tab marks, Enter)",
         };

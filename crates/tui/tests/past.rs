@@ -349,7 +349,7 @@ fn what_cannot_be_read_is_said_and_not_asked_for_again() {
     reader.input(Input::Reply(Reply::Past { from: *from, to: *to, result }));
     for _ in 0..3 {
         let screen = reader.screen();
-        assert!(screen.contains("⋯ what was said here cannot be read: the disk is gone"), "{screen}");
+        assert!(screen.contains("⋯ this part of the session cannot be read: the disk is gone"), "{screen}");
         reader.key(KeyCode::PageUp);
     }
     assert_eq!(reader.asked, 1);

@@ -867,7 +867,7 @@ fn secrets_in_an_output_are_masked_unless_the_person_chooses_otherwise() {
     };
     let mut desk = ask();
     let shown = desk.frame();
-    for part in ["the output of bash holds GitHub token", "Mask it and continue", "Esc masks it"] {
+    for part in ["the output of bash contains GitHub token", "Mask it and continue", "Esc masks it"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("why not"), "{shown}");

@@ -37,7 +37,7 @@ fn trust() -> Welcome {
         "It brings:",
         "  settings  .becket/config.toml",
         "",
-        "If you trust it, becket uses its settings.",
+        "If trusted, its settings are used.",
     ];
     let entries = vec![
         Entry::new("no", "no: work here without these", "asked again next time"),
@@ -187,7 +187,7 @@ fn it_looks_like_this() {
     key(&mut page, KeyCode::PageDown);
     key(&mut page, KeyCode::PageDown);
     let shown = screen(&mut page, (40, 7));
-    assert!(shown.contains("Trusted, its settings") && shown.contains("❯ 1 no"), "{shown}");
+    assert!(shown.contains("If trusted, its settings") && shown.contains("❯ 1 no"), "{shown}");
 }
 
 proptest! {

@@ -229,7 +229,7 @@ fn with_summary(outcome: Box<Outcome>, summary: &str) -> Box<Outcome> {
         Some(edited) => Box::new(edited),
         None => {
             let mut outcome = outcome;
-            let why = "the edited summary is longer than what it stands for, so the one before it was kept";
+            let why = "the edited summary is longer than the messages that it replaces, so the previous one was kept";
             outcome.notices.push(why.to_owned());
             outcome
         }

@@ -158,7 +158,7 @@ fn own(
         };
         let copy = if args.again {
             format!(
-                "A file of becket keeps its id. For a second session of it: becket sessions fork {}\n",
+                "An imported becket session keeps its id. To get a second copy: becket sessions fork {}\n",
                 imported.id
             )
         } else {

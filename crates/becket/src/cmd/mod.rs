@@ -54,7 +54,7 @@ pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
     let answered = store::most_recent(&root, cwd, |s| s.subagent_of().is_none() && !s.unanswered);
     let Some(session) = answered else { return Some(Newest { session: newest, note: None }) };
     let note = format!(
-        "the newest session ({:?}) got no answer from its model, so this is the one before it ({:?}); to continue the \
+        "the newest session ({:?}) got no answer from its model, so this is the previous one ({:?}); to continue the \
          newest: becket --resume {}",
         one_line(newest.label(), 40),
         one_line(session.label(), 40),

@@ -254,7 +254,7 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
         let message = one_line(&back.text, 60);
         let _ = writeln!(
             text,
-            "The conversation {} back to before {message:?}: {entries} no longer count.",
+            "The conversation {} back to before {message:?}: {entries} are no longer part of it.",
             if is_done { "goes" } else { "would go" }
         );
     }

@@ -182,7 +182,7 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
             write!(out, "\n\n--- more than {MAX_FILES} files: becket does not notice a change of the others");
     }
     for name in &search.missing {
-        let _ = write!(out, "\n\n--- {name}: not found. becket asks again when this file is there");
+        let _ = write!(out, "\n\n--- {name}: not found. becket asks again when this file exists");
     }
     for text in &search.unknown {
         let _ = write!(

@@ -175,7 +175,7 @@ impl Approvals {
     /// Queues a question. `subagent`: the call that started the subagent which asks.
     pub fn ask(&mut self, subagent: Option<CallId>, request: PermissionRequest) -> Vec<Effect> {
         let text = match &request.secrets {
-            Some(kinds) => format!("The output of {} holds {kinds}", request.tool),
+            Some(kinds) => format!("The output of {} contains {kinds}", request.tool),
             None if is_plan(&request) => "a plan waits for your answer".to_owned(),
             None => format!("{} waits for permission", request.tool),
         };

@@ -159,7 +159,7 @@ impl<'a> Question<'a> {
         };
         self.title(
             match &request.secrets {
-                Some(kinds) => format!("the output of {tool}{whose} holds {kinds}"),
+                Some(kinds) => format!("the output of {tool}{whose} contains {kinds}"),
                 None if request.access.command.is_some() => format!("Run this command{whose}?"),
                 None if request.preview.is_empty() => format!("Use {tool}{whose}?"),
                 None => {
@@ -194,7 +194,7 @@ impl<'a> Question<'a> {
         if request.secrets.is_some() {
             self.say(
                 "  ",
-                "If you mask it, the model sees only that there is a secret. Your files are not changed.",
+                "If masked, the model sees only the kind of secret. Files do not change.",
                 theme.dim,
             );
         } else if !request.preview.is_empty() {

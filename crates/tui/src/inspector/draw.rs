@@ -203,7 +203,7 @@ impl Inspector {
                 }
             }
             _ if width < WIDE => "Enter opens · = diff · u r · Esc".to_owned(),
-            _ => "Enter opens · = diff with the one before · u undo · r redo · Esc closes".to_owned(),
+            _ => "Enter opens · = diff with previous · u undo · r redo · Esc closes".to_owned(),
         }
     }
 }

@@ -48,7 +48,7 @@ impl Gap {
     /// Returns the line that is shown for the gap.
     pub(super) fn line(&self) -> String {
         match &self.state {
-            State::Failed(why) => format!("⋯ what was said here cannot be read: {why}"),
+            State::Failed(why) => format!("⋯ this part of the session cannot be read: {why}"),
             State::Closed | State::Asked => "⋯ more was said here".to_owned(),
         }
     }

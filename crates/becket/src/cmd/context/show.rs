@@ -87,7 +87,7 @@ pub(super) fn request(
     }
     Err(Failure::error(format!(
         "request {} cannot be proven: these bytes do not have the recorded hash (another version of becket wrote it, or \
-         its script or blobs are gone)",
+         its script or blobs are missing)",
         wanted.number
     )))
 }

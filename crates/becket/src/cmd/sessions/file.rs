@@ -192,7 +192,7 @@ fn restore(
 ) -> Result<(), Failure> {
     let summary = store::find(&trash_dir(environment), query, None).map_err(|error| match error {
         StoreError::NotFound { .. } => Failure::usage(format!("{query:?} is not in the trash"))
-            .hint("`becket sessions trash` lists what is there"),
+            .hint("`becket sessions trash` lists its sessions"),
         error => store_failure(error),
     })?;
     let mut below = 0;

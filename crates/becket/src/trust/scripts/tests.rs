@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-const LATER: &str = ": not found. becket asks again when this file is there";
+const LATER: &str = ": not found. becket asks again when this file exists";
 const UNKNOWN: &str = ": known only when it runs. becket does not notice a change of this file";
 
 #[test]
