@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Each source stands for a process. A token with a lifetime is asked for once; a key without one never reaches a file.
+    /// Each source represents a process. A token with a lifetime is asked for once; a key without one never reaches a file.
     #[tokio::test]
     async fn a_program_runs_once_for_many_requests_and_processes() {
         for (printed, key, runs) in [

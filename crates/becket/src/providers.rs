@@ -312,7 +312,7 @@ fn federated(
     base_url: Option<&str>,
 ) -> Option<(Credential, &'static str)> {
     let config = settings.config.provider(name);
-    // For some providers, the variable stands in the configuration already.
+    // For some providers, the configuration already names the variable.
     let in_effect = |value: &str| config.base_url.as_deref().is_none_or(|own| own == value);
     let variables = vendor(name).map(|vendor| vendor.urls).unwrap_or_default();
     let variable = variables.iter().find_map(|name| environment.var(name)).filter(|value| in_effect(value));
@@ -427,7 +427,7 @@ pub(crate) fn key_origin(reference: &ModelRef, settings: &Settings) -> String {
         .unwrap_or_else(|| "none".to_owned())
 }
 
-/// Returns the place of a provider's key, or the identity that stands for it. `None` if there is neither.
+/// Returns the place of a provider's key, or the identity that replaces it. `None` if there is neither.
 pub(crate) fn key_place(
     name: &str,
     settings: &Settings,

@@ -349,7 +349,7 @@ fn odd_setting(text: &str, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
 }
 
 /// The name of the section that a line opens, in lower case where it is known, and whether it has no second name. `None`
-/// where anything else stands on the line.
+/// if the line contains anything else.
 fn header(line: &str) -> Option<(&'static str, bool)> {
     let inner = line.strip_prefix('[')?;
     let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '-')?;

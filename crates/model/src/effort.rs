@@ -5,7 +5,7 @@
 //! `claude-4-5-sonnet`), so families are found by the words of the name. A level that the model lacks becomes the next
 //! lower one that it has, or its lowest, because servers refuse unknown words.
 //!
-//! The facts are from the vendors' pages, autumn 2026. The wire formats decide where the level stands in a request.
+//! The facts are from the vendors' pages, autumn 2026. The wire formats decide where a request contains the level.
 
 use crate::catalog::normal;
 

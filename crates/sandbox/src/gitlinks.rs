@@ -358,7 +358,7 @@ impl Links {
     }
 }
 
-/// A number of an index of version 4, and the position behind it.
+/// Returns a number of an index of version 4, and the position after it.
 fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut value = 0usize;
     loop {

@@ -40,8 +40,8 @@ pub enum SandboxError {
 /// Finds the secrets in a folder of the workspace.
 pub type FindSecrets = Arc<dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync>;
 
-/// Looks up again what may have come, gone or moved since the session started: the hidden and denied places, and the files that
-/// git obeys.
+/// Looks up again everything that may have appeared, disappeared or moved since the session started: the hidden and denied
+/// places, and the files that git obeys.
 pub type Refresh = Arc<dyn Fn(&mut PolicyInputs) + Send + Sync>;
 
 /// Settings of a session's sandbox.

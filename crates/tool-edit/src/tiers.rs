@@ -87,8 +87,8 @@ fn find_free(
     }
 }
 
-/// Returns the reading of an edit of which most lines are in the file. The tiers that follow accept lines which differ, so they would
-/// also accept what the text has too much, such as escapes, and write it into the file.
+/// Returns the reading of an edit that has the most lines in the file. The tiers that follow accept lines which differ. So
+/// they would also accept superfluous characters of the text, such as escapes, and write them into the file.
 fn likeliest<'a>(lines: &Lines<'_>, old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
     let known: HashSet<String> = lines.all.iter().map(|line| fold::normal(line)).collect();
     let found = |old: &str| old.split('\n').filter(|line| known.contains(&fold::normal(line))).count();

@@ -89,7 +89,7 @@ pub fn words(text: &str) -> Vec<String> {
     out
 }
 
-/// Divides `text` at the first `quote` that ends a word. Returns what is before and behind it.
+/// Divides `text` at the first `quote` that ends a word. Returns the text before and after it.
 fn closed(text: &str, quote: char) -> Option<(&str, &str)> {
     let ends = |at: usize| text[at + 1..].chars().next().is_none_or(char::is_whitespace);
     let (at, _) = text.match_indices(quote).find(|(at, _)| ends(*at))?;

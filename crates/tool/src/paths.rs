@@ -260,7 +260,7 @@ pub fn open_listed(path: &Path) -> Result<(File, Metadata), PathError> {
 }
 
 /// Returns up to three full paths that a missing path may have meant, best first. They are taken from the
-/// nearest existing directory, of which at most 10,000 names are compared.
+/// nearest existing directory. At most 10,000 of its names are compared.
 pub fn suggestions(path: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
         return Vec::new();

@@ -271,7 +271,7 @@ pub struct PrunedCall {
     pub excerpt: String,
 }
 
-/// A tool output of which the view shows only the beginning and the end. The ledger keeps all of it.
+/// A tool output that the view shows only by its beginning and end. The ledger keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutOutput {
     pub call_id: CallId,
@@ -283,7 +283,7 @@ pub struct CutOutput {
     pub tail: u64,
 }
 
-/// An input of a finished call of which the view shows only a part. The ledger keeps all of it.
+/// An input of a finished call that the view shows only in part. The ledger keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutInput {
     pub call_id: CallId,

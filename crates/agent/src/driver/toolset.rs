@@ -43,7 +43,7 @@ pub(super) struct Toolset {
     pub(super) ids: CallIds,
     pub(super) repetition: RepetitionGuard,
     pub(super) subagents: Subagents,
-    /// Folders that joined the workspace (true) or left it, and of which the model does not know yet.
+    /// Folders that joined the workspace (true) or left it, and that the model does not know about yet.
     pub(super) untold_folders: Vec<(PathBuf, bool)>,
     /// The model knows that permission mode `plan` holds.
     told_plan: bool,

@@ -210,7 +210,7 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     Ok(paths)
 }
 
-/// The words, none of which may be a pattern: that may become several.
+/// Returns the words if none of them is a pattern, because a pattern may become several words.
 fn literals(words: &[Word]) -> Result<Vec<&str>, String> {
     match words.iter().find(|w| !w.is_literal()) {
         Some(word) => Err(format!("{} is not known before it runs", word.raw)),

@@ -1,4 +1,4 @@
-//! A server behind functions of the host: messages are passed in both directions as JSON values.
+//! A server that the host implements by functions: messages are passed in both directions as JSON values.
 //!
 //! For servers in the process of a program that drives becket. Each message returns the server's answer, or nothing for
 //! a notification.

@@ -2,7 +2,7 @@
 //! error.
 //!
 //! A line that is longer than [`LONGEST`] is dropped, and the call that it answers fails with a clear message. A line
-//! that is not a message is stored in the server's log, of which the last [`MOST_WORDS`] bytes are kept.
+//! that is not a message is stored in the server's log, which keeps its last [`MOST_WORDS`] bytes.
 
 use super::message::{self, LONGEST};
 use crate::process::{Process, Streams};

@@ -1,7 +1,7 @@
 //! Copies of a session's messages as records of a Claude Code transcript, for programs that keep sessions in a store of their
 //! own (`--session-mirror`). Each is a `transcript_mirror` line with the file in which Claude Code would keep it.
 //!
-//! Nothing is written to such a file. A record names the one before it, so the records of a session are one branch. A program
+//! Nothing is written to such a file. A record names the previous one, so the records of a session are one branch. A program
 //! that gives the file back, and `--resume` with the id of the session, continues the conversation
 //! (`becket_session::import`). A subagent's records are in a file of their own, below a folder with the id of the session.
 
@@ -24,7 +24,7 @@ pub(super) struct Mirror {
     tasks: HashMap<String, Branch>,
 }
 
-/// The records of one file, each of which names the one before it.
+/// The records of one file. Each names the previous record.
 #[derive(Default)]
 struct Branch {
     file: String,

@@ -59,7 +59,7 @@ pub(super) const PUBLISHED: &[(&str, &str)] = &[
     ("Azure key", r"(AccountKey=)([A-Za-z0-9+/]{80,}={0,2})"),
 ];
 
-/// Substrings of which each [`PUBLISHED`] form contains one. Text without any of them is not examined
+/// Each [`PUBLISHED`] form contains one of these substrings. Text without any of them is not examined
 /// further.
 pub(super) const MARKS: &[&str] = &[
     "PRIVATE KEY",

@@ -79,7 +79,7 @@ fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the parts of keys of which neither end is there.
+/// Returns the parts of keys whose beginning and end are both missing.
 fn middles(text: &str) -> Vec<Range<usize>> {
     let mut groups: Vec<Vec<Range<usize>>> = Vec::new();
     for line in whole_lines(text) {
@@ -120,7 +120,7 @@ fn is_public(text: &str, part: &Range<usize>) -> bool {
     before.chain(after).any(|line| line.contains("-----") && !line.contains("PRIVATE"))
 }
 
-/// Returns the blocks of which an end is there.
+/// Returns the blocks of which the beginning or the end is present.
 fn with_ends(text: &str) -> Vec<Range<usize>> {
     let Some(pattern) = END.as_ref() else { return Vec::new() };
     let mut out: Vec<Range<usize>> = Vec::new();

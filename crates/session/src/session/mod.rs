@@ -474,7 +474,8 @@ impl Session {
     }
 
     /// Returns `(tool, output)` with the whole output of an earlier call, as the tool returned it: from
-    /// memory, or from the ledger and the blobs. An id `input:ID` stands for the input of the call `ID`. `None` also for reverted or manually dropped results.
+    /// memory, or from the ledger and the blobs. An id `input:ID` means the input of the call `ID`.
+    /// `None` also for reverted or manually dropped results.
     ///
     /// May read the whole ledger. Callers that share the session behind a lock use
     /// [`Session::output_in_memory`] and [`HistorySearch::output`] instead.

@@ -40,7 +40,7 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
             return Err(in_words_of_patches(&refusal));
         }
         if let Err(other) = attempt(order[1]) {
-            // Text that stands only above, at several places, is not missing.
+            // Text that occurs only above, at several places, is not missing.
             let is_above = exact(after) == 0 && exact(0) > 1;
             return Err(in_words_of_patches(if is_above { &other } else { &refusal }));
         }

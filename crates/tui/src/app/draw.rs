@@ -26,7 +26,7 @@ const NARROW: u16 = 64;
 const LIST_ROWS: usize = 12;
 /// Rows of the transcript that are kept above a question, so that the agent's reason stays in view.
 const REASON_ROWS: u16 = 4;
-/// Fewest rows of the transcript of which one shows the message that they belong to.
+/// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
 const PINNED: u16 = 8;
 
 impl App {

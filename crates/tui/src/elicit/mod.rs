@@ -186,7 +186,7 @@ impl Elicit {
         Outcome::Stays
     }
 
-    /// Gives the keyboard to a field, or to the answers behind the last one.
+    /// Gives the keyboard to a field, or to the answers after the last field.
     fn go(&mut self, at: usize, from_below: bool) {
         self.at = at;
         if let Some(field) = self.fields.get_mut(at) {
@@ -446,7 +446,7 @@ enum Kind {
     Cancel,
 }
 
-/// Returns the host of an address: what stands before it, such as a name with `@`, is not a part of it.
+/// Returns the host of an address, without a user name and `@` before it.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or(rest);

@@ -19,7 +19,7 @@ pub(super) struct Pick {
     options: Vec<(String, String)>,
     chosen: Vec<bool>,
     several: bool,
-    /// The row under the cursor; behind the last option, the own answer.
+    /// The row under the cursor. The row after the last option is the user's own answer.
     at: usize,
     own: String,
 }

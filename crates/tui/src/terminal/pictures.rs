@@ -31,7 +31,7 @@ pub(super) struct Pictures {
     used: Option<u64>,
     known: BTreeMap<u32, CachedImage>,
     standing: BTreeMap<u32, Vec<Run>>,
-    /// Images of which the frame has overwritten a cell.
+    /// Images that lost a cell because the frame overwrote it.
     touched: BTreeSet<u32>,
     /// Time at which the rate limit allows the next transfer.
     free: Option<Instant>,

@@ -220,7 +220,7 @@ impl Tests {
     /// Returns `None` if the command's output is not that of a known test runner.
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let mut all: Option<Self> = None;
-        // The number of tests that unittest has run stands above the line with its failures.
+        // unittest prints the number of tests above the line with the failures.
         let mut ran = 0;
         for line in call.output.text.lines() {
             let line = plain(line);

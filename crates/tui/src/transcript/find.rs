@@ -28,7 +28,7 @@ pub(super) struct Find {
     pub(super) place: Option<RowPosition>,
 }
 
-/// A gap that the host searches (`looked`), or of which another part must arrive first.
+/// A gap that the host searches (`looked`), or a gap whose next part must arrive first.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     from: Seq,

@@ -92,7 +92,7 @@ pub(super) fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
         } else if FIND_VALUED.contains(&text) {
             expression = true;
             let value = rest.next().ok_or_else(|| unknown(word))?;
-            // An unquoted pattern may become several words, of which the second would be an expression of its own.
+            // An unquoted pattern may become several words, and the second would be a separate expression.
             let single = value.is_literal()
                 || (value.known == Known::Glob && value.raw.starts_with(['\'', '"', '\\']));
             if !single && value.known != Known::Glob {

@@ -5,7 +5,7 @@
 pub(super) enum Args {
     /// Files whose content is read.
     Files,
-    /// Files of which only names and attributes are shown.
+    /// Only names and attributes of the files are shown.
     Names,
     /// A pattern, then files.
     Pattern,
