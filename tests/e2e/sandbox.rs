@@ -127,6 +127,84 @@ fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
     wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
 }
 
+/// The command line of a server that runs what it is told.
+fn shell_server() -> String {
+    json!({"mcpServers": {"fix": crate::mcp::fixture(&["shell"])}}).to_string()
+}
+
+#[test]
+fn what_a_server_makes_for_other_programs_is_undone_and_reported() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let does = |id: &str, command: &str| Answer::tool(id, "mcp__fix__shell", json!({"command": command}));
+    let server = MockServer::start([
+        does(
+            "c1",
+            "echo evil > .envrc; mkdir -p .vscode && echo evil > .vscode/tasks.json; echo more >> a.txt",
+        ),
+        // The user allows this one, and the server sleeps.
+        Answer::tool("c2", "bash", json!({"command": "sleep 2; echo mine > .gitattributes; sleep 2"})),
+        does("c3", "echo evil > .gitattributes; (sleep 0.2; echo evil > .npmrc) >/dev/null 2>&1 & true"),
+        Answer::tool("c4", "bash", json!({"command": "sleep 1; ls -A"})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "bypassPermissions", "--output-format", "stream-json", "--verbose"]);
+    let ran = run(command.args(["--mcp-config", &shell_server(), "--", "go"])).expect(0);
+    for name in [".envrc", ".vscode", ".npmrc"] {
+        assert!(!bench.project.exists(name), "{name}");
+    }
+    assert_eq!(bench.project.read("a.txt"), "hello\nmore\n");
+    assert_eq!(bench.project.read(".gitattributes"), "mine\n");
+    let requests = server.requests();
+    let told = requests[1].text();
+    assert!(told.contains(".envrc was created; what was written is now .envrc.refused"), "{told}");
+    assert!(
+        told.contains("the sandbox keeps MCP servers from this file, which other programs obey"),
+        "{told}"
+    );
+    assert!(!requests[2].text().contains(".gitattributes was"), "{}", requests[2].text());
+    let told = requests[3].text();
+    assert!(told.contains(".gitattributes was changed; what was written is now"), "{told}");
+    // Between calls the user learns of it, or the model with the next command.
+    let all = format!("{}{}", ran.stdout, requests.last().unwrap().text());
+    assert!(all.contains(".npmrc was created; what was written is now .npmrc.refused"), "{all}");
+}
+
+#[test]
+fn nothing_that_a_server_made_is_obeyed_after_becket_was_killed() {
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let write = "trap '' TERM HUP; while :; do echo evil > .mcp.json; touch written; sleep 0.01; done";
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp__fix__shell", json!({"command": write})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "bypassPermissions", "--mcp-config", &shell_server(), "--", "go"]);
+    let running = Running::start(&mut command);
+    let wait = |what: &str, test: &dyn Fn() -> bool| {
+        let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+        while !test() {
+            assert!(std::time::Instant::now() < until, "{what}");
+            std::thread::yield_now();
+        }
+    };
+    wait("the server does not write", &|| bench.project.exists("written"));
+    running.signal("-KILL");
+    running.wait();
+    let names = || std::fs::read_dir(bench.project.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let refused = || names().filter(|name| name.to_string_lossy().starts_with(".mcp.json.refused")).count();
+    let before = refused();
+    wait("the file is not put aside", &|| refused() > before);
+    let _ = std::fs::remove_file(bench.project.path("written"));
+    wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
+}
+
 #[test]
 fn programs_of_the_workspace_are_not_found_by_commands_that_read() {
     let bench = Bench::new(&[("a.txt", "hello\n"), ("bin/wc", "#!/bin/sh\necho evil\n")]);

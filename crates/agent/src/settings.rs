@@ -129,6 +129,9 @@ pub trait Confinement: std::fmt::Debug + Send + Sync {
 
     /// Removes a folder that was added, for commands that start from now on. `roots`: the folders that stay.
     fn remove_folder(&self, folder: &Path, roots: &[PathBuf]);
+
+    /// Describes what was undone since the last time because a program that runs as long as the session did it.
+    fn undone(&self) -> Vec<String>;
 }
 
 /// Hooks of the session.

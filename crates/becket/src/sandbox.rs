@@ -77,6 +77,10 @@ impl becket_agent::Confinement for Joining {
         read.retain(|dir| !read_kept.contains(dir));
         self.0.remove_root(folder, &git_dirs, &read);
     }
+
+    fn undone(&self) -> Vec<String> {
+        self.0.undone_of_servers()
+    }
 }
 
 /// Returns the folders with data of repositories around `roots`, and the work trees around them.

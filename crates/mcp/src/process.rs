@@ -1,9 +1,10 @@
 //! The program of a stdio server: starts it, owns its streams, and ends it with everything that it started.
 //!
 //! The program leads a separate process group. Dropping a [`Process`] ends the whole group. If becket itself is killed,
-//! a watcher ends the group: a shell that reads from a pipe whose other end only becket holds.
+//! a watcher ends the group: a shell that reads from a pipe whose other end only becket holds. It also puts aside what the program
+//! made under names that other programs obey.
 
-use becket_sandbox::Prepared;
+use becket_sandbox::{Lease, Prepared};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io::{self, PipeWriter};
@@ -11,14 +12,33 @@ use std::path::Path;
 use std::process::Stdio;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// The watcher's script. `$1` is the group. End of file means that becket has ended.
-const WATCH: &str =
-    "trap '' INT TERM HUP QUIT; read -r _; kill -s TERM -- \"-$1\"; sleep 1; kill -s KILL -- \"-$1\"";
+/// The watcher's script. `$1` is the group; the other arguments are paths at which nothing may be left. End of file means that
+/// becket has ended.
+const WATCH: &str = r#"trap '' INT TERM HUP QUIT
+g=$1
+shift
+read -r _
+kill -s TERM -- "-$g"
+n=0
+while [ "$n" -lt 10 ] && kill -s 0 -- "-$g"; do sleep 0.1; n=$((n + 1)); done 2>/dev/null
+kill -s KILL -- "-$g" 2>/dev/null
+for p do
+  [ -e "$p" ] || [ -L "$p" ] || continue
+  cd -P -- "${p%/*}" && [ "$(pwd -P)" = "${p%/*}" ] || continue
+  name=${p##*/}
+  to=$name.refused
+  n=0
+  while [ -e "$to" ] || [ -L "$to" ]; do n=$((n + 1)); to=$name.refused-$n; done
+  mv -- "$name" "$to"
+done
+"#;
 
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
     watcher: Option<(Child, PipeWriter)>,
+    /// Protects files that other programs obey, until the program has ended.
+    lease: Option<Lease>,
 }
 
 /// The three streams of a program.
@@ -30,7 +50,7 @@ pub(crate) struct Streams {
 
 impl Process {
     pub(crate) fn start(
-        prepared: &Prepared,
+        (prepared, lease): (&Prepared, Option<Lease>),
         command: &str,
         args: &[String],
         dir: &Path,
@@ -54,7 +74,10 @@ impl Process {
             return Err(io::Error::other("it has no pipes"));
         };
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let mut process = Self { child, group, watcher: None };
+        if let Some(lease) = &lease {
+            lease.of_process(child.id());
+        }
+        let mut process = Self { child, group, watcher: None, lease };
         process.watcher = Some(process.watch(env)?);
         Ok((process, Streams { stdin, stdout, stderr }))
     }
@@ -68,7 +91,13 @@ impl Process {
         let (reader, writer) = io::pipe()?;
         let group = self.group.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", WATCH, "watch", &group]).env_clear().current_dir("/").process_group(0);
+        let absent = self.lease.iter().flat_map(Lease::absent);
+        command
+            .args(["-c", WATCH, "watch", &group])
+            .args(absent)
+            .env_clear()
+            .current_dir("/")
+            .process_group(0);
         command.envs(env.iter().filter(|(k, _)| k == "PATH").map(|(k, v)| (k, v)));
         command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         Ok((command.spawn()?, writer))
@@ -77,6 +106,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if let Some(lease) = &self.lease {
+            lease.ends();
+        }
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -222,6 +222,11 @@ impl Server {
         self.config.timeout.unwrap_or(CALL)
     }
 
+    /// Describes what was undone in protected files since the last time.
+    pub(crate) fn undone(&self) -> Vec<String> {
+        self.shared.programs.undone_of_servers()
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.words.text()
     }

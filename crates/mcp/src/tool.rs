@@ -95,10 +95,17 @@ pub(crate) async fn run(server: &Arc<Server>, tool: &str, input: Value, env: &To
         cancel: &env.cancel,
         progress: &*env.progress,
     };
-    match call::call(&context, tool, arguments).await {
+    let mut output = match call::call(&context, tool, arguments).await {
         Ok(result) => output::output(result, name, tool, env),
         Err(error) => failed(server, &error),
+    };
+    for line in server.undone() {
+        let is_new_line = output.content.is_empty() || output.content.ends_with('\n');
+        output.content.push_str(if is_new_line { "[" } else { "\n[" });
+        output.content.push_str(&line);
+        output.content.push(']');
     }
+    output
 }
 
 fn interrupted(server: &str, what: &str) -> ToolOutput {

@@ -113,6 +113,11 @@ fn entered(write: &[PathBuf]) -> Vec<Repository> {
     out
 }
 
+/// The directories with the data of these repositories.
+pub(crate) fn git_dirs(write: &[PathBuf]) -> Vec<PathBuf> {
+    entered(write).into_iter().map(|one| real(one.git_dir)).collect()
+}
+
 /// True if git takes the folder itself for a repository, as it does with a bare one. Directories of git that the user's own
 /// repositories have are left out.
 fn is_bare(place: &Path) -> bool {

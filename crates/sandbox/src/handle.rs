@@ -5,10 +5,9 @@
 
 use crate::backend::{Backend, BackendKind};
 use crate::lease::{Lease, Leases};
-use crate::obeyed::Obeyed;
 use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
 use crate::request::{ProxyRoute, Request, WORD};
-use crate::{probe, sys};
+use crate::{gitlinks, probe, sys};
 use becket_network::{HostRules, Pass, Proxy, system_lookup};
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
@@ -177,7 +176,13 @@ impl Sandbox {
     ) -> Result<Confined, SandboxError> {
         let backend = self.backend(SandboxLevel::Workspace).clone();
         let inputs = self.present_inputs();
-        let policy = Policy::for_program(kind, &inputs, self.temp()?, caches);
+        let mut policy = Policy::for_program(kind, &inputs, self.temp()?, caches);
+        // With these grants, git could not commit in any case: it makes new names. An index that a server writes into could name a
+        // repository of its own, which git then enters.
+        if kind == ProgramKind::McpServer && matches!(backend, Backend::Landlock { .. }) {
+            let own = inputs.roots.iter().map(|root| root.join(".git"));
+            policy.deny_write.extend(own.chain(gitlinks::git_dirs(&inputs.roots)));
+        }
         self.words(backend, policy, None)
     }
 
@@ -240,10 +245,20 @@ impl Sandbox {
         }
         let policy = self.policy(level).ok()?;
         let is_landlock = matches!(self.backend(level), Backend::Landlock { .. });
-        Some(self.leases.start(Obeyed::before(&policy), is_landlock))
+        Some(self.leases.start(&policy, false, is_landlock))
     }
 
-    /// Undoes what commands in the background have changed in protected files until now.
+    /// The same for an MCP server, which starts next. `None` with Landlock, which keeps servers from making these files.
+    pub(crate) fn protect_from_server(&self) -> Option<Lease> {
+        if !matches!(self.backend(SandboxLevel::Workspace), Backend::Bubblewrap { .. }) {
+            return None;
+        }
+        let policy =
+            Policy::for_program(ProgramKind::McpServer, &self.present_inputs(), self.temp().ok()?, None);
+        Some(self.leases.start(&policy, true, false))
+    }
+
+    /// Undoes what programs that run have changed in protected files until now.
     pub fn check_protected(&self) {
         self.leases.check();
     }
@@ -251,6 +266,15 @@ impl Sandbox {
     /// Returns what was undone in protected files since the last time, one line for each path.
     pub fn undone(&self) -> Vec<String> {
         self.leases.lines()
+    }
+
+    /// The same as whole sentences, for changes that only an MCP server can have made.
+    pub fn undone_of_servers(&self) -> Vec<String> {
+        let lines = self.leases.server_lines().into_iter();
+        let what = "the sandbox keeps MCP servers from this file, which other programs obey";
+        lines
+            .map(|line| format!("{what}: {line} (if you made this change yourself, make it again)"))
+            .collect()
     }
 
     /// The private temporary folder of the session, created when it is first needed and removed with the session.

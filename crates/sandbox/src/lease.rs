@@ -1,26 +1,35 @@
-//! Repeats the check of protected files as long as a confined command lives.
+//! Repeats the check of protected files as long as a confined program lives.
 //!
-//! A [`Lease`] belongs to one command at the workspace level: it is taken before the command starts, and lasts until its last process
-//! has ended. Then the files are checked a last time. As long as a command runs, a thread checks its files whenever the kernel
-//! reports a new name beside one of them, and twice a second in any case. For commands in the background the caller can ask for
-//! a check with [`Leases::check`], as before each further command. So nothing that a command writes stays once it has ended.
+//! A [`Lease`] belongs to one command at the workspace level, one hook, or one MCP server: it is taken before the program starts,
+//! and lasts until its last process has ended. Then the files are checked a last time. As long as a program runs, a thread checks
+//! the files whenever the kernel reports a new name beside one of them, and once or twice a second in any case. The caller can ask
+//! for a check with [`Leases::check`], as before each further command. So nothing that a program writes stays once it has ended.
 //!
-//! Starts and ends no process. While a command runs, the name of a protected file that did not exist before can exist for some
-//! milliseconds, or for up to half a second where the kernel reports nothing.
+//! All programs of a session share one record of the files, so that none puts back what another one wrote. A change is left alone
+//! if no program can have made it: if all of them slept since the last look ([`sys::asleep`]), or if the file was read-only for
+//! those that did not. This matters for servers, which live as long as the session: the user's own changes must stay.
+//!
+//! Starts and ends no process. While a program runs, the name of a protected file that did not exist before can exist for some
+//! milliseconds, or for up to a second where the kernel reports nothing.
 
 use crate::obeyed::Obeyed;
-use crate::sys::Alarm;
+use crate::policy::Policy;
+use crate::sys::{self, Alarm, Asleep};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time between two checks of the thread.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The same, if only servers run: they rest most of the time.
+const SERVER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two checks: a build makes thousands of files beside protected ones.
 const REST: Duration = Duration::from_millis(10);
+/// Time for the processes of a server to end after they were killed.
+const ENDING: Duration = Duration::from_millis(500);
 
-/// The commands of a session that may write protected files now.
+/// The programs of a session that may write protected files now.
 #[derive(Debug, Default)]
 pub(crate) struct Leases(Arc<Mutex<Table>>);
 
@@ -28,51 +37,95 @@ pub(crate) struct Leases(Arc<Mutex<Table>>);
 struct Table {
     next: u64,
     live: BTreeMap<u64, Live>,
+    /// The files as they were before the first of these programs started, and as others changed them since.
+    obeyed: Option<Obeyed>,
     /// Lines about what was undone since the caller asked last, one for each path.
     lines: Vec<String>,
+    /// The same, if only a server can have made the change.
+    server_lines: Vec<String>,
     is_watched: bool,
 }
 
+/// A program that runs.
 #[derive(Debug)]
 struct Live {
-    obeyed: Obeyed,
-    is_kept: bool,
+    is_server: bool,
+    /// Its first process, if all others descend from it.
+    process: Option<u32>,
+    /// Its threads at the last look, if all of them slept.
+    asleep: Option<Asleep>,
 }
 
-/// The time in which a command may run. Dropping it checks the protected files a last time.
+/// The time in which a program may run. Dropping it checks the protected files a last time.
 #[derive(Debug)]
 pub struct Lease {
     number: u64,
     table: Arc<Mutex<Table>>,
-    /// True if processes of the command may be left that no process group contains.
+    /// True if processes of the program may be left that no process group contains.
     pub may_leave_processes: bool,
+    /// The processes that were there when the program was about to be killed.
+    ending: Mutex<Vec<u32>>,
 }
 
-fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Table {
-    fn check(&mut self, wants: impl Fn(&Live) -> bool) {
-        for live in self.live.values_mut().filter(|live| wants(live)) {
-            live.obeyed.check(&mut self.lines);
-        }
-    }
-
-    /// Checks the names that the kernel reports.
-    fn check_names(&mut self) {
+    /// Checks all files, or only those at protected paths.
+    fn check(&mut self, only_places: bool) {
+        let Some(obeyed) = &mut self.obeyed else { return };
+        // The files are read first, so that a look at the processes afterwards says who can have changed them.
+        let now = obeyed.now(only_places);
+        let mut awake = Vec::new();
         for live in self.live.values_mut() {
-            live.obeyed.check_places(&mut self.lines);
+            let asleep = live.process.and_then(sys::asleep);
+            if asleep.is_none() || asleep != live.asleep {
+                awake.push((live.is_server, live.process));
+            }
+            live.asleep = asleep;
+        }
+        if awake.is_empty() && !self.live.is_empty() {
+            obeyed.accept(now);
+            return;
+        }
+        let mut processes = awake.iter().map(|(_, process)| process.map(read_only));
+        if let Some(mut mounts) = processes.next().flatten() {
+            for other in processes {
+                mounts.retain(|place| other.as_ref().is_some_and(|other| other.contains(place)));
+            }
+            obeyed.accept_mounted(&now, &mounts);
+        }
+        let is_server = !awake.is_empty() && awake.iter().all(|(is_server, _)| *is_server);
+        let lines = if is_server { &mut self.server_lines } else { &mut self.lines };
+        if only_places {
+            obeyed.check_places(lines);
+        } else {
+            obeyed.check(lines);
         }
     }
 }
 
+/// The read-only mounts of a program. Its first process is outside of them, and one that has ended has none.
+fn read_only(process: u32) -> Vec<PathBuf> {
+    let inside = sys::tree(process).into_iter().skip(1).rev();
+    inside.map(sys::read_only_mounts).find(|mounts| !mounts.is_empty()).unwrap_or_default()
+}
+
 impl Leases {
-    pub(crate) fn start(&self, obeyed: Obeyed, may_leave_processes: bool) -> Lease {
+    pub(crate) fn start(&self, policy: &Policy, is_server: bool, may_leave_processes: bool) -> Lease {
         let mut table = locked(&self.0);
+        if table.live.is_empty() {
+            table.obeyed = Some(Obeyed::before(policy));
+        } else {
+            table.check(false);
+            if let Some(obeyed) = &mut table.obeyed {
+                obeyed.join(policy);
+            }
+        }
         table.next += 1;
         let number = table.next;
-        table.live.insert(number, Live { obeyed, is_kept: false });
+        table.live.insert(number, Live { is_server, process: None, asleep: None });
         if !std::mem::replace(&mut table.is_watched, true) {
             let of_thread = Arc::downgrade(&self.0);
             let started = std::thread::Builder::new().name("becket-protect".to_owned()).spawn(move || {
@@ -81,56 +134,74 @@ impl Leases {
             // The checks before each command and at its end remain.
             table.is_watched = started.is_ok();
         }
-        Lease { number, table: Arc::clone(&self.0), may_leave_processes }
+        Lease { number, table: Arc::clone(&self.0), may_leave_processes, ending: Mutex::default() }
     }
 
-    /// Checks the files of all commands in the background.
+    /// Checks the files now.
     pub(crate) fn check(&self) {
-        locked(&self.0).check(|live| live.is_kept);
+        locked(&self.0).check(false);
     }
 
     /// Returns what was undone since the last time, one line for each path.
     pub(crate) fn lines(&self) -> Vec<String> {
         std::mem::take(&mut locked(&self.0).lines)
     }
+
+    /// The same, for changes that only a server can have made.
+    pub(crate) fn server_lines(&self) -> Vec<String> {
+        std::mem::take(&mut locked(&self.0).server_lines)
+    }
 }
 
 impl Lease {
-    /// The protected paths at which there was nothing when the command started, for whoever outlives this process.
+    /// The protected paths at which there was nothing when the program started, for whoever outlives this process.
     pub fn absent(&self) -> Vec<PathBuf> {
-        locked(&self.table).live.get(&self.number).map(|live| live.obeyed.absent()).unwrap_or_default()
+        locked(&self.table).obeyed.as_ref().map(Obeyed::absent).unwrap_or_default()
     }
 
-    /// Notes that the command continues in the background: its files are checked again and again until the lease ends.
-    pub fn keep(&self) {
+    /// Names the first process of the program. With Landlock its other processes need not descend from it, so it tells nothing.
+    pub fn of_process(&self, process: Option<u32>) {
+        if let Some(live) = locked(&self.table).live.get_mut(&self.number)
+            && !self.may_leave_processes
+        {
+            live.process = process;
+        }
+    }
+
+    /// Looks a last time at who changed what, before the program is killed. Dropping the lease then waits for its processes.
+    pub fn ends(&self) {
         let mut table = locked(&self.table);
-        if let Some(live) = table.live.get_mut(&self.number) {
-            live.is_kept = true;
-            // Files that exist are mounted read-only for it, so nothing but the user can have changed them.
-            if !self.may_leave_processes {
-                live.obeyed.trust_mounts();
-            }
+        table.check(false);
+        if let Some(process) = table.live.get(&self.number).and_then(|live| live.process) {
+            *locked(&self.ending) = sys::tree(process);
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        let processes = std::mem::take(&mut *locked(&self.ending));
+        let until = Instant::now() + ENDING;
+        while processes.iter().any(|process| sys::lives(*process)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut table = locked(&self.table);
-        if let Some(mut live) = table.live.remove(&self.number) {
-            live.obeyed.check(&mut table.lines);
+        table.check(false);
+        table.live.remove(&self.number);
+        if table.live.is_empty() {
+            table.obeyed = None;
         }
     }
 }
 
-/// Checks until no command is left, and a pause longer: most commands follow another one soon.
+/// Checks until no program is left, and a pause longer: most commands follow another one soon.
 fn watch(table: &Weak<Mutex<Table>>) {
     let mut alarm = Alarm::new();
     let mut is_idle = false;
     let mut has_news = false;
     loop {
         let Some(table) = table.upgrade() else { return };
-        {
+        let pause = {
             let mut table = locked(&table);
             if table.live.is_empty() && is_idle {
                 table.is_watched = false;
@@ -138,17 +209,15 @@ fn watch(table: &Weak<Mutex<Table>>) {
             }
             is_idle = table.live.is_empty();
             // Folders that came meanwhile are looked at from now on. The check after that sees what is in them already.
-            for folder in table.live.values().flat_map(|live| live.obeyed.folders()) {
+            for folder in table.obeyed.iter().flat_map(Obeyed::folders) {
                 alarm.look_at(&folder);
             }
-            if has_news {
-                table.check_names();
-            } else {
-                table.check(|_| true);
-            }
-        }
+            table.check(has_news);
+            let only_servers = !is_idle && table.live.values().all(|live| live.is_server);
+            if only_servers { SERVER_PAUSE } else { PAUSE }
+        };
         drop(table);
         std::thread::sleep(REST);
-        has_news = alarm.wait(PAUSE);
+        has_news = alarm.wait(pause);
     }
 }

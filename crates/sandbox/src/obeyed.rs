@@ -22,11 +22,18 @@ use std::path::{Path, PathBuf};
 /// The protected paths of a policy before the command.
 #[derive(Debug)]
 pub(crate) struct Obeyed {
+    policy: Policy,
     places: Vec<Place>,
     entered: Entered,
     todos: Todos,
     /// The lines that were returned already: a change that cannot be undone is reported once.
     reported: BTreeSet<String>,
+}
+
+/// The protected paths at a later moment.
+pub(crate) struct Now {
+    places: BTreeMap<PathBuf, Place>,
+    rest: Option<(Entered, Todos)>,
 }
 
 /// A protected path before the command.
@@ -77,7 +84,54 @@ impl Obeyed {
     pub(crate) fn before(policy: &Policy) -> Self {
         let places = policy.protected.iter().filter_map(|path| Place::before(path, policy)).collect();
         let (entered, todos) = (Entered::before(policy), Todos::before(policy));
-        Self { places, entered, todos, reported: BTreeSet::new() }
+        Self { policy: policy.clone(), places, entered, todos, reported: BTreeSet::new() }
+    }
+
+    /// Adds the paths of another policy, as they are now.
+    pub(crate) fn join(&mut self, policy: &Policy) {
+        let known = self.policy.write.len();
+        let more = policy.write.iter().filter(|place| !self.policy.write.contains(place)).cloned();
+        let more: Vec<PathBuf> = more.collect();
+        self.policy.write.extend(more);
+        let new = policy.protected.iter().filter(|path| !self.policy.protected.contains(path)).cloned();
+        let new: Vec<PathBuf> = new.collect();
+        self.places.extend(new.iter().filter_map(|path| Place::before(path, &self.policy)));
+        if !new.is_empty() || self.policy.write.len() > known {
+            self.policy.protected.extend(new);
+            (self.entered, self.todos) = (Entered::before(&self.policy), Todos::before(&self.policy));
+        }
+    }
+
+    /// Records the same paths as they are now; repositories that an index names and lists of steps only if wanted.
+    pub(crate) fn now(&self, only_places: bool) -> Now {
+        let again = |place: &Place| Place::before(&place.path, &self.policy);
+        let places = self.places.iter().filter_map(again).map(|place| (place.path.clone(), place)).collect();
+        let rest = (!only_places).then(|| (Entered::before(&self.policy), Todos::before(&self.policy)));
+        Now { places, rest }
+    }
+
+    /// Takes over a later record: somebody else made these changes. A path that leads out of the writable places by now stays as
+    /// it was.
+    pub(crate) fn accept(&mut self, mut now: Now) {
+        for place in &mut self.places {
+            if let Some(now) = now.places.remove(&place.path) {
+                *place = now;
+            }
+        }
+        if let Some((entered, todos)) = now.rest {
+            (self.entered, self.todos) = (entered, todos);
+        }
+        // The same change may happen again, and is another one then.
+        self.reported.clear();
+    }
+
+    /// Takes over the present content of those paths at which something was mounted for the program: they were read-only for it.
+    pub(crate) fn accept_mounted(&mut self, now: &Now, mounts: &[PathBuf]) {
+        for place in self.places.iter_mut().filter(|place| mounts.contains(&place.real)) {
+            if let Some(now) = now.places.get(&place.path).filter(|now| now.real == place.real) {
+                place.content.clone_from(&now.content);
+            }
+        }
     }
 
     /// Undoes the changes since then. Adds one line for each path to `out`.
@@ -124,15 +178,6 @@ impl Obeyed {
     /// The resolved paths at which there was nothing before the command.
     pub(crate) fn absent(&self) -> Vec<PathBuf> {
         self.places.iter().filter(|place| place.content.is_empty()).map(|place| place.real.clone()).collect()
-    }
-
-    /// From now on, leaves out the files that the kernel protects as long as the command runs. A change of them is the
-    /// user's own.
-    pub(crate) fn trust_mounts(&mut self) {
-        self.places.retain(|place| {
-            let is_link = matches!(place.content.get(&place.path), Some(Kind::Link(_)));
-            place.content.is_empty() || is_link || place.real != place.path
-        });
     }
 }
 

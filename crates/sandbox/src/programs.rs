@@ -108,6 +108,19 @@ impl Programs {
         sandbox.protect(SandboxLevel::Workspace)
     }
 
+    /// Protects these files from an MCP server as long as it runs. Called before the server starts; the lease is dropped after it has
+    /// ended.
+    pub fn protect_from_server(&self, prepared: &Prepared) -> Option<Lease> {
+        self.sandbox.as_ref().filter(|_| prepared.is_confined())?.protect_from_server()
+    }
+
+    /// Checks these files, and describes what was undone since the last time because a server did it.
+    pub fn undone_of_servers(&self) -> Vec<String> {
+        let Some(sandbox) = &self.sandbox else { return Vec::new() };
+        sandbox.check_protected();
+        sandbox.undone_of_servers()
+    }
+
     /// The sandbox of the session.
     pub fn sandbox(&self) -> Option<&Sandbox> {
         self.sandbox.as_deref()

@@ -149,7 +149,8 @@ impl Shell {
         let Some(sandbox) = &self.settings.sandbox else { return Vec::new() };
         sandbox.check_protected();
         let lines = sandbox.undone().into_iter();
-        lines.map(|line| format!("the sandbox denies commands this file: {line}")).collect()
+        let lines = lines.map(|line| format!("the sandbox keeps commands from this file: {line}"));
+        lines.chain(sandbox.undone_of_servers()).collect()
     }
 }
 

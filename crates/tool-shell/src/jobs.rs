@@ -259,9 +259,6 @@ impl Jobs {
         let mut table = self.loaded(&*env.host);
         table.last += 1;
         let Process { mut child, drain, started, cwd_file, pass, lease, .. } = process;
-        if let Some(lease) = &lease {
-            lease.keep();
-        }
         let job = Arc::new(Job {
             id: table.last,
             command: one_line(command),

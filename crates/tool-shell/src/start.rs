@@ -124,6 +124,9 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
         None => on_pipe(shell, &program, args, env, start.cwd),
     };
     let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
+    if let Some(lease) = &lease {
+        lease.of_process(child.id());
+    }
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
     let group = tree.group;

@@ -119,6 +119,10 @@ impl Agent {
         self.tools
             .tell_changed_files(&self.conversation.settings.environment.cwd, &mut self.conversation.core);
         self.workspace().tell_changed_folders();
+        let undone = self.conversation.settings.tools.confinement.as_ref().map(|one| one.undone());
+        for line in undone.unwrap_or_default() {
+            self.conversation.core.notice(NoticeLevel::Warning, line);
+        }
         self.tools.tell_plan_mode(&mut self.conversation);
         let reminders = due::reminders(lock(&self.conversation.core.session).view(), step);
         self.conversation.core.append(reminders, Durability::Buffered);

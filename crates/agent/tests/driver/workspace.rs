@@ -20,6 +20,10 @@ impl Confinement for Confined {
         assert!(!roots.contains(&folder.to_path_buf()));
         self.0.lock().unwrap().retain(|known| known != folder);
     }
+
+    fn undone(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 fn add(path: impl Into<PathBuf>) -> Command {

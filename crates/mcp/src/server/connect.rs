@@ -201,7 +201,8 @@ impl Program<'_> {
         let command = resolve_program(self.command, &variables, &dir).ok_or_else(|| {
             format!("its program {} is not found (is it installed, and in PATH?)", self.command)
         })?;
-        let started = Process::start(&prepared, &command, self.args, &dir, &variables);
+        let lease = shared.programs.protect_from_server(&prepared);
+        let started = Process::start((&prepared, lease), &command, self.args, &dir, &variables);
         let (process, streams) =
             started.map_err(|e| format!("its program {} does not start: {e}", self.command))?;
         Ok(Stdio::new(process, streams, words.clone()))
@@ -232,7 +233,8 @@ fn resolve_program(
 async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String>, Failure> {
     let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
     let args = ["-c".to_owned(), helper.to_owned()];
-    let started = Process::start(&prepared, "/bin/sh", &args, &shared.cwd, &shared.variables);
+    let lease = shared.programs.protect_from_server(&prepared);
+    let started = Process::start((&prepared, lease), "/bin/sh", &args, &shared.cwd, &shared.variables);
     let (_process, streams) = started.map_err(|e| format!("its headersHelper does not start: {e}"))?;
     drop(streams.stdin);
     let mut text = String::new();

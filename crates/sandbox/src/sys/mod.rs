@@ -1,6 +1,8 @@
 //! Enforcement by the kernel. On Linux these are Landlock and seccomp. For other systems becket has no sandbox yet.
 
 #[cfg(target_os = "linux")]
+mod activity;
+#[cfg(target_os = "linux")]
 mod alarm;
 #[cfg(target_os = "linux")]
 mod filter;
@@ -10,6 +12,8 @@ mod linux;
 mod other;
 
 #[cfg(target_os = "linux")]
+pub(crate) use activity::{Asleep, asleep, lives, read_only_mounts, tree};
+#[cfg(target_os = "linux")]
 pub(crate) use alarm::Alarm;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
@@ -17,5 +21,6 @@ pub(crate) use linux::{
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    Alarm, drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
+    Alarm, Asleep, asleep, drop_capabilities, keep_open, landlock_abi, lives, open_kept, read_only_mounts,
+    restrict, restrict_writes, seccomp, tree,
 };

@@ -3,7 +3,7 @@
 use crate::policy::Policy;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn missing<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system has neither Landlock nor seccomp"))
@@ -35,6 +35,26 @@ pub(crate) fn keep_open(_: File) -> io::Result<i32> {
 
 pub(crate) fn open_kept(_: &Path) -> io::Result<i32> {
     missing()
+}
+
+/// Nothing is known of the processes of other programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asleep {}
+
+pub(crate) fn asleep(_: u32) -> Option<Asleep> {
+    None
+}
+
+pub(crate) fn tree(root: u32) -> Vec<u32> {
+    vec![root]
+}
+
+pub(crate) fn lives(_: u32) -> bool {
+    false
+}
+
+pub(crate) fn read_only_mounts(_: u32) -> Vec<PathBuf> {
+    Vec::new()
 }
 
 /// Waits as long as it is asked to.

@@ -403,7 +403,6 @@ fn what_a_command_in_the_background_writes_later_is_undone() {
         let mut command = ground.command(&confined.words, &temp, script);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
-        lease.keep();
         let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut from = std::io::BufReader::new(from);
         let mut write = |name: &str| {

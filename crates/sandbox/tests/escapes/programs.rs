@@ -1,10 +1,14 @@
 //! Programs that becket starts for its own use: what each kind reaches, on every backend.
 
-use crate::ground::{DONE, grounds};
+use crate::ground::{DONE, Ground, grounds};
 use becket_sandbox::{Confine, ProgramKind, Programs};
 use becket_types::SandboxLevel::Workspace;
+use std::io::{BufRead as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ProgramKind::{Formatter, Hook, LanguageServer, McpServer, StatusLine};
 
@@ -57,8 +61,7 @@ fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
     }
 }
 
-/// Changes that a hook makes to such files are undone when it ends. A server lives as long as the session: it cannot change those that
-/// exist.
+/// Changes that a hook or a server makes to such files are undone when it ends, at the latest.
 #[test]
 fn hooks_and_servers_change_no_file_that_other_programs_obey() {
     for (backend, ground) in grounds() {
@@ -86,14 +89,17 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
                 "echo evil > .mcp.json",
                 "mkdir .claude",
             ] {
-                let lease = (kind == Hook).then(|| programs.protect(&prepared).unwrap());
-                let ran = run(script);
+                let lease = match kind {
+                    Hook => programs.protect(&prepared),
+                    _ => programs.protect_from_server(&prepared),
+                };
+                run(script);
                 drop(lease);
                 assert_eq!(contents(), before, "{backend:?} {kind:?}: {script}");
                 let made = [".envrc", ".mcp.json", ".claude", ".git/hooks/post-checkout"]
                     .iter()
                     .filter(|name| ground.base.join("ws").join(name).symlink_metadata().is_ok());
-                assert!(kind == McpServer && ran || made.count() == 0, "{backend:?} {kind:?}: {script}");
+                assert_eq!(made.count(), 0, "{backend:?} {kind:?}: {script}");
             }
             for script in ["echo more >> a.txt", "echo x > sub/new", "mkdir -p sub/d && mv sub/new sub/d/"] {
                 assert!(run(script), "{backend:?} {kind:?}: {script}");
@@ -102,6 +108,142 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
                 assert!(run("echo x > new.txt && rm new.txt"), "{backend:?}");
             }
         }
+    }
+}
+
+/// A server that writes what it is told, one line after another.
+struct Server {
+    child: std::process::Child,
+    to: std::process::ChildStdin,
+    from: std::io::BufReader<std::process::ChildStdout>,
+    lease: Option<becket_sandbox::Lease>,
+}
+
+impl Server {
+    fn start(ground: &Ground, programs: &Programs) -> Self {
+        let prepared = programs.prepare(McpServer).unwrap();
+        let lease = programs.protect_from_server(&prepared);
+        let script = "while read -r line; do eval \"$line\"; echo did; done";
+        let mut command = ground.command(&prepared.words, &prepared.variables, script);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        if let Some(lease) = &lease {
+            lease.of_process(Some(child.id()));
+        }
+        let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, to, from: std::io::BufReader::new(from), lease }
+    }
+
+    fn does(&mut self, line: &str) {
+        writeln!(self.to, "{line}").unwrap();
+        self.from.read_line(&mut String::new()).unwrap();
+    }
+
+    fn is_killed(mut self) {
+        if let Some(lease) = &self.lease {
+            lease.ends();
+        }
+        let group = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        self.child.wait().unwrap();
+        drop(self.lease);
+    }
+}
+
+/// Waits until a check leaves a file of the user alone, because the server has slept since the last one.
+fn until_it_sleeps(ground: &Ground) {
+    let own = ground.base.join("ws/.gdbinit");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        std::fs::write(&own, "mine").unwrap();
+        ground.sandbox.check_protected();
+        if std::fs::remove_file(&own).is_ok() {
+            break;
+        }
+        assert!(Instant::now() < until, "the server is never taken for asleep");
+        std::thread::yield_now();
+    }
+    ground.sandbox.check_protected();
+    drop(ground.sandbox.undone_of_servers());
+}
+
+#[test]
+fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays() {
+    for (backend, ground) in grounds() {
+        let ws = ground.base.join("ws");
+        std::fs::write(ws.join(".gitattributes"), "* text\n").unwrap();
+        let sandbox = Some(Arc::clone(&ground.sandbox));
+        let programs = Programs::new(Confine::Always, sandbox, Some(ground.base.join("caches")));
+        let mut server = Server::start(&ground, &programs);
+        let before = ground.fingerprint(&["home", "outside"]);
+        for name in
+            [".vscode/tasks.json", ".git/commondir", ".envrc", ".claude/settings.json", ".git/hooks/x"]
+        {
+            for _ in 0..2 {
+                server.does(&format!("mkdir -p $(dirname {name}); echo evil > {name}"));
+                let lines = programs.undone_of_servers();
+                assert!(!ws.join(name).exists(), "{backend:?}: {name} {lines:?}");
+            }
+        }
+        assert_eq!(ground.fingerprint(&["home", "outside"]), before);
+        if server.lease.is_none() {
+            // Landlock makes it impossible from the start, and the user's own changes are nobody's business.
+            server.does("echo more >> a.txt; mkdir -p sub/new; echo x > .git/index");
+            assert!(!ws.join(".git/index").exists() && ws.join("sub/new").exists(), "{backend:?}");
+            server.is_killed();
+            continue;
+        }
+        // The server sleeps: whoever changes such files now, it is not the server.
+        until_it_sleeps(&ground);
+        let mine = [".envrc", ".vscode/settings.json", ".git/config", ".gitattributes"];
+        for name in mine {
+            std::fs::create_dir_all(ws.join(name).parent().unwrap()).unwrap();
+            // Editors and git replace a file by a new one. The kernel takes away a mount at the old one then.
+            std::fs::write(ws.join("new"), "mine").unwrap();
+            std::fs::rename(ws.join("new"), ws.join(name)).unwrap();
+        }
+        assert_eq!(programs.undone_of_servers(), Vec::<String>::new(), "{backend:?}");
+        // From now on the server could write them, and what it writes is undone.
+        for name in mine {
+            server.does(&format!("echo evil > {name}"));
+            programs.undone_of_servers();
+            assert_eq!(std::fs::read_to_string(ws.join(name)).unwrap(), "mine", "{backend:?}: {name}");
+        }
+        // What is still mounted read-only for the server can only have been changed by somebody else.
+        server.does("true");
+        std::fs::write(ws.join(".git/hooks/pre-commit"), "mine").unwrap();
+        programs.undone_of_servers();
+        assert_eq!(std::fs::read_to_string(ws.join(".git/hooks/pre-commit")).unwrap(), "mine", "{backend:?}");
+        // A last look follows when it has been killed.
+        server.does("(while :; do echo evil > .mcp.json; done) & true");
+        server.is_killed();
+        assert!(!ws.join(".mcp.json").exists(), "{backend:?}");
+        let lines = programs.undone_of_servers();
+        assert!(lines.iter().any(|line| line.contains(".mcp.json was created")), "{backend:?}: {lines:?}");
+    }
+}
+
+/// Two servers share one record, so the one does not put back what the other made.
+#[test]
+fn no_server_puts_back_what_another_one_made() {
+    for (backend, ground) in grounds() {
+        let sandbox = Some(Arc::clone(&ground.sandbox));
+        let programs = Programs::new(Confine::Always, sandbox, Some(ground.base.join("caches")));
+        let mut servers = [Server::start(&ground, &programs), Server::start(&ground, &programs)];
+        for round in 0..6 {
+            servers[round % 2].does("echo evil > .envrc");
+            servers[(round + 1) % 2].does("true");
+            programs.undone_of_servers();
+            // A command comes in between, and its protection begins with what is there.
+            let lease = ground.sandbox.protect(Workspace);
+            ground.run(Workspace, "echo evil > .npmrc");
+            drop(lease);
+            for name in [".envrc", ".npmrc"] {
+                assert!(!ground.base.join("ws").join(name).exists(), "{backend:?}: {name}");
+            }
+        }
+        servers.into_iter().for_each(Server::is_killed);
+        assert!(!ground.base.join("ws/.envrc").exists(), "{backend:?}");
     }
 }
 
