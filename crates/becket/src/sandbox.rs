@@ -162,9 +162,17 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
              tools. Not confined: commands that you allow, formatters, language servers, hooks, MCP servers, the status line"
         ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
-        (reads, works) if reads == works => format!("{reads}; self-test passed"),
-        (reads, works) => format!("read-only: {reads}; workspace: {works}; self-tests passed"),
+        (reads, works) if reads == works => format!("{reads}; self-test passed{}", tried(sandbox)),
+        (reads, works) => {
+            format!("read-only: {reads}; workspace: {works}; self-tests passed{}", tried(sandbox))
+        }
     }
+}
+
+/// Says how many actions were tried in the self-test of the workspace level.
+fn tried(sandbox: &Sandbox) -> String {
+    let test = sandbox.self_test(SandboxLevel::Workspace);
+    test.map(|test| format!(" ({} forbidden actions failed)", test.forbidden)).unwrap_or_default()
 }
 
 /// Returns the lookup of what may change while the session runs: a secret that is made then is hidden from the next command, and a
@@ -177,6 +185,7 @@ fn refresh(environment: &Environment, config: &SandboxConfig) -> becket_sandbox:
         inputs.own = places.own;
         inputs.deny_read = places.deny_read;
         inputs.deny_write = places.deny_write;
+        inputs.unix_sockets = real(&config.unix_sockets);
         inputs.obeyed = places.obeyed;
     })
 }
@@ -231,6 +240,7 @@ fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) 
         write: real(&config.write),
         deny_write,
         deny_read,
+        unix_sockets: real(&config.unix_sockets),
         network: match config.network() {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Proxy => Network::Proxy,

@@ -206,11 +206,19 @@ const GROWING: &[&str] = &[
     "sandbox.excluded_commands",
     "sandbox.allow_hosts",
     "sandbox.deny_hosts",
+    "sandbox.unix_sockets",
 ];
 
 /// Lists of paths.
-const PATHS: &[&str] =
-    &["add_dirs", "skills.dirs", "rules.files", "sandbox.write", "sandbox.deny_write", "sandbox.deny_read"];
+const PATHS: &[&str] = &[
+    "add_dirs",
+    "skills.dirs",
+    "rules.files",
+    "sandbox.write",
+    "sandbox.deny_write",
+    "sandbox.deny_read",
+    "sandbox.unix_sockets",
+];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("BECKET_MODEL", "model"),

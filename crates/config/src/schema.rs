@@ -279,6 +279,9 @@ pub struct SandboxConfig {
     pub allow_hosts: Vec<String>,
     /// Hosts that commands never reach, even if `allow_hosts` allows them.
     pub deny_hosts: Vec<String>,
+    /// Sockets of local services that commands at the workspace level reach, such as `/run/docker.sock`. Needs bubblewrap. Not from a
+    /// project.
+    pub unix_sockets: Vec<String>,
     /// If no sandbox works, deny commands that would be confined, instead of asking about them.
     pub fail_if_unavailable: bool,
     /// Run commands that the workspace level confines without a question, also in the modes `default` and

@@ -220,6 +220,7 @@ mod tests {
             ("sandbox.network", json!("full"), Some(json!("proxy")), false),
             ("sandbox.allow_hosts", json!(["docs.rs"]), None, false),
             ("sandbox.deny_hosts", json!(["docs.rs"]), None, true),
+            ("sandbox.unix_sockets", json!(["/run/docker.sock"]), None, false),
             ("sandbox.fail_if_unavailable", json!(true), None, true),
             ("sandbox.fail_if_unavailable", json!(false), None, false),
             ("sandbox.auto_allow_bash", json!(true), None, false),

@@ -86,7 +86,11 @@ pub(crate) fn translate(mut root: Node) -> Node {
     // In Claude Code this key is a table with lists of hosts.
     if let Some(mut network) = take_at(&mut root, &["sandbox", "network"]) {
         if matches!(network.kind, Kind::Table(_)) {
-            for (from, to) in [("allowedDomains", "allow_hosts"), ("deniedDomains", "deny_hosts")] {
+            for (from, to) in [
+                ("allowedDomains", "allow_hosts"),
+                ("deniedDomains", "deny_hosts"),
+                ("allowUnixSockets", "unix_sockets"),
+            ] {
                 if let Some(hosts) = take_at(&mut network, &[from]) {
                     root.put(&["sandbox", to], hosts);
                 }

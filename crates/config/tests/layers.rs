@@ -243,7 +243,8 @@ dirs = ['skills']
 #[test]
 fn claudes_words_for_the_sandbox_are_read() {
     let text = r#"{"sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "excludedCommands": ["docker *"],
-        "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"], "deniedDomains": ["b.example"]},
+        "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"], "deniedDomains": ["b.example"],
+        "allowUnixSockets": ["~/docker.sock"]},
         "filesystem": {"allowWrite": ["~/.cache"], "denyWrite": ["/d"], "denyRead": ["~/private"]}}}"#;
     let settings = run(Case { settings: Some(text), ..Case::default() }).unwrap();
     let sandbox = settings.config.sandbox;
@@ -260,6 +261,7 @@ fn claudes_words_for_the_sandbox_are_read() {
         (sandbox.allow_hosts, sandbox.deny_hosts),
         (vec!["a.example".to_owned()], vec!["b.example".to_owned()])
     );
+    assert_eq!(sandbox.unix_sockets, ["/home/u/docker.sock"]);
     for (word, mode) in [("danger-full-access", SandboxMode::Off), ("workspace-write", SandboxMode::Required)]
     {
         assert_eq!(SandboxMode::parse(word), Some(mode));

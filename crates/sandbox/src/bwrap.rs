@@ -77,7 +77,7 @@ pub(crate) fn arguments(
     open: Open<'_>,
 ) -> Result<(Vec<OsString>, Vec<Mounted>), String> {
     let mut out: Vec<OsString> = Vec::new();
-    let mut mounted = Vec::new();
+    let (mut mounted, mut hidden) = (Vec::new(), Vec::new());
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
         out.extend(words.iter().map(|word| word.as_ref().to_owned()));
     };
@@ -119,11 +119,18 @@ pub(crate) fn arguments(
             }
             Mount::Read | Mount::Protect => add(&[&"--ro-bind-try", &path, &path]),
             Mount::Write => add(&[&"--bind-try", &path, &path]),
-            Mount::Hide if kind.is_dir() => add(&[&"--tmpfs", &path, &"--remount-ro", &path]),
+            Mount::Hide if kind.is_dir() => {
+                add(&[&"--tmpfs", &path]);
+                hidden.push(path.clone());
+            }
             Mount::Hide => add(&[&"--ro-bind", &"/dev/null", &path]),
         }
         let (device, file) = (meta.dev(), meta.ino());
         mounted.push(Mounted { path, device, file, is_hidden: mount == Mount::Hide });
+    }
+    // Something that is visible inside a hidden folder needs a place there.
+    for path in hidden {
+        add(&[&"--remount-ro", &path]);
     }
     if let Some(program) = program {
         add(&[&"--ro-bind", &program, &program]);
@@ -163,6 +170,9 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
         for path in policy.protected.iter().chain(&policy.deny_write) {
             pin(policy, path, Mount::Protect, look, &mut put);
         }
+    }
+    for path in &policy.unix_sockets {
+        put(path, Mount::Write);
     }
     for path in &policy.deny_read {
         // Under another name of its folder, the next command would find it.

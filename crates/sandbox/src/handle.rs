@@ -6,6 +6,7 @@
 use crate::backend::{Backend, BackendKind};
 use crate::lease::{Lease, Leases};
 use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
+use crate::probe::{SIGNALS_ABI, SelfTest};
 use crate::request::{ProxyRoute, Request, WORD};
 use crate::{gitlinks, probe, sys};
 use becket_network::{HostRules, Pass, Proxy, system_lookup};
@@ -14,15 +15,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use tempfile::TempDir;
 use thiserror::Error;
 
 /// First version of Landlock that can keep commands from truncating files. Older versions are not used.
 const OLDEST_ABI: u32 = 3;
-
-/// First version of Landlock that also keeps commands from sending signals to processes outside.
-const SIGNALS_ABI: u32 = 6;
 
 #[derive(Debug, Error)]
 pub enum SandboxError {
@@ -95,6 +93,8 @@ pub struct Sandbox {
     caches: OnceLock<TempDir>,
     proxy: OnceLock<Proxy>,
     leases: Leases,
+    /// The self-tests that backends have passed.
+    tests: Mutex<Vec<(Backend, SelfTest)>>,
 }
 
 impl fmt::Debug for Sandbox {
@@ -107,7 +107,16 @@ impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
         let inputs = RwLock::new(settings.inputs.clone());
         let (backends, temp, caches, proxy) = Default::default();
-        Self { settings, inputs, backends, temp, caches, proxy, leases: Leases::default() }
+        Self {
+            settings,
+            inputs,
+            backends,
+            temp,
+            caches,
+            proxy,
+            leases: Leases::default(),
+            tests: Mutex::default(),
+        }
     }
 
     fn inputs(&self) -> RwLockReadGuard<'_, PolicyInputs> {
@@ -234,6 +243,13 @@ impl Sandbox {
         if policy.network == Network::Proxy && !matches!(self.backend(level), Backend::Bubblewrap { .. }) {
             policy.network = Network::Off;
         }
+        // Nor can it tell one local service from another. Those without a file are kept away by a network namespace, or by a newer
+        // Landlock.
+        let is_kept = matches!(self.backend(level), Backend::Bubblewrap { .. })
+            && (policy.network != Network::Full || sys::landlock_abi() >= SIGNALS_ABI);
+        if !is_kept {
+            policy.unix_sockets.clear();
+        }
         Ok(policy)
     }
 
@@ -356,6 +372,13 @@ impl Sandbox {
         rustix::process::geteuid().is_root() && self.inputs().roots.iter().any(|root| owner(root) != 0)
     }
 
+    /// The self-test that the backend of a level has passed.
+    pub fn self_test(&self, level: SandboxLevel) -> Option<SelfTest> {
+        let backend = self.backend(level);
+        let tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
+        tests.iter().find(|(tested, _)| tested == backend).map(|(_, test)| *test)
+    }
+
     fn tested(&self, backend: &Backend) -> Result<(), String> {
         let name = match backend {
             Backend::None { why } => return Err(why.clone()),
@@ -363,8 +386,10 @@ impl Sandbox {
             Backend::Landlock { .. } => "Landlock",
         };
         let temp = self.temp().map_err(|e| e.to_string())?;
-        probe::test(backend, &self.settings.program, temp)
-            .map_err(|why| format!("{name} does not work: {why}"))
+        let test = probe::test(backend, &self.settings.program, temp)
+            .map_err(|why| format!("{name} does not work: {why}"))?;
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner).push((backend.clone(), test));
+        Ok(())
     }
 
     fn bubblewrap(&self) -> Backend {

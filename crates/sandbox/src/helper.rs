@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::bwrap;
 use crate::policy::{Network, Policy};
 use crate::request::{PROBE, ProxyRoute, Request};
-use crate::{probe, sys};
+use crate::{probe, sockets, sys};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub const FAILED: u8 = 126;
 pub fn run(words: impl Iterator<Item = OsString>) -> (u8, String) {
     let mut words = words.peekable();
     if words.next_if(|word| word.as_os_str() == OsStr::new(PROBE)).is_some() {
-        return (probe::inside(words), String::new());
+        return probe::inside(words);
     }
     let is_inside = words.next_if(|word| word.as_os_str() == OsStr::new(INSIDE)).is_some();
     let prepared = Request::take(&mut words).and_then(|request| {
@@ -58,6 +58,10 @@ fn confined(mut request: Request, command: &[OsString]) -> Result<Command, Strin
     }
     let policy = &request.policy;
     match &request.backend {
+        // Landlock cannot distinguish one local service from another.
+        Backend::Landlock { .. } if !policy.unix_sockets.is_empty() => {
+            Err("Landlock cannot keep a command to some local services".to_owned())
+        }
         // Landlock cannot distinguish the proxy from any other host.
         Backend::Landlock { .. } if policy.network == Network::Proxy => {
             Err("Landlock cannot keep a command to the proxy".to_owned())
@@ -71,6 +75,8 @@ fn confined(mut request: Request, command: &[OsString]) -> Result<Command, Strin
             Ok(prepared)
         }
         Backend::Bubblewrap { program: bwrap, takes_files } => {
+            let mut mounted_policy = policy.clone();
+            sockets::hide_others(&mut mounted_policy)?;
             let look = |path: &Path| path.symlink_metadata().ok();
             let open = |path: &Path| match takes_files {
                 true => sys::open_kept(path).map(Some),
@@ -78,7 +84,7 @@ fn confined(mut request: Request, command: &[OsString]) -> Result<Command, Strin
             };
             let mut prepared = Command::new(bwrap);
             let second = visible(policy, &request.program)?;
-            let (words, mounted) = bwrap::arguments(policy, second.mount.as_deref(), &look, &open)?;
+            let (words, mounted) = bwrap::arguments(&mounted_policy, second.mount.as_deref(), &look, &open)?;
             request.mounted = mounted;
             prepared
                 .args(words)

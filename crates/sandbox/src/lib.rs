@@ -13,6 +13,7 @@
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
+//! | `sockets` | local services that a command may not reach, if it may reach some |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
 //!
@@ -22,8 +23,8 @@
 //! Invariants:
 //! - A confined command never starts with less confinement than asked for: if a part cannot be applied, it does not start.
 //! - An empty list grants nothing. A path that cannot be opened without following a link grants nothing.
-//! - A backend counts as working only after its self-test: a write outside, a read of a hidden file and a connection must
-//!   have failed, and a write inside must have succeeded.
+//! - A backend counts as working only after its self-test: more than twenty forbidden actions must have failed, and a write inside must
+//!   have succeeded.
 
 mod backend;
 mod bwrap;
@@ -39,6 +40,7 @@ pub mod policy;
 mod probe;
 mod programs;
 mod request;
+mod sockets;
 mod sweep;
 mod sys;
 mod todo;
@@ -48,4 +50,5 @@ pub use becket_network::{HostRules, Pass, RefusalLog};
 pub use handle::{Backends, Confined, FindSecrets, Refresh, Sandbox, SandboxError, SandboxSettings};
 pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
+pub use probe::SelfTest;
 pub use programs::{Confine, Prepared, Programs};

@@ -99,6 +99,8 @@ pub struct PolicyInputs {
     pub deny_write: Vec<PathBuf>,
     pub deny_read: Vec<PathBuf>,
     pub network: Network,
+    /// Sockets of local services that commands at the workspace level reach.
+    pub unix_sockets: Vec<PathBuf>,
     /// Files of the workspace that git obeys although they are not in `.git`.
     pub obeyed: Vec<PathBuf>,
     /// The user's home folder; empty if there is none.
@@ -106,7 +108,7 @@ pub struct PolicyInputs {
 }
 
 /// The access of one command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     pub level: SandboxLevel,
     /// Trees that can be read.
@@ -134,6 +136,9 @@ pub struct Policy {
     #[serde(with = "lossless")]
     pub deny_execute: Vec<PathBuf>,
     pub network: Network,
+    /// Sockets of local services that can be reached. Without one, no socket of this kind can be opened.
+    #[serde(with = "lossless", default)]
+    pub unix_sockets: Vec<PathBuf>,
 }
 
 impl Policy {
@@ -166,6 +171,7 @@ impl Policy {
             // as /opt/app or /usr/src/app.
             deny_execute: inputs.roots.iter().chain([&temp.to_path_buf()]).cloned().collect(),
             network: Network::Off,
+            unix_sockets: Vec::new(),
         }
     }
 
@@ -193,6 +199,7 @@ impl Policy {
             protected: obeyed.chain(in_git).chain(nested).chain(inputs.obeyed.iter().cloned()).collect(),
             deny_execute: Vec::new(),
             network: inputs.network,
+            unix_sockets: inputs.unix_sockets.clone(),
         }
     }
 
@@ -228,7 +235,8 @@ impl Policy {
             }
         };
         let inputs = PolicyInputs { own, ..inputs.clone() };
-        let mut policy = Self { write, network, ..Self::workspace(&inputs, temp) };
+        let unix_sockets = Vec::new();
+        let mut policy = Self { write, network, unix_sockets, ..Self::workspace(&inputs, temp) };
         // A server runs as long as the session, so a check at its end comes too late. Landlock must know of these files, too.
         if kind == ProgramKind::McpServer {
             policy.deny_write.extend(policy.protected.iter().cloned());

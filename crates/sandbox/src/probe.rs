@@ -1,76 +1,171 @@
-//! The self-test of a backend: a process that is confined like a command tries actions that must fail. Their effects are also
-//! checked from outside.
+//! The self-test of a backend: a process that is confined like a command tries actions that must fail, and one that must succeed. Their
+//! effects are also checked from outside.
 
 use crate::backend::Backend;
 use crate::policy::{Network, Policy};
 use crate::request::{PROBE, Request, WORD};
+use crate::sys;
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::Read as _;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A backend whose self-test takes longer is not used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const WROTE_OUTSIDE: u8 = 1;
-const READ_HIDDEN: u8 = 2;
-const CONNECTED: u8 = 4;
-const COULD_NOT_WRITE_INSIDE: u8 = 8;
+/// Landlock prevents this only from its version 6 on.
+pub(crate) const SIGNAL: &str = "send a signal to a process outside";
+pub(crate) const SIGNALS_ABI: u32 = 6;
 
-fn places(dir: &Path) -> (PathBuf, PathBuf, PathBuf) {
-    (dir.join("outside/file"), dir.join("hidden/secret"), dir.join("work/file"))
+/// Ends the output of a test that came to its end.
+const END: &str = "end";
+
+/// The passed self-test of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfTest {
+    /// Number of forbidden actions that failed, as they must.
+    pub forbidden: usize,
+    pub took: Duration,
 }
 
-/// Runs inside the confinement: tries all forbidden actions. The exit code says which of them were not prevented.
-pub(crate) fn inside(mut words: impl Iterator<Item = OsString>) -> u8 {
-    let dir = PathBuf::from(words.next().unwrap_or_default());
-    let port = words.next().and_then(|port| port.to_str()?.parse().ok()).unwrap_or(0);
-    let (outside, hidden, work) = places(&dir);
-    let mut out = 0;
-    if std::fs::write(outside, "x").is_ok() {
-        out |= WROTE_OUTSIDE;
+/// The folder and the services against which the actions are tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    dir: PathBuf,
+    /// Ports that listen on this machine: TCP over IPv4 and IPv6, and UDP; 0 for none.
+    pub ports: [u16; 3],
+    /// The process that made the stage.
+    pub process: i32,
+}
+
+impl Stage {
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.dir.join("outside").join(name)
     }
-    if std::fs::read(hidden).is_ok() {
-        out |= READ_HIDDEN;
+
+    pub(crate) fn hidden(&self) -> PathBuf {
+        self.dir.join("hidden/secret")
     }
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    if TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
-        out |= CONNECTED;
+
+    /// A path in the folder that may be written.
+    pub(crate) fn inside(&self, name: &str) -> PathBuf {
+        self.dir.join("work/open").join(name)
     }
-    if std::fs::write(work, "x").is_err() {
-        out |= COULD_NOT_WRITE_INSIDE;
+
+    /// A file in a folder of the writable place that must not be written.
+    pub(crate) fn protected(&self) -> PathBuf {
+        self.dir.join("work/closed/file")
     }
-    out
+
+    pub(crate) fn abstract_name(&self) -> String {
+        format!("becket-test-{}-{}", self.process, self.ports[0])
+    }
+
+    fn word(&self) -> String {
+        let [v4, v6, udp] = self.ports;
+        format!("{v4},{v6},{udp},{}", self.process)
+    }
+
+    fn from_words(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
+        let dir = PathBuf::from(words.next()?);
+        let numbers = words.next()?.into_string().ok()?;
+        let mut numbers = numbers.split(',');
+        let mut port = || numbers.next()?.parse().ok();
+        let ports = [port()?, port()?, port()?];
+        Some(Self { dir, ports, process: numbers.next()?.parse().ok()? })
+    }
+}
+
+/// Runs inside the confinement: tries all actions. Prints the numbers of those that were not prevented.
+pub(crate) fn inside(words: impl Iterator<Item = OsString>) -> (u8, String) {
+    let Some(stage) = Stage::from_words(words) else { return (1, "the self-test has no stage".to_owned()) };
+    let mut out: Vec<String> = Vec::new();
+    for (number, (_, succeeds)) in sys::ATTEMPTS.iter().enumerate() {
+        if succeeds(&stage) {
+            out.push(number.to_string());
+        }
+    }
+    if std::fs::write(stage.inside("file"), "x").is_ok() {
+        out.push(END.to_owned());
+    }
+    let printed = rustix::io::write(rustix::stdio::stdout(), out.join(" ").as_bytes());
+    (u8::from(printed.is_err()), String::new())
+}
+
+/// The services of a stage.
+struct Services {
+    tcp: Vec<TcpListener>,
+    udp: Option<UdpSocket>,
+    unix: Vec<UnixListener>,
+}
+
+impl Services {
+    /// True if anybody reached one of them.
+    fn was_reached(&self) -> bool {
+        self.tcp.iter().any(|tcp| tcp.accept().is_ok())
+            || self.udp.as_ref().is_some_and(|udp| udp.recv(&mut [0; 1]).is_ok())
+            || self.unix.iter().any(|unix| unix.accept().is_ok())
+    }
+}
+
+fn prepare(dir: &Path) -> std::io::Result<(Stage, Services)> {
+    let process = i32::try_from(std::process::id()).unwrap_or_default();
+    let mut stage = Stage { dir: dir.to_path_buf(), ports: [0; 3], process };
+    let files = ["file", "removed", "moved"].map(|name| stage.outside(name));
+    for file in files.iter().chain([&stage.hidden(), &stage.protected()]) {
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(file, "as it was")?;
+    }
+    std::fs::create_dir(stage.inside(""))?;
+    let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // A machine can be without IPv6, and a path too long for a socket.
+    let v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok();
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok();
+    let port = |address: std::io::Result<std::net::SocketAddr>| address.map_or(0, |address| address.port());
+    stage.ports = [
+        port(v4.local_addr()),
+        v6.as_ref().map_or(0, |v6| port(v6.local_addr())),
+        udp.as_ref().map_or(0, |udp| port(udp.local_addr())),
+    ];
+    let unix = UnixListener::bind(stage.outside("socket")).ok().into_iter();
+    let unix: Vec<UnixListener> = unix.chain(sys::abstract_listener(&stage.abstract_name())).collect();
+    let tcp: Vec<TcpListener> = [Some(v4), v6].into_iter().flatten().collect();
+    for one in &tcp {
+        one.set_nonblocking(true)?;
+    }
+    for one in &unix {
+        one.set_nonblocking(true)?;
+    }
+    if let Some(udp) = &udp {
+        udp.set_nonblocking(true)?;
+    }
+    Ok((stage, Services { tcp, udp, unix }))
 }
 
 /// Runs the self-test of `backend` with `program` as the helper, in a new folder below `temp`. `Err` says what failed.
-pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(), String> {
+pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<SelfTest, String> {
+    let begun = Instant::now();
     let failed = |e: std::io::Error| format!("the self-test could not be prepared: {e}");
     let dir = tempfile::Builder::new().prefix("becket-test-").tempdir_in(temp).map_err(failed)?;
     let base = dir.path().canonicalize().map_err(failed)?;
-    let (outside, hidden, work) = places(&base);
-    for folder in [&outside, &hidden, &work].into_iter().filter_map(|path| path.parent()) {
-        std::fs::create_dir(folder).map_err(failed)?;
-    }
-    std::fs::write(&hidden, "secret").map_err(failed)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let port = listener.local_addr().map_err(failed)?.port();
+    let (stage, services) = prepare(&base).map_err(failed)?;
     let all = || vec![PathBuf::from("/")];
     let parent = |path: &Path| path.parent().map(Path::to_path_buf).into_iter().collect::<Vec<_>>();
     let policy = Policy {
         level: SandboxLevel::Workspace,
         read: all(),
         execute: all(),
-        write: parent(&work),
-        devices: Vec::new(),
-        deny_read: parent(&hidden),
-        deny_write: Vec::new(),
-        protected: Vec::new(),
-        deny_execute: Vec::new(),
+        write: vec![base.join("work")],
+        deny_read: parent(&stage.hidden()),
+        deny_write: parent(&stage.protected()),
         network: Network::Off,
+        ..Policy::default()
     };
     let request = Request {
         backend: backend.clone(),
@@ -80,20 +175,62 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(),
         proxy: None,
         mounted: Vec::new(),
     };
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .arg(WORD)
         .args(request.words()?)
         .arg(program)
         .args([WORD, PROBE])
         .arg(&base)
-        .arg(port.to_string())
+        .arg(stage.word())
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
+    let printed = output(child)?;
+    let is_old = matches!(backend, Backend::Landlock { abi } if *abi < SIGNALS_ABI);
+    let counts = |name: &str| !(is_old && name == SIGNAL);
+    let succeeded: Vec<&str> = printed
+        .split_whitespace()
+        .filter_map(|number| sys::ATTEMPTS.get(number.parse::<usize>().ok()?))
+        .map(|(name, _)| *name)
+        .filter(|name| counts(name))
+        .collect();
+    if !succeeded.is_empty() {
+        return Err(format!("in its self-test a command could {}", succeeded.join(", and ")));
+    }
+    // The output comes from inside the confinement, so its claims are checked from here as far as possible.
+    check(&stage, &services, &printed)?;
+    Ok(SelfTest {
+        forbidden: sys::ATTEMPTS.iter().filter(|(name, _)| counts(name)).count(),
+        took: begun.elapsed(),
+    })
+}
+
+fn check(stage: &Stage, services: &Services, printed: &str) -> Result<(), String> {
+    let is_as_before = |file: PathBuf| std::fs::read_to_string(file).is_ok_and(|text| text == "as it was");
+    let files = ["file", "removed", "moved"].map(|name| stage.outside(name));
+    let is_new = |name: &&str| stage.outside(name).symlink_metadata().is_ok();
+    if !files.into_iter().all(is_as_before) || ["new", "folder", "own"].iter().any(|name| is_new(&name)) {
+        return Err("in its self-test a write outside was not stopped".to_owned());
+    }
+    if !is_as_before(stage.protected()) {
+        return Err("in its self-test a protected file was changed".to_owned());
+    }
+    if services.was_reached() {
+        return Err("in its self-test a connection was not stopped".to_owned());
+    }
+    if !printed.ends_with(END) || !stage.inside("file").exists() {
+        return Err("in its self-test a write inside failed".to_owned());
+    }
+    Ok(())
+}
+
+/// Waits for the test. Returns what it printed, or what it complained about.
+fn output(mut child: Child) -> Result<String, String> {
+    let failed = |e: std::io::Error| format!("the self-test could not be prepared: {e}");
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -106,35 +243,17 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<(),
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    let said = child.wait_with_output().map(|out| out.stderr).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).trim().chars().take(200).collect::<String>();
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    let verdict = match code {
-        Some(0) => Ok(()),
-        Some(code) if code < 16 => Err(in_words(code)),
+    let (mut printed, mut said) = (String::new(), String::new());
+    if let Some(stdout) = child.stdout.take() {
+        let _ = stdout.take(4_096).read_to_string(&mut printed);
+    }
+    if let Some(stderr) = child.stderr.take() {
+        let _ = stderr.take(4_096).read_to_string(&mut said);
+    }
+    let said = said.trim();
+    match status.code() {
+        Some(0) => Ok(printed),
         _ if said.is_empty() => Err(format!("its self-test ended with {status}")),
-        _ => Err(said),
-    };
-    // The exit code comes from inside the confinement, so its claims are checked from here as far as possible.
-    if outside.exists() {
-        return Err(in_words(WROTE_OUTSIDE));
+        _ => Err(said.chars().take(200).collect()),
     }
-    if listener.accept().is_ok() {
-        return Err(in_words(CONNECTED));
-    }
-    if verdict.is_ok() && !work.exists() {
-        return Err(in_words(COULD_NOT_WRITE_INSIDE));
-    }
-    verdict
-}
-
-fn in_words(code: u8) -> String {
-    let all = [
-        (WROTE_OUTSIDE, "a write outside was not stopped"),
-        (READ_HIDDEN, "a hidden file could be read"),
-        (CONNECTED, "a connection was not stopped"),
-        (COULD_NOT_WRITE_INSIDE, "a write inside failed"),
-    ];
-    let failed: Vec<&str> = all.iter().filter(|(bit, _)| code & bit != 0).map(|(_, text)| *text).collect();
-    format!("in its self-test {}", failed.join(", and "))
 }

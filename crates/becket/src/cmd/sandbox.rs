@@ -7,7 +7,7 @@ use crate::failure::{Failure, unwritten};
 use becket_config::{SandboxConfig, SandboxNetwork};
 use becket_network::HostRules;
 use becket_print::ExitStatus;
-use becket_sandbox::{Network, Sandbox};
+use becket_sandbox::{Network, Policy, Sandbox, SelfTest};
 use becket_types::SandboxLevel;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -114,6 +114,14 @@ pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Writ
             }
         }
         writeln!(out, "  network: {}", level.network).map_err(failed)?;
+        if let Some(services) = level.services {
+            writeln!(out, "  local services: {services}").map_err(failed)?;
+        }
+        if let Some(test) = level.self_test {
+            let (count, time) = (test.forbidden, test.took.as_millis());
+            writeln!(out, "  self-test: {count} forbidden actions failed, as they must ({time} ms)")
+                .map_err(failed)?;
+        }
     }
     Ok(())
 }
@@ -130,6 +138,9 @@ fn as_json(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Value, Failure> 
             let works = sandbox.backend(level.level).works();
             json!({
                 "level": level.level.to_string(), "backend": level.backend, "works": works, "network": level.network,
+                "local_services": level.services, "self_test": level.self_test.map(|test| {
+                    json!({"forbidden_actions": test.forbidden, "milliseconds": test.took.as_millis() as u64})
+                }),
                 "places": places.collect::<serde_json::Map<_, _>>(),
             })
         })
@@ -144,21 +155,52 @@ pub(crate) struct LevelReach {
     pub backend: String,
     pub places: [(&'static str, Vec<PathBuf>); 4],
     pub network: String,
+    /// The sockets that are reached, or why none is; `None` if the configuration names none.
+    pub services: Option<String>,
+    pub self_test: Option<SelfTest>,
 }
 
 pub(crate) fn levels(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Vec<LevelReach>, Failure> {
     let reach = |level| {
         let policy = sandbox.policy(level).map_err(|e| Failure::error(e.to_string()))?;
         let network = network(config, policy.network, level);
+        let services = services(config, &policy, level);
+        let self_test = sandbox.self_test(level);
         let places = [
             ("reads", policy.read),
             ("writes", policy.write),
             ("hidden", policy.deny_read),
             ("read-only inside", policy.protected),
         ];
-        Ok(LevelReach { level, backend: sandbox.backend(level).to_string(), places, network })
+        Ok(LevelReach {
+            level,
+            backend: sandbox.backend(level).to_string(),
+            places,
+            network,
+            services,
+            self_test,
+        })
     };
     [SandboxLevel::ReadOnly, SandboxLevel::Workspace].into_iter().map(reach).collect()
+}
+
+/// Describes the local services that a level reaches.
+fn services(config: &SandboxConfig, policy: &Policy, level: SandboxLevel) -> Option<String> {
+    if config.unix_sockets.is_empty() || level != SandboxLevel::Workspace {
+        return None;
+    }
+    let missing: Vec<&str> =
+        config.unix_sockets.iter().map(String::as_str).filter(|path| !Path::new(path).exists()).collect();
+    let mut text = match policy.unix_sockets.as_slice() {
+        [] if missing.len() == config.unix_sockets.len() => "none".to_owned(),
+        [] => "none, because this needs bubblewrap; with network = \"full\" also Landlock of version 6"
+            .to_owned(),
+        some => some.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+    };
+    if !missing.is_empty() {
+        text = format!("{text}; not there: {}", missing.join(", "));
+    }
+    Some(text)
 }
 
 /// Describes the network access of a level. `given`: the access that its backend can grant.

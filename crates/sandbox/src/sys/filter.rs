@@ -255,20 +255,26 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
         SeccompRule::new(vec![of_type(libc::SOCK_RAW)?])?,
     ];
     out.insert(libc::SYS_socketpair, pairs);
-    match policy.network {
-        Network::Off => {
-            out.insert(libc::SYS_socket, Vec::new());
-        }
-        // The internet (or, with the proxy, a network without a route out) and the list of network interfaces. Sockets
-        // of local services such as Docker's stay forbidden.
-        Network::Full | Network::Proxy => {
-            let others = SeccompRule::new(vec![
-                family(SeccompCmpOp::Ne, libc::AF_INET)?,
-                family(SeccompCmpOp::Ne, libc::AF_INET6)?,
-                family(SeccompCmpOp::Ne, libc::AF_NETLINK)?,
-            ])?;
-            out.insert(libc::SYS_socket, vec![others]);
+    // The internet (or, with the proxy, a network without a route out) and the list of network interfaces.
+    let mut families = match policy.network {
+        Network::Off => Vec::new(),
+        Network::Full | Network::Proxy => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+    };
+    // Sockets of local services such as Docker's, if the user names some. The others are hidden. A socket for datagrams could still
+    // name a service that comes later.
+    let mut sockets = Vec::new();
+    if !policy.unix_sockets.is_empty() {
+        families.push(libc::AF_UNIX);
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+            sockets.push(SeccompRule::new(vec![family(SeccompCmpOp::Eq, libc::AF_UNIX)?, of_type(kind)?])?);
         }
     }
+    let others =
+        families.iter().map(|known| family(SeccompCmpOp::Ne, *known)).collect::<Result<Vec<_>, _>>()?;
+    // Without a family, an empty list forbids every call.
+    if !others.is_empty() {
+        sockets.push(SeccompRule::new(others)?);
+    }
+    out.insert(libc::SYS_socket, sockets);
     Ok(out)
 }

@@ -13,6 +13,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::fs::File;
 use std::io;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// The newest version for which this code has names.
@@ -81,11 +83,15 @@ pub(crate) fn restrict_writes(policy: &Policy) -> io::Result<()> {
         return Ok(());
     }
     let writes = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
-    let mut created = Ruleset::default()
+    let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(NEWEST))
-        .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
+    // Sockets without a file are those of a network namespace, which this process shares then.
+    if policy.network == Network::Full && !policy.unix_sockets.is_empty() {
+        ruleset = ruleset.scope(Scope::AbstractUnixSocket).map_err(io::Error::other)?;
+    }
+    let mut created = ruleset.create().map_err(io::Error::other)?;
     // The devices are those that bubblewrap makes.
     for path in policy.write.iter().map(PathBuf::as_path).chain([Path::new("/dev")]) {
         let Some((fd, kind)) = open_place(path) else { continue };
@@ -182,4 +188,10 @@ pub(crate) fn open_kept(path: &Path) -> io::Result<i32> {
     let (fd, _) = open_place(path).ok_or(io::ErrorKind::NotFound)?;
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())?;
     Ok(fd.into_raw_fd())
+}
+
+/// Listens on a socket that has a name but no file.
+pub(crate) fn abstract_listener(name: &str) -> Option<UnixListener> {
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name).ok()?;
+    UnixListener::bind_addr(&address).ok()
 }

@@ -5,6 +5,8 @@ mod activity;
 #[cfg(target_os = "linux")]
 mod alarm;
 #[cfg(target_os = "linux")]
+mod attempts;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -16,11 +18,14 @@ pub(crate) use activity::{Asleep, asleep, lives, read_only_mounts, tree};
 #[cfg(target_os = "linux")]
 pub(crate) use alarm::Alarm;
 #[cfg(target_os = "linux")]
+pub(crate) use attempts::ATTEMPTS;
+#[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes, seccomp,
+    abstract_listener, drop_capabilities, keep_open, landlock_abi, open_kept, restrict, restrict_writes,
+    seccomp,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
-    Alarm, Asleep, asleep, drop_capabilities, keep_open, landlock_abi, lives, open_kept, read_only_mounts,
-    restrict, restrict_writes, seccomp, tree,
+    ATTEMPTS, Alarm, Asleep, abstract_listener, asleep, drop_capabilities, keep_open, landlock_abi, lives,
+    open_kept, read_only_mounts, restrict, restrict_writes, seccomp, tree,
 };

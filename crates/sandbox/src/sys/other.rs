@@ -1,8 +1,10 @@
 //! Systems without Landlock and seccomp: nothing can be confined here.
 
 use crate::policy::Policy;
+use crate::probe::Stage;
 use std::fs::File;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 fn missing<T>() -> io::Result<T> {
@@ -35,6 +37,13 @@ pub(crate) fn keep_open(_: File) -> io::Result<i32> {
 
 pub(crate) fn open_kept(_: &Path) -> io::Result<i32> {
     missing()
+}
+
+/// Nothing confines here, so there is nothing to try.
+pub(crate) const ATTEMPTS: &[(&str, fn(&Stage) -> bool)] = &[];
+
+pub(crate) fn abstract_listener(_: &str) -> Option<UnixListener> {
+    None
 }
 
 /// Nothing is known of the processes of other programs.

@@ -355,7 +355,7 @@ fn any_number_of_secrets_is_hidden() {
 }
 
 /// The sandbox of a ground with other inputs, and these secrets in its workspace.
-fn sandbox_with(
+pub(crate) fn sandbox_with(
     ground: &Ground,
     kind: BackendKind,
     change: impl FnOnce(&mut PolicyInputs),

@@ -10,4 +10,5 @@ mod machines;
 mod network;
 mod programs;
 mod races;
+mod sockets;
 mod unjudged;
