@@ -32,6 +32,7 @@ mod introduction;
 mod keyboard;
 mod kills;
 mod locked;
+mod machines;
 mod mcp;
 mod mcp_peers;
 mod mcp_questions;

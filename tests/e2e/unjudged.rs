@@ -1,13 +1,13 @@
 //! Whole runs in which nothing judges the commands of the model: `bypassPermissions` allows all of them, and only the sandbox
 //! stands between the attacks and the files outside. Both backends, both levels.
 
+use crate::machines::on_machine;
 use crate::sandbox::skipped;
 use crate::support::{Api, Bench, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -104,20 +104,6 @@ fn state(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     out
 }
 
-/// A folder with links to all programs except bubblewrap, so that Landlock confines.
-fn without_bubblewrap(dir: &Path) -> String {
-    std::fs::create_dir(dir).unwrap();
-    for folder in ["/usr/local/bin", "/usr/bin", "/bin"] {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_name() != "bwrap" {
-                // Both folders can be the same.
-                let _ = symlink(entry.path(), dir.join(entry.file_name()));
-            }
-        }
-    }
-    dir.display().to_string()
-}
-
 struct Ground {
     bench: Bench,
     base: PathBuf,
@@ -163,7 +149,8 @@ impl Ground {
     }
 }
 
-fn attack(backend: &str, level: &str, attacks: &[&(&str, &str)]) {
+/// `lacking`: what the kernel of the machine lacks, so that this backend alone works.
+fn attack(backend: &str, lacking: &str, level: &str, attacks: &[&(&str, &str)]) {
     let ground = Ground::new(attacks);
     let mut answer = Answer::new();
     for (number, (_, command)) in attacks.iter().enumerate() {
@@ -176,10 +163,8 @@ fn attack(backend: &str, level: &str, attacks: &[&(&str, &str)]) {
     let mut command = ground.bench.print(Api::Anthropic, &server);
     let data = ground.bench.home.path("data");
     command.env("HOME", ground.base.join("home")).env("BECKET_HOME", data).current_dir(ground.base.join("w"));
-    if backend == "Landlock" {
-        command.env("PATH", without_bubblewrap(&ground.bench.home.path("bin")));
-    }
-    run(command.args(["--dangerously-skip-permissions", "--sandbox", level, "--", "go"])).expect(0);
+    command.args(["--dangerously-skip-permissions", "--sandbox", level, "--", "go"]);
+    run(&mut on_machine(lacking, &command)).expect(0);
     let requests = server.requests();
     let told = requests.last().unwrap().text();
     let context = format!("{backend}, {level}:\n{told}");
@@ -204,15 +189,23 @@ fn whole_runs_without_any_judging_stay_confined() {
         println!("skipped: the folder for temporary files has white space in its path");
         return;
     }
-    let works = run(bench.command().arg("sandbox")).stdout;
-    for backend in ["bubblewrap", "Landlock"] {
-        if !works.contains(backend) && !works.to_lowercase().contains(&backend.to_lowercase()) {
-            println!("skipped: {backend} does not work here: {works}");
+    for (backend, lacking) in
+        [("bubblewrap", "landlock"), ("Landlock", "namespaces"), ("both backends", "none")]
+    {
+        let shown = run(&mut on_machine(lacking, bench.command().arg("sandbox"))).stdout;
+        let levels: Vec<&str> = shown
+            .lines()
+            .filter(|line| line.starts_with("read-only: ") || line.starts_with("workspace: "))
+            .collect();
+        if levels.len() != 2 || levels.iter().any(|line| line.contains(": none")) {
+            println!("skipped: {backend} does not work here: {shown}");
             continue;
         }
+        // The machine without the one backend really uses the other.
+        assert!(lacking == "none" || levels.iter().all(|line| line.contains(backend)), "{shown}");
         let attacks: Vec<&(&str, &str)> = ATTACKS.iter().collect();
-        attack(backend, "required", &attacks);
+        attack(backend, lacking, "required", &attacks);
         let all: Vec<&(&str, &str)> = ATTACKS.iter().chain(WRITES).collect();
-        attack(backend, "read-only", &all);
+        attack(backend, lacking, "read-only", &all);
     }
 }
