@@ -5,10 +5,16 @@
 //! every word that names a file of the project counts, except the names of files that are only written. A file that
 //! cannot be found or known is named in the text, so that the user reads about it before deciding.
 //!
-//! Runs nothing. Follows shell scripts to the programs that they start, but no programs in other languages.
+//! Runs nothing. Follows scripts of shells and of the usual other languages to the files that they load or start, as far as their texts
+//! name them.
 
+mod code;
 mod modules;
+mod tables;
 mod within;
+
+use modules::NODE as NODE_ENDINGS;
+use tables::{CODE, ENDINGS, INTERPRETERS, RUNNERS, WRITERS};
 
 use crate::environment::Environment;
 use becket_shell_syntax::{
@@ -24,69 +30,11 @@ use std::path::{Path, PathBuf};
 const MAX_SHOWN: usize = 64 * 1024;
 /// Most bytes of a script that is compared by its content.
 const MAX_HASHED: u64 = 32 << 20;
-/// Most files of one text, and of one folder.
-const MAX_FILES: usize = 64;
+/// Most files of one text.
+const MAX_FILES: usize = 256;
 /// Most texts that the variables of one word give.
 const MAX_READINGS: usize = 16;
 const MAX_DEPTH: usize = 8;
-
-/// Programs that run a file that their arguments name.
-const INTERPRETERS: [&str; 29] = [
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "ash",
-    "mksh",
-    "fish",
-    "source",
-    ".",
-    "python",
-    "node",
-    "deno",
-    "bun",
-    "tsx",
-    "ts-node",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "Rscript",
-    "pwsh",
-    "osascript",
-    "tclsh",
-    "uv",
-    "go",
-    "java",
-    "awk",
-    "gawk",
-];
-/// Endings of files that hold programs.
-const ENDINGS: [&str; 16] = [
-    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php",
-    ".lua", ".R", ".ps1",
-];
-/// Programs that run what a file of their folder says, and the names of that file.
-const RUNNERS: [(&str, &[&str]); 12] = [
-    ("make", &["GNUmakefile", "makefile", "Makefile"]),
-    ("gmake", &["GNUmakefile", "makefile", "Makefile"]),
-    ("npm", &["package.json"]),
-    ("pnpm", &["package.json"]),
-    ("yarn", &["package.json"]),
-    ("bun", &["package.json"]),
-    ("composer", &["composer.json"]),
-    ("deno", &["deno.json", "deno.jsonc"]),
-    ("just", &["justfile", "Justfile", ".justfile"]),
-    ("task", &["Taskfile.yml", "Taskfile.yaml"]),
-    ("rake", &["Rakefile"]),
-    ("pre-commit", &[".pre-commit-config.yaml"]),
-];
-/// Programs whose arguments are files that they only write, or words that they print.
-const WRITERS: [&str; 7] = ["touch", "tee", "mkdir", "rm", "rmdir", "echo", "printf"];
-
-/// Characters of code, which are rare in names of files.
-const CODE: &str = "()'\"`;|&<>{}";
 
 /// The part that a word plays in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +209,8 @@ struct Search<'a> {
     /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
     entered: Vec<PathBuf>,
     more: bool,
+    /// Number of names in scripts that were looked up.
+    looked_up: usize,
 }
 
 impl<'a> Search<'a> {
@@ -274,6 +224,7 @@ impl<'a> Search<'a> {
             folders: Vec::new(),
             entered: Vec::new(),
             more: false,
+            looked_up: 0,
         }
     }
 

@@ -1,14 +1,14 @@
 //! Files that Python and node find by the name of a module, and files that variables name for a program.
 //!
 //! Code in an argument (`python -c`, `node -e`) may import anything. Modules that it names are added; that it may run others is
-//! noted. Modules that a file imports are not followed.
+//! noted. `super::code` follows what a file imports.
 
 use super::{Search, interprets, note, one_line, real};
 use becket_shell_syntax::Word;
 use std::path::{Path, PathBuf};
 
 /// Endings that node adds to a name.
-const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js"];
+pub(super) const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js"];
 /// Modules of Python that run another one, which their arguments name.
 const PYTHON_RUNNERS: [&str; 6] = ["runpy", "unittest", "pdb", "cProfile", "trace", "timeit"];
 

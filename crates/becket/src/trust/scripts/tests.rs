@@ -279,3 +279,106 @@ fn a_changed_script_is_changed_content_and_a_link_shows_its_target() {
     std::fs::write(room.root.join("a b.sh"), "x\n\n--- linked.sh, 3 bytes\none").unwrap();
     assert_ne!(read(), third);
 }
+
+#[test]
+fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
+    let room = room();
+    let write = |name: &str, text: &str| {
+        let path = room.root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    for (name, text) in [
+        (
+            "py/main.py",
+            "import os, helper\nfrom .near import x\nfrom lib.deep import (one, two)\nsubprocess.run(['sh', \"py/start.sh\"])\nimportlib.import_module('late')\n",
+        ),
+        ("py/helper.py", "import lib.other as o\n"),
+        ("py/near.py", ""),
+        ("py/lib/__init__.py", ""),
+        ("py/lib/deep/__init__.py", ""),
+        ("py/lib/deep/two.py", ""),
+        ("py/lib/other.py", "open('py/data.txt').read()\n"),
+        ("py/late.py", ""),
+        ("py/start.sh", "exec ./py/last.rb\n"),
+        ("py/last.rb", "require_relative 'ruby_part'\nsystem(\"sh py/of_ruby.sh --fast\")\n"),
+        ("py/ruby_part.rb", ""),
+        ("py/of_ruby.sh", ""),
+        ("py/data.txt", "data"),
+        ("py/unused.py", ""),
+        (
+            "js/server.mjs",
+            "import { a } from './a.js';\nimport z from 'zod';\nconst b = require(`../js/b`);\nspawn('node', [join(here, 'worker.js')]);\n",
+        ),
+        ("js/a.ts", "export * from './dir'\n"),
+        ("js/b.cjs", ""),
+        ("js/dir/index.js", ""),
+        ("js/worker.js", ""),
+        ("js/unused.js", ""),
+        ("pl/x.pl", "use strict;\nuse My::Mod;\ndo './y.pl';\n"),
+        ("pl/lib/My/Mod.pm", ""),
+        ("pl/y.pl", ""),
+        ("php/x.php", "<?php require __DIR__ . '/inc.php';"),
+        ("php/inc.php", ""),
+        ("lua/x.lua", "local m = require(\"part.inner\")\n"),
+        ("lua/part/inner.lua", ""),
+        ("Makefile", "all:\n\t@python3 gen/make.py && ./gen/run\ninclude rules.mk\n"),
+        ("rules.mk", "other:\n\tsh gen/other.sh\n"),
+        ("gen/make.py", ""),
+        ("gen/other.sh", ""),
+        ("gen/run", "#!/bin/sh\n"),
+        ("package.json", "{\"scripts\": {\"start\": \"node js/of_npm.js\"}}"),
+        ("js/of_npm.js", ""),
+    ] {
+        write(name, text);
+    }
+    for (command, followed, not) in [
+        (
+            "python3 py/main.py",
+            &[
+                "py/helper.py",
+                "py/near.py",
+                "py/lib/__init__.py",
+                "py/lib/deep/__init__.py",
+                "py/lib/deep/two.py",
+                "py/lib/other.py",
+                "py/late.py",
+                "py/start.sh",
+                "py/last.rb",
+                "py/ruby_part.rb",
+                "py/of_ruby.sh",
+            ][..],
+            &["py/data.txt", "py/unused.py"][..],
+        ),
+        (
+            "node js/server.mjs",
+            &["js/a.ts", "js/b.cjs", "js/dir/index.js", "js/worker.js"],
+            &["js/unused.js"],
+        ),
+        ("perl pl/x.pl", &["pl/lib/My/Mod.pm", "pl/y.pl"], &[]),
+        ("php php/x.php", &["php/inc.php"], &[]),
+        ("lua lua/x.lua", &["lua/part/inner.lua"], &[]),
+        ("make", &["gen/make.py", "gen/run", "gen/other.sh"], &[]),
+        ("npm start", &["js/of_npm.js"], &["js/unused.js"]),
+    ] {
+        let read =
+            || with_scripts("config", &[ProjectCommand::Shell(command.to_owned())], &room.surroundings());
+        let first = read();
+        for (names, counts) in [(followed, true), (not, false)] {
+            for name in names {
+                let before = std::fs::read_to_string(room.root.join(name)).unwrap();
+                write(name, &format!("{before}\n"));
+                assert_eq!(read() != first, counts, "{command}: {name}: {first}");
+                write(name, &before);
+            }
+        }
+        assert_eq!(read(), first, "{command}");
+        assert!(!first.contains("does not notice"), "{command}: {first}");
+    }
+    // A circle ends, and a file outside of the project is not read.
+    write("py/circle.py", "import circle\nfrom .other_half import x\n'../../outside.py'\n");
+    write("py/other_half.py", "import circle\n");
+    std::fs::write(room.dir.path().join("outside.py"), "x").unwrap();
+    let found = room.parts(ProjectCommand::Shell("python3 py/circle.py".to_owned()));
+    assert_eq!(found, ["py/circle.py", "py/other_half.py"]);
+}

@@ -1,7 +1,7 @@
 //! Finds the programs that the scripts of a command start, and those in a folder that a command runs.
 //!
-//! Shell scripts are read like the command itself. Of the files that they name, only programs count: a script names many files that
-//! it reads or writes, and whoever changes these must not be asked again. Programs in other languages are not read.
+//! Shell scripts are read like the command itself, and scripts in other languages by [`super::code`]. Of the files that they name, only
+//! programs count: a script names many files that it reads or writes, and whoever changes these must not be asked again.
 
 use super::{ENDINGS, MAX_SHOWN, Search, interprets};
 use becket_shell_syntax::base_name;
@@ -17,13 +17,16 @@ const DEEPEST: usize = 6;
 const BYTES: u64 = 4 << 20;
 
 impl Search<'_> {
-    /// Adds the programs of the project that the shell scripts found so far run, and those that these run.
+    /// Adds the programs of the project that the scripts found so far load or run, and those that these load or run.
     pub(super) fn scripts_within(&mut self) {
         let mut next = 0;
         while let Some((path, real)) = self.files.get(next).cloned() {
             next += 1;
             let Ok(text) = becket_files::read_text(&real, MAX_SHOWN as u64) else { continue };
             if !is_shell_script(&path, &text) {
+                let known = self.files.len();
+                self.code(&path, &text);
+                self.keep_programs(known);
                 continue;
             }
             // Nothing is noted about words of these scripts that only a variable knows: the list would never end.
@@ -33,9 +36,14 @@ impl Search<'_> {
             dirs.extend(path.parent().map(Path::to_path_buf));
             self.shell(&text, Some(dirs), 0);
             (self.missing, self.unknown, self.folders) = noted;
-            let added = self.files.split_off(known);
-            self.files.extend(added.into_iter().filter(|(path, real)| is_program(path, real)));
+            self.keep_programs(known);
         }
+    }
+
+    /// Of the files after the first `known` ones, keeps those that are programs.
+    fn keep_programs(&mut self, known: usize) {
+        let added = self.files.split_off(known);
+        self.files.extend(added.into_iter().filter(|(path, real)| is_program(path, real)));
     }
 }
 

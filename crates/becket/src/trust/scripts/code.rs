@@ -1,0 +1,245 @@
+//! Finds the files that scripts in Python, JavaScript, Ruby, Perl, PHP and Lua load or start, and those that files of build tools name.
+//!
+//! Owns what can be decided from the text: imports of modules that are files of the project, and texts in quotes (or words, in files of
+//! build tools) that name a program of the project. Takes rather too many than too few, as for shell scripts. Cannot know names that
+//! a script puts together when it runs, packages outside of the project, modules found through a search path that the script changes,
+//! and data that a script runs (`eval` of a file with another ending).
+
+use super::{MAX_SHOWN, NODE_ENDINGS, Search};
+use becket_shell_syntax::base_name;
+use std::path::{Path, PathBuf};
+
+/// Longest text that can name a file.
+const LONGEST: usize = 255;
+/// Most names that are looked up for one command.
+const MOST_NAMES: usize = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    Python,
+    Node,
+    Ruby,
+    Perl,
+    Php,
+    Lua,
+    /// Files of build tools: each word may name a program.
+    Words,
+}
+
+const BY_ENDING: [(&str, Language); 17] = [
+    ("py", Language::Python),
+    ("js", Language::Node),
+    ("mjs", Language::Node),
+    ("cjs", Language::Node),
+    ("ts", Language::Node),
+    ("mts", Language::Node),
+    ("cts", Language::Node),
+    ("tsx", Language::Node),
+    ("jsx", Language::Node),
+    ("rb", Language::Ruby),
+    ("rake", Language::Ruby),
+    ("pl", Language::Perl),
+    ("pm", Language::Perl),
+    ("php", Language::Php),
+    ("lua", Language::Lua),
+    ("mk", Language::Words),
+    ("json", Language::Words),
+];
+const BY_NAME: [(&str, Language); 9] = [
+    ("Makefile", Language::Words),
+    ("makefile", Language::Words),
+    ("GNUmakefile", Language::Words),
+    ("justfile", Language::Words),
+    ("Justfile", Language::Words),
+    (".justfile", Language::Words),
+    ("Taskfile.yml", Language::Words),
+    ("Taskfile.yaml", Language::Words),
+    ("Rakefile", Language::Ruby),
+];
+const BY_INTERPRETER: [(&str, Language); 10] = [
+    ("python", Language::Python),
+    ("node", Language::Node),
+    ("bun", Language::Node),
+    ("deno", Language::Node),
+    ("tsx", Language::Node),
+    ("ts-node", Language::Node),
+    ("ruby", Language::Ruby),
+    ("perl", Language::Perl),
+    ("php", Language::Php),
+    ("lua", Language::Lua),
+];
+
+/// The language of a file: by its ending, its name, or the interpreter in its first line.
+fn language(path: &Path, text: &str) -> Option<Language> {
+    let of = |table: &[(&str, Language)], key: &str| {
+        table.iter().find(|(known, _)| *known == key).map(|(_, language)| *language)
+    };
+    let name = path.file_name()?.to_string_lossy();
+    let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned()).unwrap_or_default();
+    let first = text.strip_prefix("#!").and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let by_line = || {
+        first.split_whitespace().find_map(|word| {
+            let plain = base_name(word).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            of(&BY_INTERPRETER, plain)
+        })
+    };
+    of(&BY_NAME, &name).or_else(by_line).or_else(|| of(&BY_ENDING, &ending))
+}
+
+impl Search<'_> {
+    /// Adds the files of the project that a file in another language loads or starts. Returns false if it is in none of them.
+    pub(super) fn code(&mut self, path: &Path, text: &str) -> bool {
+        let Some(language) = language(path, text) else { return false };
+        let Some(folder) = path.parent() else { return true };
+        let names = match language {
+            Language::Words => words(text),
+            _ => literals(text),
+        };
+        for name in names {
+            self.named(language, &name, folder);
+        }
+        match language {
+            Language::Python => {
+                for module in python_modules(text) {
+                    self.python_import(&module, folder);
+                }
+            }
+            Language::Perl => {
+                for module in text.lines().filter_map(perl_module) {
+                    for place in self.around(folder) {
+                        self.looked_up(&place.join(&module));
+                        self.looked_up(&place.join("lib").join(&module));
+                    }
+                }
+            }
+            Language::Node | Language::Ruby | Language::Php | Language::Lua | Language::Words => {}
+        }
+        true
+    }
+
+    /// Adds the files that a text in quotes names: in the folder of the script, or where the command starts.
+    fn named(&mut self, language: Language, name: &str, folder: &Path) {
+        let plain = name.trim_start_matches('/');
+        let dotted = plain.replace('.', "/");
+        let endings: &[&str] = match language {
+            Language::Node if name.starts_with('.') => &NODE_ENDINGS,
+            Language::Ruby => &["", ".rb"],
+            Language::Lua => &["", ".lua"],
+            _ => &[""],
+        };
+        // Without a slash or a dot it is a word like any other, except for the names of modules.
+        let is_name = plain.contains(['/', '.']) || endings.len() > 1;
+        if !is_name || plain.is_empty() || plain.len() > LONGEST {
+            return;
+        }
+        // Sources in TypeScript name the file that the compiler makes.
+        let source =
+            plain.strip_suffix(".js").filter(|_| language == Language::Node).map(|stem| format!("{stem}.ts"));
+        let module = Some(format!("{dotted}.lua")).filter(|_| language == Language::Lua);
+        let texts = endings.iter().map(|ending| format!("{plain}{ending}")).chain(source).chain(module);
+        for text in texts {
+            self.looked_up(&folder.join(&text));
+            for start in self.at.dirs.clone() {
+                self.looked_up(&start.join(&text));
+            }
+        }
+    }
+
+    fn python_import(&mut self, module: &str, folder: &Path) {
+        let plain = module.trim_start_matches('.');
+        let dots = module.len() - plain.len();
+        // One dot is the folder of the file itself.
+        let places = match dots {
+            0 => self.around(folder),
+            dots => folder.ancestors().nth(dots - 1).map(Path::to_path_buf).into_iter().collect(),
+        };
+        for place in places {
+            let mut at = place;
+            for part in plain.split('.').filter(|part| !part.is_empty()) {
+                at.push(part);
+                // Each package on the way runs, too.
+                self.looked_up(&at.join("__init__.py"));
+            }
+            self.looked_up(&at.with_extension("py"));
+            self.looked_up(&at.join("__main__.py"));
+        }
+    }
+
+    /// The folder and those above it, as far as they belong to the project, and those in which the command starts.
+    fn around(&self, folder: &Path) -> Vec<PathBuf> {
+        let up =
+            folder.ancestors().take_while(|place| place.starts_with(&self.at.root)).map(Path::to_path_buf);
+        let mut out: Vec<PathBuf> = up.chain(self.at.dirs.iter().cloned()).collect();
+        out.dedup();
+        out
+    }
+
+    fn looked_up(&mut self, path: &Path) {
+        if self.looked_up < MOST_NAMES {
+            self.looked_up += 1;
+            self.file(&path.to_string_lossy(), Some(&[]));
+        } else {
+            self.more = true;
+        }
+    }
+}
+
+/// The texts in quotes that can be names, and the words of longer ones: they may be commands.
+fn literals(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in text.lines().take(MAX_SHOWN) {
+        let mut rest = line;
+        while let Some(at) = rest.find(['"', '\'', '`']) {
+            let quote = rest.as_bytes()[at] as char;
+            let body = &rest[at + 1..];
+            let end = body.find(quote).unwrap_or(body.len());
+            let literal = &body[..end];
+            out.push(literal.to_owned());
+            if literal.contains(char::is_whitespace) {
+                out.extend(words(literal));
+            }
+            rest = body.get(end + 1..).unwrap_or_default();
+        }
+    }
+    out
+}
+
+fn words(text: &str) -> Vec<String> {
+    let ends = |c: char| c.is_whitespace() || "\"'`;&|()<>=,{}[]:@".contains(c);
+    text.split(ends).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The modules that Python imports by statements or by name. Of `from a import b`, both `a` and `a.b` can be files.
+fn python_modules(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        if let Some(rest) = line.strip_prefix("import ") {
+            out.extend(rest.split(',').filter_map(|part| part.split_whitespace().next()).map(str::to_owned));
+        } else if let Some((module, names)) =
+            line.strip_prefix("from ").and_then(|rest| rest.split_once(" import"))
+        {
+            let module = module.trim();
+            out.push(module.to_owned());
+            let names = names.split(|c: char| c == ',' || c == '(' || c == ')');
+            let names = names.filter_map(|part| part.split_whitespace().next());
+            let dot = if module.ends_with('.') { "" } else { "." };
+            out.extend(names.map(|name| format!("{module}{dot}{name}")));
+        }
+        for call in ["import_module(", "__import__(", "run_module("] {
+            let argument = line.split_once(call).map(|(_, rest)| rest.trim_start());
+            out.extend(argument.and_then(|rest| rest.split(['"', '\'']).nth(1)).map(str::to_owned));
+        }
+    }
+    out.retain(|module| module.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.'));
+    out
+}
+
+/// The file of a module of Perl.
+fn perl_module(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let rest = line.strip_prefix("use ").or_else(|| line.strip_prefix("require "))?;
+    let name = rest.split(|c: char| c.is_whitespace() || c == ';' || c == '(').next()?;
+    let is_name = name.chars().next().is_some_and(char::is_alphabetic)
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
+    is_name.then(|| format!("{}.pm", name.replace("::", "/")))
+}
