@@ -142,6 +142,7 @@ fn the_scenarios_of_the_newest_protocol() {
         "http-custom-headers",
         "http-invalid-tool-headers",
         "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
     ];
     let version = Some("2026-07-28");
     all_conform("the_scenarios_of_the_newest_protocol", "conformance-next", version, &scenarios);
@@ -158,6 +159,9 @@ const AUTHORIZATION: &[&str] = &[
     "auth/scope-from-scopes-supported",
     "auth/scope-omitted-when-undefined",
     "auth/scope-step-up",
+    "auth/scope-retry-limit",
+    "auth/offline-access-scope",
+    "auth/offline-access-not-supported",
     "auth/resource-mismatch",
     "auth/token-endpoint-auth-basic",
     "auth/token-endpoint-auth-post",
@@ -172,7 +176,10 @@ fn the_scenarios_of_issuers() {
         "auth/iss-wrong-issuer",
         "auth/iss-unexpected",
         "auth/iss-supported-missing",
+        "auth/iss-not-advertised",
+        "auth/iss-normalized",
         "auth/metadata-issuer-mismatch",
+        "auth/authorization-server-migration",
     ];
     all_conform("the_scenarios_of_issuers", "conformance-next", Some("2026-07-28"), &scenarios);
 }
@@ -180,6 +187,24 @@ fn the_scenarios_of_issuers() {
 #[test]
 fn the_scenarios_of_authorization() {
     all_conform("the_scenarios_of_authorization", "conformance", None, AUTHORIZATION);
+}
+
+#[test]
+fn the_scenarios_of_authorization_in_the_newest_protocol() {
+    let test = "the_scenarios_of_authorization_in_the_newest_protocol";
+    all_conform(test, "conformance-next", Some("2026-07-28"), AUTHORIZATION);
+}
+
+#[test]
+fn the_scenarios_of_older_servers_and_of_programs() {
+    let test = "the_scenarios_of_older_servers_and_of_programs";
+    let scenarios = [
+        "auth/2025-03-26-oauth-metadata-backcompat",
+        "auth/2025-03-26-oauth-endpoint-fallback",
+        "auth/client-credentials-basic",
+    ];
+    all_conform(test, "conformance", None, &scenarios);
+    all_conform(test, "conformance-next", None, &scenarios);
 }
 
 #[test]

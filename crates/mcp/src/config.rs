@@ -28,6 +28,18 @@ pub struct OAuthConfig {
     pub scopes: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_type: Option<GrantType>,
+}
+
+/// The way in which a token is obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantType {
+    /// A person agrees in a browser.
+    AuthorizationCode,
+    /// Id and secret of a program suffice.
+    ClientCredentials,
 }
 
 /// The connection to a server.

@@ -271,7 +271,8 @@ fn about(tool: &Named, listing: &Listing) -> ToolAbout {
     };
     let [read_only, destructive, open_world] = listed.tool.hints;
     let description = becket_tool::text::clean(&listed.tool.description).into_owned();
-    ToolAbout { name: tool.name.clone(), description, read_only, destructive, open_world }
+    let schema = listed.original.clone().unwrap_or_else(|| listed.schema.clone());
+    ToolAbout { name: tool.name.clone(), description, read_only, destructive, open_world, schema }
 }
 
 /// A tool of a server under its name.

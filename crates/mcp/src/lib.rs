@@ -44,7 +44,7 @@ mod shared;
 mod tool;
 mod transport;
 
-pub use config::{Endpoint, Exposure, OAuthConfig, Parsed, ServerConfig};
+pub use config::{Endpoint, Exposure, GrantType, OAuthConfig, Parsed, ServerConfig};
 pub use direct::{call_of_anyone, call_tool, call_whole};
 pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;

@@ -55,6 +55,11 @@ pub fn repaired(schema: &Map<String, Value>) -> (Value, Option<String>) {
     (Value::Object(root), None)
 }
 
+/// Returns a schema as the server wrote it, if the repair changed it.
+pub fn original(schema: &Map<String, Value>, repaired: &Value) -> Option<Value> {
+    (repaired.as_object() != Some(schema)).then(|| Value::Object(schema.clone()))
+}
+
 fn is_list_of_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
 }

@@ -102,6 +102,8 @@ pub struct ToolAbout {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
+    /// The input schema as the server wrote it, unless it is too large.
+    pub schema: Value,
 }
 
 /// A tool as the server lists it.
@@ -117,6 +119,8 @@ pub(crate) struct ToolEntry {
 pub(crate) struct ListedTool {
     pub tool: ToolEntry,
     pub schema: Value,
+    /// The schema as the server wrote it, if it was changed and is not too large.
+    pub original: Option<Value>,
 }
 
 /// Everything that a server lists.
@@ -576,6 +580,7 @@ async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) ->
                 return Ok(());
             }
             let (schema, why) = schema::repaired(&tool.input_schema);
+            let original = why.is_none().then(|| schema::original(&tool.input_schema, &schema)).flatten();
             if let Some(why) = why {
                 out.notes.push(format!("its tool {:?} takes any object: {why}", tool.name));
             }
@@ -586,6 +591,7 @@ async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) ->
             out.tools.push(ListedTool {
                 tool: ToolEntry { name: tool.name.to_string(), description: description.to_owned(), hints },
                 schema,
+                original,
             });
         }
         cursor = page.next_cursor;

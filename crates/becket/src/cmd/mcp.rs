@@ -332,7 +332,11 @@ fn get(
         states(environment, cwd, args, Some(server).filter(|server| server.allowed).into_iter().collect())?;
     let status = states.first();
     if json {
-        return said(out, &as_json(server, status).to_string());
+        let mut value = as_json(server, status);
+        let definition = |tool: &becket_mcp::ToolAbout| json!({ "name": tool.name, "description": tool.description, "inputSchema": tool.schema });
+        value["definitions"] =
+            status.map(|status| status.about.tools.iter().map(definition).collect()).unwrap_or_default();
+        return said(out, &value.to_string());
     }
     let _ = writeln!(out, "{}", line(server, status));
     if server.place == Place::Project {

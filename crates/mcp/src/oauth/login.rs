@@ -3,11 +3,13 @@
 //! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
 //! contain the state of this login, and `iss` if the authorization server announces it.
 
-use super::{TokenStore, new_manager};
-use crate::config::{Endpoint, ServerConfig};
+use super::{TokenStore, discovery, new_manager};
+use crate::config::{Endpoint, GrantType, ServerConfig};
 use crate::transport::http::{self, Proxies};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
-use rmcp::transport::auth::{AuthError, AuthorizationRequest, AuthorizationSession};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationRequest, AuthorizationSession, CredentialStore, WWWAuthenticateParams,
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +22,8 @@ const MOST_REQUEST: usize = 16 * 1024;
 pub enum LoginError {
     #[error("{0} is reached without HTTP, and needs no authorization")]
     NotHttp(String),
+    #[error("{0} needs no login: its id and secret are in its configuration (grantType client_credentials)")]
+    NotAsked(String),
     #[error("the port for the browser's answer cannot be opened: {0}")]
     Port(std::io::Error),
     #[error("{0}")]
@@ -53,6 +57,9 @@ impl Login {
         let Endpoint::Http { url, oauth, headers, .. } = &config.endpoint else {
             return Err(LoginError::NotHttp(config.name.clone()));
         };
+        if oauth.grant_type == Some(GrantType::ClientCredentials) {
+            return Err(LoginError::NotAsked(config.name.clone()));
+        }
         let url = Url::parse(url).map_err(|e| LoginError::Refused(e.to_string()))?;
         let port = oauth.callback_port.unwrap_or(0);
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(LoginError::Port)?;
@@ -70,8 +77,9 @@ impl Login {
             request = request.with_challenge(challenge.clone());
         }
         request = request.with_initial_scope_selection();
-        if !oauth.scopes.is_empty() {
-            request = request.with_scopes(oauth.scopes.clone());
+        let scopes = scopes(store, config, &url, challenge.as_deref()).await;
+        if !scopes.is_empty() {
+            request = request.with_scopes(scopes);
         }
         match &oauth.client_id {
             // The id of a client that is described by a document is the document's address.
@@ -86,8 +94,8 @@ impl Login {
         }
         let mut manager = new_manager(&url).await.map_err(|e| refused(&e))?;
         manager.set_credential_store(store.credentials(&config.name, &url));
-        let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
-        manager.set_metadata(resolution.map_err(|e| refused(&e))?.metadata);
+        let metadata = discovery::metadata(&manager, &client, &url, challenge.as_deref()).await;
+        manager.set_metadata(metadata.map_err(|e| refused(&e))?);
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, e)| refused(&e))?;
         Ok(Self { session, listener, store: store.clone(), server: config.name.clone(), url })
     }
@@ -125,6 +133,31 @@ impl Login {
             return Ok(());
         }
     }
+}
+
+/// Returns the scopes to ask for. Empty: the server says which.
+///
+/// If the server wants another scope than those of the stored token, all of them are asked for: a token with the new scope
+/// alone would be refused by the calls that the old one allowed.
+async fn scopes(
+    store: &TokenStore,
+    config: &ServerConfig,
+    url: &Url,
+    challenge: Option<&str>,
+) -> Vec<String> {
+    let Endpoint::Http { oauth, .. } = &config.endpoint else { return Vec::new() };
+    let mut out = oauth.scopes.clone();
+    let wanted = challenge.map(|challenge| WWWAuthenticateParams::parse(challenge, url));
+    let Some(wanted) = wanted.filter(WWWAuthenticateParams::is_insufficient_scope) else { return out };
+    let stored = store.credentials(&config.name, url).load().await.ok().flatten();
+    let granted = stored.map(|stored| stored.granted_scopes).unwrap_or_default();
+    let more = wanted.scope.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned);
+    for scope in granted.into_iter().chain(more) {
+        if !out.contains(&scope) {
+            out.push(scope);
+        }
+    }
+    out
 }
 
 /// Returns the server's answer to a request without a token.

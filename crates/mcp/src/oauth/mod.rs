@@ -13,6 +13,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use url::Url;
 
+mod discovery;
+mod granted;
 mod login;
 mod manager;
 

@@ -19,6 +19,7 @@ use rmcp::service::{
     ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::auth::AuthorizationManager;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -118,12 +119,12 @@ pub(crate) async fn connect(
                 preferred_versions: newest(),
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             };
-            let way = Http { config, url: &url, oauth, headers: &headers, shared };
-            let service = way.open(client.clone(), handler.clone(), mode).await;
+            let way = Http { config, url: &url, oauth, headers: &headers, client, shared };
+            let service = way.open(way.manager().await?, handler.clone(), mode).await;
             let service = match service {
                 // Some older servers answer the question for their versions with something other than an error.
                 Err(error) if !error.is_authorization_required() => {
-                    way.open(client, handler, initialize()).await.map_err(|_| error)
+                    way.open(way.manager().await?, handler, initialize()).await.map_err(|_| error)
                 }
                 service => service,
             };
@@ -138,13 +139,19 @@ struct Http<'a> {
     url: &'a Url,
     oauth: &'a crate::config::OAuthConfig,
     headers: &'a HeaderMap,
+    client: reqwest::Client,
     shared: &'a Shared,
 }
 
 impl Http<'_> {
+    /// Returns the manager of the server's tokens. Each connection owns one.
+    async fn manager(&self) -> Result<Option<AuthorizationManager>, String> {
+        crate::oauth::manager(&self.config.name, self.url, self.oauth, &self.client, self.shared).await
+    }
+
     async fn open(
         &self,
-        client: reqwest::Client,
+        manager: Option<AuthorizationManager>,
         handler: Handler,
         mode: ClientLifecycleMode,
     ) -> Result<Service, ClientInitializeError> {
@@ -152,7 +159,8 @@ impl Http<'_> {
             .custom_headers(header_map(self.headers))
             .max_sse_event_size(crate::transport::message::LONGEST)
             .reinit_on_expired_session(true);
-        match crate::oauth::manager(&self.config.name, self.url, self.oauth, self.shared).await {
+        let client = self.client.clone();
+        match manager {
             Some(manager) => {
                 let client = rmcp::transport::auth::AuthClient::new(client, manager);
                 handler

@@ -1,0 +1,151 @@
+//! Tokens of programs: `"grantType": "client_credentials"`. Id and secret suffice, so nobody is asked.
+//!
+//! Tokens are kept in memory only, and obtained again shortly before they expire. The secret is sent over TLS, or to this
+//! machine.
+
+use super::{discovery, new_manager};
+use crate::config::OAuthConfig;
+use async_trait::async_trait;
+use reqwest::Client;
+use rmcp::transport::{
+    AuthError, ClientCredentialsConfig, CredentialStore, InMemoryCredentialStore, StoredCredentials,
+};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::Mutex;
+use url::{Host, Url};
+
+/// A token with less time left is obtained again. `rmcp` does the same for tokens that can be refreshed.
+const LEFT: u64 = 30;
+
+/// The tokens of one server.
+pub(super) struct Granted {
+    url: Url,
+    client: Client,
+    config: ClientCredentialsConfig,
+    held: Mutex<Option<StoredCredentials>>,
+}
+
+impl Granted {
+    /// # Errors
+    ///
+    /// Returns a message for people if id or secret are missing.
+    pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
+        let (Some(id), Some(secret)) = (&config.client_id, &config.client_secret) else {
+            return Err("grantType client_credentials needs clientId and clientSecret".to_owned());
+        };
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id: id.clone(),
+            client_secret: secret.clone(),
+            scopes: config.scopes.clone(),
+            resource: Some(url.to_string()),
+        };
+        Ok(Self { url: url.clone(), client, config, held: Mutex::new(None) })
+    }
+
+    async fn exchange(&self) -> Result<StoredCredentials, AuthError> {
+        let mut manager = new_manager(&self.url).await?;
+        let store = InMemoryCredentialStore::new();
+        manager.set_credential_store(store.clone());
+        let metadata = discovery::metadata(&manager, &self.client, &self.url, None).await?;
+        if !is_safe(&metadata.token_endpoint) {
+            return Err(AuthError::OAuthError(format!(
+                "the client secret is not sent to {}, because it would be readable on the way",
+                metadata.token_endpoint
+            )));
+        }
+        manager.set_metadata(metadata);
+        manager.validate_client_credentials_metadata(&self.config)?;
+        manager.configure_client_credentials(&self.config)?;
+        manager.exchange_client_credentials(&self.config).await?;
+        store.load().await?.ok_or(AuthError::AuthorizationRequired)
+    }
+}
+
+#[async_trait]
+impl CredentialStore for Granted {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let mut held = self.held.lock().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if held.as_ref().is_none_or(|held| is_old(held, now)) {
+            *held = Some(self.exchange().await?);
+        }
+        Ok(held.clone())
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        *self.held.lock().await = Some(credentials);
+        Ok(())
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        *self.held.lock().await = None;
+        Ok(())
+    }
+}
+
+/// True if a token has expired or will soon. A token without a limit never does.
+fn is_old(held: &StoredCredentials, now: u64) -> bool {
+    // The type of the response does not name its lifetime without another crate, but its JSON does.
+    let response = serde_json::to_value(&held.token_response).unwrap_or_default();
+    let (Some(lifetime), Some(received)) = (response["expires_in"].as_u64(), held.token_received_at) else {
+        return false;
+    };
+    let left = lifetime.saturating_sub(now.saturating_sub(received));
+    left <= LEFT.min(lifetime / 2)
+}
+
+/// True if what is sent to an address cannot be read on the way.
+fn is_safe(address: &str) -> bool {
+    let Ok(url) = Url::parse(address) else { return false };
+    let is_local = match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && is_local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_token_is_renewed_before_it_expires() {
+        let held = |lifetime: u64| -> StoredCredentials {
+            let token = json!({ "access_token": "t", "token_type": "bearer", "expires_in": lifetime });
+            serde_json::from_value(
+                json!({ "client_id": "c", "token_response": token, "token_received_at": 1_000 }),
+            )
+            .unwrap()
+        };
+        for (lifetime, now, old) in [
+            (3_600, 1_000, false),
+            (3_600, 4_569, false),
+            (3_600, 4_570, true),
+            (3_600, 9_000, true),
+            (20, 1_009, false),
+            (20, 1_010, true),
+        ] {
+            assert_eq!(is_old(&held(lifetime), now), old, "{lifetime} at {now}");
+        }
+        let endless =
+            json!({ "client_id": "c", "token_response": { "access_token": "t", "token_type": "bearer" } });
+        assert!(!is_old(&serde_json::from_value(endless).unwrap(), u64::MAX));
+    }
+
+    #[test]
+    fn a_secret_is_not_sent_in_the_clear() {
+        for (address, safe) in [
+            ("https://login.example/token", true),
+            ("http://127.0.0.1:9/token", true),
+            ("http://localhost/token", true),
+            ("http://login.example/token", false),
+            ("http://10.0.0.1/token", false),
+            ("ftp://localhost/token", false),
+        ] {
+            assert_eq!(is_safe(address), safe, "{address}");
+        }
+    }
+}
