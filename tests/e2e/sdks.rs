@@ -70,5 +70,5 @@ fn the_codex_sdk_runs_on_becket() {
     let Some(peers) = peers("the_codex_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("codex.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 7);
+    passes(&mut command, 10);
 }

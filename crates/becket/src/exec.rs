@@ -4,31 +4,24 @@
 //! runs confined commands, `workspace-write` also changes files of the workspace, and `danger-full-access` asks about
 //! nothing. Nobody can be asked at any level, so calls that need a question are denied.
 
-use crate::args::{ExecArgs, ExecOptions, ExecWhat, InputFormat, OutputFormat, Run};
+mod config;
+
+use crate::args::{
+    ExecArgs, ExecOptions, ExecSettings, ExecWhat, InputFormat, OutputFormat, ReviewArgs, Run,
+};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
 use becket_print::{ExitStatus, Format};
 use becket_types::{ImageSource, Part};
 use clap::Parser as _;
+use config::Configured;
+use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Largest image file in bytes.
 const MOST_BYTES: u64 = 20 * 1024 * 1024;
-
-/// Settings of `-c` that are harmless to ignore.
-const WITHOUT_EFFECT: [&str; 9] = [
-    "approval_policy",
-    "model_provider",
-    "hide_agent_reasoning",
-    "show_raw_agent_reasoning",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "disable_response_storage",
-    "personality",
-    "check_for_update_on_startup",
-];
 
 /// Runs to the end.
 ///
@@ -61,99 +54,175 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
 
 fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Failure> {
     let ExecArgs { prompt, what, options } = args;
+    check_refused(&options)?;
     let mut run = Run::try_parse_from(["becket", "-p"])
         .map_err(|error| Failure::error(format!("cannot begin: {error}")))?;
     run.output.input_format = InputFormat::Text;
     run.output.output_format = OutputFormat::Text;
     run.prompt = prompt;
-    if let Some(ExecWhat::Resume { session, prompt, last }) = what {
-        // With `--last`, a single word is the task.
-        let (session, task) = if last { (None, session.or(prompt)) } else { (session, prompt) };
-        run.prompt = task;
-        match session {
-            Some(session) => run.session.resume = Some(session),
-            None => run.session.continue_ = true,
-        }
+    if let Some(what) = what {
+        choose(environment, &mut run, what)?;
     }
     run.session.no_session_persistence = options.ephemeral;
     run.output.output_last_message.clone_from(&options.output.output_last_message);
     run.output.output_schema.clone_from(&options.output.output_schema);
-    run.model.model = options.model.as_deref().map(model);
     run.config.cd.clone_from(&options.cd);
     run.permissions.add_dir.clone_from(&options.add_dir);
-    if options.ignore_user_config {
+    run.permissions.trust = options.shortcuts.trust;
+    if options.settings.ignore_user_config {
         run.config.setting_sources = Some(vec!["project".to_owned(), "local".to_owned()]);
     }
-    let mut sandbox = options.sandbox.clone();
-    for setting in &options.config {
-        configured(environment, &mut run, &mut sandbox, setting, &options)?;
-    }
-    confine(&mut run, sandbox.as_deref(), &options)?;
+    let configured = config::apply(&options.settings.config, environment, &mut run)?;
+    note_unknown(&configured, &options.settings)?;
+    run.model.model = model(&configured, &options)?;
+    let profile = options.settings.profile.as_deref().or(configured.profile.as_deref());
+    run.config.settings = settings(environment, profile, configured.settings)?;
+    let level = options.sandbox.as_deref().or(configured.sandbox.as_deref());
+    confine(&mut run, level, &options)?;
     Ok(run)
 }
 
-/// A bare name is a model of OpenAI, as in scripts for `codex exec`.
-fn model(name: &str) -> String {
-    match becket_model::ModelRef::parse(name) {
-        Ok(_) => name.to_owned(),
-        Err(_) => format!("openai/{name}"),
+/// Refuses options without which the run would do something else than the caller wants.
+fn check_refused(options: &ExecOptions) -> Result<(), Failure> {
+    let refused = &options.refused;
+    if refused.worktree {
+        return Err(Failure::usage("--worktree: becket creates no worktrees")
+            .hint("create one and work in it: git worktree add ../NAME; becket exec -C ../NAME \"task\""));
     }
-}
-
-fn configured(
-    environment: &mut Environment,
-    run: &mut Run,
-    sandbox: &mut Option<String>,
-    setting: &str,
-    options: &ExecOptions,
-) -> Result<(), Failure> {
-    let (key, value) = setting.split_once('=').ok_or_else(|| {
-        Failure::usage(format!("-c {setting:?} is not a setting")).hint("write -c key=value")
-    })?;
-    let (key, value) = (key.trim(), text(value.trim()));
-    match key {
-        "model" => run.model.model = run.model.model.take().or_else(|| Some(model(&value))),
-        "model_reasoning_effort" => {
-            run.model.effort = Some(match value.as_str() {
-                "minimal" | "none" => "low".to_owned(),
-                _ => value,
-            });
-        }
-        "openai_base_url" => {
-            environment.vars.insert("OPENAI_BASE_URL".to_owned(), value);
-        }
-        "sandbox_mode" => *sandbox = sandbox.take().or(Some(value)),
-        "developer_instructions" => run.prompts.append_system_prompt = Some(value),
-        "model_instructions_file" => run.prompts.system_prompt_file = Some(value.into()),
-        "model_context_window" => run.model.context_window = Some(value),
-        "web_search" if value == "disabled" => {
-            run.permissions.disallowed_tools.extend(["WebSearch".to_owned(), "WebFetch".to_owned()]);
-        }
-        "web_search" => run.permissions.allowed_tools.extend(["WebSearch".to_owned(), "WebFetch".to_owned()]),
-        "sandbox_workspace_write.network_access" if value == "true" => {
-            run.config.settings = Some("{\"sandbox\":{\"network\":\"full\"}}".to_owned());
-        }
-        "sandbox_workspace_write.network_access" => {}
-        _ if WITHOUT_EFFECT.contains(&key) => {}
-        _ if options.strict_config => {
-            return Err(Failure::usage(format!("-c {key}: becket has no such setting"))
-                .hint("leave it out, or leave out --strict-config"));
-        }
-        _ => {
-            let _ =
-                writeln!(io::stderr(), "becket: the setting -c {key} is not known here and has no effect");
-        }
+    if refused.remote.is_some() || refused.remote_auth_token_env.is_some() {
+        return Err(Failure::usage(
+            "--remote: becket does not connect to an app server; it works on this machine",
+        )
+        .hint("leave the option out, or run becket on the other machine: ssh HOST becket exec \"task\""));
     }
     Ok(())
 }
 
-/// Returns a value of `-c`: a TOML string without its quotes, any other text unchanged.
-fn text(value: &str) -> String {
-    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    match quoted {
-        Some(_) => serde_json::from_str(value).unwrap_or_else(|_| value.trim_matches('"').to_owned()),
-        None => value.strip_prefix('\'').and_then(|v| v.strip_suffix('\'')).unwrap_or(value).to_owned(),
+/// Sets the session and the prompt of a subcommand.
+fn choose(environment: &Environment, run: &mut Run, what: ExecWhat) -> Result<(), Failure> {
+    match what {
+        ExecWhat::Resume { session, prompt, last, all } => {
+            // With `--last`, a single word is the task.
+            let (session, task) = if last { (None, session.or(prompt)) } else { (session, prompt) };
+            run.prompt = task;
+            match session {
+                Some(session) => run.session.resume = Some(session),
+                None if all => run.session.resume = Some(newest_of_all(environment)?),
+                None => run.session.continue_ = true,
+            }
+        }
+        ExecWhat::Fork { session, prompt } => {
+            (run.session.resume, run.session.fork_session, run.prompt) = (Some(session), true, prompt);
+        }
+        ExecWhat::Review(review) => run.prompt = Some(review_prompt(review)?),
     }
+    Ok(())
+}
+
+/// Returns the id of the session of any directory that was written last.
+fn newest_of_all(environment: &Environment) -> Result<String, Failure> {
+    let mut sessions = becket_session::store::list(&environment.sessions_dir(), None).into_iter();
+    let newest = sessions.find(|session| session.subagent_of().is_none() && !session.unanswered);
+    newest.map(|session| session.id.to_string()).ok_or_else(|| {
+        Failure::usage("there is no session to continue").hint("start one with: becket exec \"task\"")
+    })
+}
+
+/// Returns the prompt of a review: a call of the skill `review`.
+fn review_prompt(review: ReviewArgs) -> Result<String, Failure> {
+    let what = match review {
+        ReviewArgs { uncommitted: true, .. } => {
+            "the uncommitted changes: staged, unstaged and new files".to_owned()
+        }
+        ReviewArgs { base: Some(branch), .. } => {
+            format!("the changes since the merge base of HEAD and the branch {branch}")
+        }
+        ReviewArgs { commit: Some(commit), title: Some(title), .. } => {
+            format!("the commit {commit} ({title})")
+        }
+        ReviewArgs { commit: Some(commit), .. } => format!("the commit {commit}"),
+        // Piped text is added to every prompt.
+        ReviewArgs { prompt: Some(prompt), .. } if prompt == "-" => "as the piped text says".to_owned(),
+        ReviewArgs { prompt: Some(prompt), .. } => prompt,
+        _ => {
+            return Err(Failure::usage("there is nothing to review yet")
+                .hint("give --uncommitted, --base BRANCH, --commit SHA, or say what to look for"));
+        }
+    };
+    Ok(format!("/review {what}"))
+}
+
+fn note_unknown(configured: &Configured, settings: &ExecSettings) -> Result<(), Failure> {
+    let features = settings.enable.iter().chain(&settings.disable).map(|name| format!("features.{name}"));
+    for key in configured.unknown.iter().cloned().chain(features) {
+        if settings.strict_config {
+            return Err(Failure::usage(format!("-c {key}: becket has no such setting"))
+                .hint("leave it out, or leave out --strict-config"));
+        }
+        let _ = writeln!(io::stderr(), "becket: the setting -c {key} is not known here and has no effect");
+    }
+    Ok(())
+}
+
+/// Returns the model. A bare name is one of the chosen provider, or of OpenAI as in scripts for `codex exec`.
+fn model(configured: &Configured, options: &ExecOptions) -> Result<Option<String>, Failure> {
+    let local = options.settings.local_provider.as_deref();
+    let provider = match (options.settings.oss, local) {
+        (true, None | Some("ollama")) => Some("ollama"),
+        (true, Some("lmstudio")) => Some("lmstudio"),
+        (true, Some(other)) => {
+            return Err(Failure::usage(format!("--local-provider: unknown provider {other:?}"))
+                .hint("use ollama or lmstudio; another server: -m PROVIDER/NAME"));
+        }
+        (false, _) => configured.provider.as_deref().filter(|name| *name != "openai"),
+    };
+    let name = options.model.as_deref().or(configured.model.as_deref());
+    Ok(match (provider, name) {
+        // The models that Codex uses here.
+        (Some("ollama"), None) => Some("ollama/gpt-oss:20b".to_owned()),
+        (Some("lmstudio"), None) => Some("lmstudio/openai/gpt-oss-20b".to_owned()),
+        (Some(provider), None) => {
+            return Err(Failure::usage(format!("-c model_provider={provider} needs a model"))
+                .hint("name it: -m NAME"));
+        }
+        (Some(provider), Some(name)) => {
+            let named = name.strip_prefix(provider).is_some_and(|rest| rest.starts_with('/'));
+            let is_file = ["script:", "replay:"].iter().any(|kind| name.starts_with(kind));
+            Some(if named || is_file { name.to_owned() } else { format!("{provider}/{name}") })
+        }
+        (None, Some(name)) => Some(match becket_model::ModelRef::parse(name) {
+            Ok(_) => name.to_owned(),
+            Err(_) => format!("openai/{name}"),
+        }),
+        (None, None) => None,
+    })
+}
+
+/// Returns the settings of a profile, with those of `-c` over them, in the form of `--settings`.
+fn settings(
+    environment: &Environment,
+    profile: Option<&str>,
+    given: Value,
+) -> Result<Option<String>, Failure> {
+    let mut whole = Value::Null;
+    if let Some(name) = profile {
+        let path = environment.config_dir.join(format!("{name}.config.toml"));
+        let is_name = !name.is_empty() && !name.contains(['/', '\\']);
+        let text = if is_name {
+            becket_config::read_text(&path).map_err(|error| Failure::usage(error.to_string()))?
+        } else {
+            None
+        };
+        let text = text.ok_or_else(|| {
+            Failure::usage(format!("--profile {name}: there is no file {}", path.display())).hint(
+                "a profile has settings in the form of config.toml; -p means profile here, as in codex exec",
+            )
+        })?;
+        whole = toml::from_str(&text)
+            .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))?;
+    }
+    config::put_table(&mut whole, given);
+    Ok((!whole.is_null()).then(|| whole.to_string()))
 }
 
 fn confine(run: &mut Run, level: Option<&str>, options: &ExecOptions) -> Result<(), Failure> {
@@ -280,10 +349,78 @@ mod tests {
             let got = (run.permissions.permission_mode.unwrap(), run.permissions.sandbox.unwrap());
             assert_eq!(got, (mode.to_owned(), sandbox.to_owned()), "{words:?}");
         }
-        assert_eq!(text("\"a\\\"b\""), "a\"b");
-        assert_eq!((text("'a'"), text("true")), ("a".to_owned(), "true".to_owned()));
         let mut environment = Environment::below(Path::new("/nowhere"));
         assert!(translated(&mut environment, parse(&["-s", "all", "x"])).is_err());
         assert!(translated(&mut environment, parse(&["--strict-config", "-c", "a.b=1", "x"])).is_err());
+        assert!(translated(&mut environment, parse(&["--strict-config", "--enable", "a", "x"])).is_err());
+    }
+
+    #[test]
+    fn a_provider_gives_its_name_to_the_model() {
+        for (words, model) in [
+            (&["-m", "gpt-x", "t"][..], Some("gpt-x")),
+            (&["-m", "of-my-server", "t"], Some("openai/of-my-server")),
+            (&["-m", "anthropic/claude-x", "t"], Some("anthropic/claude-x")),
+            (&["--oss", "t"], Some("ollama/gpt-oss:20b")),
+            (&["--oss", "-m", "qwen3:8b", "t"], Some("ollama/qwen3:8b")),
+            (&["--oss", "--local-provider", "lmstudio", "t"], Some("lmstudio/openai/gpt-oss-20b")),
+            (&["-c", "model_provider=corp", "-m", "x/y", "t"], Some("corp/x/y")),
+            (&["-c", "model_provider=corp", "-m", "corp/y", "t"], Some("corp/y")),
+            (&["-c", "model_provider=openai", "-c", "model=gpt-x", "t"], Some("gpt-x")),
+            (&["-m", "new", "-c", "model=old", "t"], Some("openai/new")),
+            (&["t"], None),
+        ] {
+            assert_eq!(of(words).0.model.model.as_deref(), model, "{words:?}");
+        }
+        let mut environment = Environment::below(Path::new("/nowhere"));
+        for words in [&["-c", "model_provider=corp", "t"][..], &["--oss", "--local-provider", "vllm", "t"]] {
+            assert!(translated(&mut environment, parse(words)).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_review_and_a_fork_are_runs() {
+        for (words, prompt) in [
+            (
+                &["review", "--uncommitted"][..],
+                "/review the uncommitted changes: staged, unstaged and new files",
+            ),
+            (
+                &["review", "--base", "main"],
+                "/review the changes since the merge base of HEAD and the branch main",
+            ),
+            (&["review", "--commit", "abc", "--title", "Fix it"], "/review the commit abc (Fix it)"),
+            (&["review", "look at the locks"], "/review look at the locks"),
+        ] {
+            assert_eq!(of(words).0.prompt.as_deref(), Some(prompt), "{words:?}");
+        }
+        let (run, _) = of(&["fork", "abc", "try another way"]);
+        assert_eq!((run.session.resume.as_deref(), run.session.fork_session), (Some("abc"), true));
+        let mut environment = Environment::below(Path::new("/nowhere"));
+        for words in [
+            &["review"][..],
+            &["--worktree", "t"],
+            &["--remote", "ws://h", "t"],
+            &["-p", "none", "t"],
+            &["-p", "../x", "t"],
+        ] {
+            assert!(translated(&mut environment, parse(words)).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn settings_override_those_of_a_profile() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut environment = Environment::below(dir.path());
+        std::fs::create_dir_all(&environment.config_dir).unwrap();
+        let profile = "effort = \"low\"\n[sandbox]\nnetwork = \"none\"\nmode = \"auto\"\n";
+        std::fs::write(environment.config_dir.join("fast.config.toml"), profile).unwrap();
+        let words = ["-p", "fast", "-c", "sandbox_workspace_write.network_access=true", "t"];
+        let run = translated(&mut environment, parse(&words)).unwrap();
+        let settings: Value = serde_json::from_str(&run.config.settings.unwrap()).unwrap();
+        assert_eq!(
+            settings,
+            serde_json::json!({"effort": "low", "sandbox": {"network": "full", "mode": "auto"}})
+        );
     }
 }

@@ -21,8 +21,11 @@ class Place {
     fs.mkdirSync(this.cwd);
     fs.mkdirSync(path.join(this.dir, "home"));
     this.count = 0;
-    const env = { PATH: process.env.PATH, HOME: path.join(this.dir, "home") };
-    this.codex = new Codex({ codexPathOverride: becket, env });
+    this.env = { PATH: process.env.PATH, HOME: path.join(this.dir, "home") };
+    this.codex = this.configured();
+  }
+  configured(more = {}) {
+    return new Codex({ codexPathOverride: becket, env: this.env, ...more });
   }
   model(...steps) {
     const file = path.join(this.dir, `model${this.count++}.json`);
@@ -96,6 +99,71 @@ const scenarios = {
     const thread = place.codex.startThread(place.options(model, { sandboxMode: "read-only" }));
     assert.equal((await thread.run("go")).finalResponse, "could not");
     assert.ok(!fs.existsSync(path.join(place.cwd, "a.txt")));
+  },
+  async every_option_of_a_thread_is_taken(place) {
+    const more = path.join(place.dir, "more");
+    fs.mkdirSync(more);
+    const model = place.model(
+      call("write", { path: path.join(more, "a.txt"), content: "a" }),
+      call("bash", { command: "echo $TEAM" }),
+      "done",
+    );
+    const codex = place.configured({
+      config: { shell_environment_policy: { set: { TEAM: "blue" } }, hide_agent_reasoning: true },
+      configOverrides: ["developer_instructions=\"be brief\""],
+    });
+    const thread = codex.startThread(
+      place.options(model, {
+        sandboxMode: "workspace-write",
+        modelReasoningEffort: "high",
+        networkAccessEnabled: true,
+        webSearchMode: "disabled",
+        approvalPolicy: "never",
+        additionalDirectories: [more],
+        threadSource: "tests",
+      }),
+    );
+    const turn = await thread.run("go");
+    assert.equal(turn.finalResponse, "done");
+    assert.equal(fs.readFileSync(path.join(more, "a.txt"), "utf8"), "a");
+    const ran = turn.items.find((item) => item.type === "command_execution");
+    assert.match(ran.aggregated_output, /blue/);
+  },
+  async a_server_of_the_configuration_is_called(place) {
+    const server = path.join(place.dir, "server.mjs");
+    fs.writeFileSync(
+      server,
+      `import readline from "node:readline";
+const results = {
+  initialize: { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: "c", version: "1" } },
+  "tools/list": { tools: [{ name: "now", description: "The time.", inputSchema: { type: "object" } }] },
+  "tools/call": { content: [{ type: "text", text: "noon in " + process.env.PLACE }] },
+};
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  const { id, method } = JSON.parse(line);
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }));
+}
+`,
+    );
+    const clock = { command: process.execPath, args: [server], env: { PLACE: "Rome" }, default_tools_approval_mode: "approve" };
+    const codex = place.configured({ config: { mcp_servers: { clock } } });
+    const thread = codex.startThread(place.options(place.model(call("mcp__clock__now", {}), "noon")));
+    const turn = await thread.run("what time is it?");
+    const called = turn.items.find((item) => item.type === "mcp_tool_call");
+    assert.deepEqual([called.server, called.tool, called.status], ["clock", "now", "completed"]);
+    assert.match(JSON.stringify(called.result), /noon in Rome/);
+  },
+  async a_turn_is_stopped_by_its_signal(place) {
+    const thread = place.codex.startThread(
+      place.options(place.model(call("bash", { command: "sleep 600" }), "never"), { sandboxMode: "danger-full-access" }),
+    );
+    const stop = new AbortController();
+    const { events } = await thread.runStreamed("go", { signal: stop.signal });
+    await assert.rejects(async () => {
+      for await (const event of events) {
+        if (event.type === "item.started" && event.item.type === "command_execution") stop.abort();
+      }
+    });
   },
   async a_failure_is_an_error(place) {
     const model = place.model({ error: { kind: "invalid_request", message: "no such thing", status: 400 } });

@@ -32,22 +32,46 @@ pub(crate) struct ExecOptions {
     /// Allow tools to use this directory too.
     #[arg(long, value_name = "DIR", global = true)]
     pub add_dir: Vec<PathBuf>,
-    /// Set a configuration key, as `key=value`; the value is TOML or text.
-    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
-    pub config: Vec<String>,
     /// Save nothing on disk.
     #[arg(long, global = true)]
     pub ephemeral: bool,
     #[command(flatten)]
     pub shortcuts: RightsShortcuts,
+    #[command(flatten)]
+    pub settings: ExecSettings,
+    #[command(flatten)]
+    pub ignored: Ignored,
+    #[command(flatten)]
+    pub refused: Refused,
+}
+
+/// Settings of a thread.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ExecSettings {
+    /// Set a configuration key, as `key=value`; the value is TOML or text.
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
+    pub config: Vec<String>,
+    /// Use the settings in NAME.config.toml, beside your config.toml, too. Settings of -c override them.
+    #[arg(short = 'p', long, value_name = "NAME", global = true)]
+    pub profile: Option<String>,
+    /// Use a model of a server on this machine: Ollama, or the one of --local-provider.
+    #[arg(long, global = true)]
+    pub oss: bool,
+    /// With --oss: ollama or lmstudio.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub local_provider: Option<String>,
     /// Do not read your configuration.
     #[arg(long, global = true)]
     pub ignore_user_config: bool,
     /// Fail if a key given with -c is unknown.
     #[arg(long, global = true)]
     pub strict_config: bool,
-    #[command(flatten)]
-    pub ignored: Ignored,
+    /// Has no effect: features of Codex are not features of becket.
+    #[arg(long, value_name = "FEATURE", global = true, hide = true)]
+    pub enable: Vec<String>,
+    /// Has no effect: features of Codex are not features of becket.
+    #[arg(long, value_name = "FEATURE", global = true, hide = true)]
+    pub disable: Vec<String>,
 }
 
 /// Output of a thread, on standard output and in files.
@@ -71,8 +95,22 @@ pub(crate) struct RightsShortcuts {
     #[arg(long, alias = "yolo", global = true)]
     pub dangerously_bypass_approvals_and_sandbox: bool,
     /// The same as --sandbox workspace-write.
-    #[arg(long, global = true)]
+    #[arg(long, alias = "approve-for-me", global = true)]
     pub full_auto: bool,
+    /// In this run, use the project's hooks, servers, commands and .claude/settings.json without asking about them.
+    #[arg(long, global = true)]
+    pub trust: bool,
+}
+
+/// Options of Codex that becket cannot carry out. To ignore them would do something else than the caller wants.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Refused {
+    #[arg(long, global = true, hide = true)]
+    pub worktree: bool,
+    #[arg(long, value_name = "ADDR", global = true, hide = true)]
+    pub remote: Option<String>,
+    #[arg(long, value_name = "NAME", global = true, hide = true)]
+    pub remote_auth_token_env: Option<String>,
 }
 
 /// Options that have no effect here. They are parsed so that scripts which pass them work.
@@ -109,5 +147,35 @@ pub(crate) enum ExecWhat {
         /// Continue the newest thread of this directory.
         #[arg(long)]
         last: bool,
+        /// With --last: the newest thread of any directory.
+        #[arg(long)]
+        all: bool,
     },
+    /// Continue in a copy of a thread.
+    Fork {
+        /// The thread: its id, the start of its id, or its title.
+        session: String,
+        /// The task; `-` or nothing reads it from standard input.
+        prompt: Option<String>,
+    },
+    /// Review changes of this repository.
+    Review(ReviewArgs),
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ReviewArgs {
+    /// What to look for; `-` reads it from standard input.
+    pub prompt: Option<String>,
+    /// Review staged, unstaged and new files.
+    #[arg(long, conflicts_with_all = ["base", "commit", "prompt"])]
+    pub uncommitted: bool,
+    /// Review the changes against this branch.
+    #[arg(long, value_name = "BRANCH", conflicts_with_all = ["commit", "prompt"])]
+    pub base: Option<String>,
+    /// Review the changes of this commit.
+    #[arg(long, value_name = "SHA", conflicts_with = "prompt")]
+    pub commit: Option<String>,
+    /// Title of the commit, for the reviewer.
+    #[arg(long, requires = "commit")]
+    pub title: Option<String>,
 }
