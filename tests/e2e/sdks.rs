@@ -51,7 +51,7 @@ fn the_python_sdk_runs_on_becket() {
     let mut command = clean(&peers.join("python/bin/python"), &peers);
     command.arg(script("python.py")).arg(env!("CARGO_BIN_EXE_becket"));
     command.env("ANTHROPIC_BASE_URL", server.url());
-    passes(&mut command, 32);
+    passes(&mut command, 35);
     assert_eq!(server.requests().len(), 1, "one scenario speaks to the server");
 }
 

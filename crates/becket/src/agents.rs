@@ -9,6 +9,7 @@ mod given;
 mod session;
 
 use crate::environment::Environment;
+use crate::plugins::Plugin;
 use crate::trust::{ContentKind, folders, leads_outside};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::{Head, Skills};
@@ -59,6 +60,11 @@ impl Agents {
                 Err(why) => out.warnings.push(format!("the agent {} is left out: {why}", path.display())),
             }
         }
+        for plugin in environment.plugins.iter() {
+            for path in plugin.agents() {
+                out.add_of_plugin(plugin, &path);
+            }
+        }
         for kind in Kind::built_in() {
             if out.get(&kind.name).is_none() {
                 out.all.push(Definition { kind, ..Definition::default() });
@@ -69,6 +75,23 @@ impl Agents {
             definition.kind.run.memory = folder.map(|folder| folder.join(&definition.kind.name));
         }
         out
+    }
+
+    /// Adds an agent of a plugin. As in Claude Code, it brings no hooks, servers and permission mode of its own.
+    fn add_of_plugin(&mut self, plugin: &Plugin, path: &Path) {
+        let read = text(path).map(|text| plugin.filled(&text));
+        match read.and_then(|text| of_file(path, &text, DefinedIn::User(path.to_owned()))) {
+            Ok((mut definition, wrong)) => {
+                definition.kind.name = plugin.named(&definition.kind.name);
+                (definition.hooks, definition.kind.run.mode) = (None, None);
+                definition.servers.clear();
+                if self.get(&definition.kind.name).is_none() {
+                    self.all.push(definition);
+                    self.warnings.extend(wrong);
+                }
+            }
+            Err(why) => self.warnings.push(format!("the agent {} is left out: {why}", path.display())),
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Definition> {

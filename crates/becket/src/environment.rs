@@ -3,9 +3,11 @@
 //! Owns the rule for shared folders such as `/tmp`: what another user may have prepared there is neither read as the
 //! user's configuration nor used for data. Files of such a folder are replaced by a private folder of this user.
 
+use crate::plugins::{PluginDir, Plugins};
 use becket_model::Proxies;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Everything that becket takes from its environment.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Environment {
     pub config_dir: PathBuf,
     /// Messages for the user about folders that are not used.
     pub notes: Vec<String>,
+    /// The plugins of this run, which the caller names as he names folders.
+    pub plugins: Arc<Plugins>,
 }
 
 impl Environment {
@@ -106,7 +110,7 @@ impl Environment {
                 "there is no home folder (HOME), so no configuration of yours is read and data is kept in {place}"
             )];
         }
-        Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir, notes }
+        Self { vars, home, store_dir: data_dir.clone(), data_dir, config_dir, notes, plugins: Arc::default() }
     }
 
     /// Creates an environment without variables and home, with everything below `root`, so that nothing of the user's
@@ -119,6 +123,23 @@ impl Environment {
             store_dir: root.join("data"),
             config_dir: root.join("config"),
             notes: Vec::new(),
+            plugins: Arc::default(),
+        }
+    }
+
+    /// Returns the environment with these plugins in place of its own, if there are any.
+    pub(crate) fn with_plugins(&self, dirs: &[PluginDir]) -> Self {
+        let mut out = self.clone();
+        out.load_plugins(dirs);
+        out
+    }
+
+    /// Reads the plugins in these folders. What cannot be used is a note for the user.
+    pub(crate) fn load_plugins(&mut self, dirs: &[PluginDir]) {
+        if !dirs.is_empty() {
+            let plugins = Plugins::read(dirs, &self.data_dir.join("plugins"));
+            self.notes.extend(plugins.warnings());
+            self.plugins = Arc::new(plugins);
         }
     }
 

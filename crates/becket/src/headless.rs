@@ -66,6 +66,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             None
         }
     };
+    let named = initialize.as_ref().map_or(&[][..], |request| &request.plugins);
+    let environment = &environment.with_plugins(named);
     // A continued session keeps its system prompt, so the prompt itself states the form of the answer.
     let instruction =
         settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
@@ -77,7 +79,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         slash.add_to(&mut assembled.offers.commands);
     }
     let facts = facts(&settings, &assembled, environment);
-    let greeting = opening::answer(&assembled);
+    let greeting = opening::answer(&assembled, &environment.plugins);
     let commands = std::mem::take(&mut assembled.offers.commands);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, models, .. } = assembled;
     let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
@@ -217,6 +219,12 @@ fn answer_initialize(printer: &mut Printer, request: &Initialize, greeting: &Val
     let mut answer = greeting.clone();
     if request.mcp_servers {
         answer["mcp_servers_applied"] = json!(true);
+    }
+    if !request.plugins.is_empty() {
+        let loaded = answer["plugin_errors"]
+            .as_array()
+            .is_none_or(|errors| errors.iter().all(|e| e["path"].is_null()));
+        answer["plugins_applied"] = json!(loaded);
     }
     if !request.unused.is_empty() {
         answer["unused_fields"] = json!(request.unused);
@@ -374,6 +382,8 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
     SessionFacts {
         agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
         slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
+        plugins: environment.plugins.listed(),
+        plugin_errors: environment.plugins.errors(),
         mcp: None,
         effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
         folder,

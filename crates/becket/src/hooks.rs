@@ -35,11 +35,16 @@ pub(crate) struct HookTable {
     pub value: Value,
     /// The agent or the skill that they belong to.
     pub within: Option<Within>,
+    /// Further variables of their commands.
+    pub variables: Vec<(String, String)>,
 }
 
 impl HookTable {
     pub(crate) fn parsed(&self) -> Parsed {
-        let parsed = becket_hooks::parse(&self.value, &self.source);
+        let mut parsed = becket_hooks::parse(&self.value, &self.source);
+        for handler in parsed.groups.iter_mut().flat_map(|group| &mut group.handlers) {
+            handler.variables.clone_from(&self.variables);
+        }
         match &self.within {
             Some(within) => parsed.within(within),
             None => parsed,
@@ -105,7 +110,12 @@ pub(crate) fn search(
             ConfigSource::User(path) => (Origin::User, shown(path, &root)),
             _ => continue,
         };
-        out.found.push(HookTable { source: made(origin, place), value: value.clone(), within: None });
+        out.found.push(HookTable {
+            source: made(origin, place),
+            value: value.clone(),
+            within: None,
+            variables: Vec::new(),
+        });
     }
     let sources = settings.sources;
     let home = environment.claude_dir().map(|dir| dir.join("settings.json"));
@@ -121,9 +131,15 @@ pub(crate) fn search(
             Ok(None) => {}
             Ok(Some(value)) => {
                 let source = made(origin, shown(&path, &root));
-                out.found.push(HookTable { source, value, within: None });
+                out.found.push(HookTable { source, value, within: None, variables: Vec::new() });
             }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
+        }
+    }
+    for plugin in environment.plugins.iter() {
+        for value in plugin.hook_tables() {
+            let source = Source { origin: Origin::Plugin, place: plugin.name.clone(), confined: false };
+            out.found.push(HookTable { source, value, within: None, variables: plugin.variables() });
         }
     }
     out.found.extend(of_frontmatter(&root, bearers));
@@ -140,7 +156,8 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
         };
         let confined = definition.is_of_project();
         let source = Source { origin: Origin::Agent, place, confined };
-        Some(HookTable { source, value: definition.hooks.clone()?, within: Some(Within::Agent(name)) })
+        let within = Some(Within::Agent(name));
+        Some(HookTable { source, value: definition.hooks.clone()?, within, variables: Vec::new() })
     });
     let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
         let place = skill.file().map_or_else(|| skill.name.clone(), |file| shown(file, root));
@@ -150,7 +167,7 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
             confined: skill.scope == becket_tool_skill::Scope::Project,
         };
         let within = Some(Within::Skill(skill.name.clone()));
-        Some(HookTable { source, value: skill.hooks.clone()?, within })
+        Some(HookTable { source, value: skill.hooks.clone()?, within, variables: Vec::new() })
     });
     agents.chain(skills).collect()
 }

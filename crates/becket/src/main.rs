@@ -11,6 +11,7 @@ mod chosen;
 mod claude_session;
 mod clock;
 mod cmd;
+mod command_files;
 mod disk;
 mod environment;
 mod exec;
@@ -31,6 +32,7 @@ mod mcp;
 mod model_names;
 mod models;
 mod no_model;
+mod plugins;
 mod providers;
 mod recorded;
 mod refreshed;
@@ -167,7 +169,8 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         // The text is sent only when the user presses Enter. Until then it costs nothing.
         draft = run.prompt.take();
     }
-    let environment = storage::place(Environment::read())?;
+    let mut environment = storage::place(Environment::read())?;
+    environment.load_plugins(&plugin_dirs(&run));
     let again = (!print).then(|| run.clone());
     let mut settings = settings::RunSettings::new(run, &environment)?;
     settings.client.driven = driven;
@@ -176,6 +179,13 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         None => runtime.block_on(headless::run(&environment, settings)),
         Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
     }
+}
+
+/// Returns the folders of plugins. A folder is given by the caller, so a relative one is relative to the caller's directory.
+fn plugin_dirs(run: &args::Run) -> Vec<plugins::PluginDir> {
+    let all = run.plugins.plugin_dir.iter().map(|path| (path, true));
+    let all = all.chain(run.plugins.plugin_dir_no_mcp.iter().map(|path| (path, false)));
+    all.map(|(path, servers)| plugins::PluginDir { path: path.clone(), servers }).collect()
 }
 
 /// Runs the command that these arguments begin with.

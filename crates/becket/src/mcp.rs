@@ -4,6 +4,8 @@
 //! `.mcp.json`, the user's own. A server of `.mcp.json` is used only after the user allowed it. The permission is for
 //! its exact text and that of the project's scripts that it runs, so a changed one is asked about again. If nothing is configured, nothing is read or started.
 
+mod of_plugins;
+
 use crate::agents::Definition;
 use crate::args::ElicitationArg;
 use crate::environment::Environment;
@@ -40,6 +42,7 @@ pub(crate) enum Place {
     Project,
     Local,
     Flag,
+    Plugin,
 }
 
 impl Place {
@@ -49,6 +52,7 @@ impl Place {
             Self::Project => "project",
             Self::Local => "local",
             Self::Flag => "--mcp-config",
+            Self::Plugin => "plugin",
         }
     }
 }
@@ -102,6 +106,9 @@ pub(crate) fn found(
         {
             out.add(environment, cwd, Place::Local, local, everything);
         }
+    }
+    if !strict {
+        of_plugins::add(environment, &mut out);
     }
     for text in given {
         let value = given_config(text)?;

@@ -37,6 +37,11 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
         add(claude.join("skills"), Scope::User);
     }
     let mut skills = Skills::discover(&dirs);
+    for plugin in environment.plugins.iter() {
+        for dir in &plugin.skills {
+            skills.add_plugin(&plugin.name, &plugin.root, dir);
+        }
+    }
     skills.count_uses(&skill_uses(environment));
     skills
 }

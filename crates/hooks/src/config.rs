@@ -97,6 +97,8 @@ pub struct Handler {
     pub status: Option<String>,
     /// Set if the hook itself says whether its command is confined. Overrides the source.
     pub sandbox: Option<bool>,
+    /// Further variables of a command.
+    pub variables: Vec<(String, String)>,
 }
 
 /// The way to call a hook.
@@ -327,6 +329,7 @@ fn handler(table: &Map<String, Value>, closed: Option<bool>) -> Result<Handler, 
         once: flag("once"),
         status: text("statusMessage"),
         sandbox: table.get("sandbox").and_then(Value::as_bool),
+        variables: Vec::new(),
     })
 }
 

@@ -306,6 +306,8 @@ impl Inner {
                     variables.push((name.into(), self.settings.project.clone().into_os_string()));
                 }
                 variables.push(("BECKET_HOOK_EVENT".into(), call.event.as_str().into()));
+                let further = job.handler.variables.iter();
+                variables.extend(further.map(|(name, value)| (name.into(), value.into())));
                 let program = Program {
                     command,
                     args: args.as_deref(),

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputLine {
     Command(Command),
+    /// A message that a program has put together (`client_composed`). It is sent as it is: nothing in it is a command or names
+    /// something to attach.
+    Composed(PromptInput),
     /// A control request that the binary answers itself: its id, its kind and the whole request.
     Request {
         request_id: String,
@@ -58,6 +61,8 @@ struct Line {
     #[serde(default)]
     uuid: Option<String>,
     #[serde(default)]
+    client_composed: bool,
+    #[serde(default)]
     priority: Option<String>,
     #[serde(default)]
     request_id: Option<String>,
@@ -92,7 +97,7 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     }
     let parsed: Line = serde_json::from_value(value).map_err(|e| shape(&e.to_string()))?;
     match parsed.kind.as_str() {
-        "user" => user(parsed).map(InputLine::Command).map_err(|why| InputError::Message { line, why }),
+        "user" => user(parsed).map_err(|why| InputError::Message { line, why }),
         "control_request" => control(line, parsed.request_id, parsed.request),
         "control_response" => {
             response(parsed.response).ok_or_else(|| shape("a control response needs `response.request_id`"))
@@ -107,20 +112,25 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     }
 }
 
-fn user(parsed: Line) -> Result<Command, String> {
+fn user(parsed: Line) -> Result<InputLine, String> {
     let message = parsed.message.ok_or("a user line needs a `message`")?;
     if message.role.as_deref().is_some_and(|role| role != "user") {
         return Err("the role of a user line must be \"user\"".to_owned());
     }
     let parts = content_parts(&message.content)?;
-    if let Some(asked) = slash_command(&parts) {
-        return asked;
+    if let Some(asked) = slash_command(&parts).filter(|_| !parsed.client_composed) {
+        return asked.map(InputLine::Command);
     }
     let mode = match parsed.priority.as_deref() {
         Some("later" | "queue") => DeliveryMode::Queue,
         _ => DeliveryMode::Steer,
     };
-    Ok(Command::Prompt(PromptInput { parts, mode, client_id: parsed.uuid, ..PromptInput::default() }))
+    let prompt = PromptInput { parts, mode, client_id: parsed.uuid, ..PromptInput::default() };
+    Ok(if parsed.client_composed {
+        InputLine::Composed(prompt)
+    } else {
+        InputLine::Command(Command::Prompt(prompt))
+    })
 }
 
 fn response(response: Option<Value>) -> Option<InputLine> {
@@ -295,6 +305,13 @@ mod tests {
             (
                 r#"{"type":"user","message":{"content":"/usr/bin is full"}}"#,
                 prompt(vec![Part::text("/usr/bin is full")], DeliveryMode::Steer),
+            ),
+            (
+                r#"{"type":"user","client_composed":true,"message":{"content":"/compact the port"}}"#,
+                InputLine::Composed(PromptInput {
+                    parts: vec![Part::text("/compact the port")],
+                    ..PromptInput::default()
+                }),
             ),
             ("", InputLine::Nothing),
         ];

@@ -57,6 +57,13 @@ pub(crate) fn discover(dirs: &[SkillDir]) -> Skills {
     Skills { skills: search.found.into_values().collect(), warnings: search.warnings }
 }
 
+/// Returns the skills of one directory alone.
+pub(crate) fn discover_below(dir: &SkillDir) -> Skills {
+    let mut search = Search::default();
+    search.root(dir);
+    Skills { skills: search.found.into_values().collect(), warnings: search.warnings }
+}
+
 fn skill(head: Frontmatter, scope: Scope, source: Source) -> Skill {
     Skill {
         name: head.name,

@@ -64,6 +64,8 @@ enum Source {
     Bundled(&'static str),
     /// The skill's directory, and its `SKILL.md`.
     Folder(PathBuf, PathBuf),
+    /// The same for a skill of a plugin, and the plugin's directory.
+    Plugin(PathBuf, PathBuf, PathBuf),
 }
 
 impl Skill {
@@ -80,7 +82,7 @@ impl Skill {
     pub fn file(&self) -> Option<&std::path::Path> {
         match &self.source {
             Source::Bundled(_) => None,
-            Source::Folder(_, file) => Some(file),
+            Source::Folder(_, file) | Source::Plugin(_, file, _) => Some(file),
         }
     }
 
@@ -88,7 +90,7 @@ impl Skill {
     pub fn dir(&self) -> Option<&std::path::Path> {
         match &self.source {
             Source::Bundled(_) => None,
-            Source::Folder(dir, _) => Some(dir),
+            Source::Folder(dir, _) | Source::Plugin(dir, ..) => Some(dir),
         }
     }
 }
@@ -106,6 +108,22 @@ impl Skills {
     /// problems are in [`Skills::warnings`].
     pub fn discover(dirs: &[SkillDir]) -> Self {
         discover::discover(dirs)
+    }
+
+    /// Adds the skills in a directory of a plugin. Their names begin with that of the plugin: `plugin:skill`.
+    pub fn add_plugin(&mut self, plugin: &str, root: &std::path::Path, dir: &std::path::Path) {
+        let found =
+            discover::discover_below(&SkillDir { path: dir.to_owned(), scope: Scope::User, trusted: true });
+        self.warnings.extend(found.warnings);
+        for mut skill in found.skills {
+            skill.name = format!("{}:{}", plugin.to_lowercase(), skill.name);
+            if let Source::Folder(dir, file) = skill.source {
+                skill.source = Source::Plugin(dir, file, root.to_owned());
+            }
+            self.skills.retain(|known| known.name != skill.name);
+            self.skills.push(skill);
+        }
+        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Keeps only the skills that pass the test. Used to remove skills that the user switched off.

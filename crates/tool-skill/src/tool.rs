@@ -204,10 +204,17 @@ impl Tool for SkillTool {
 fn body(skill: &Skill) -> Result<String, String> {
     let text = match &skill.source {
         Source::Bundled(text) => (*text).to_owned(),
-        Source::Folder(_, file) => discover::read(file)?,
+        Source::Folder(_, file) | Source::Plugin(_, file, _) => discover::read(file)?,
+    };
+    let root = match &skill.source {
+        Source::Plugin(_, _, root) => Some(root.to_string_lossy()),
+        _ => None,
     };
     split_frontmatter(&text)
-        .map(|(_, body)| body.to_owned())
+        .map(|(_, body)| match root {
+            Some(root) => body.replace("${CLAUDE_PLUGIN_ROOT}", &root),
+            None => body.to_owned(),
+        })
         .ok_or_else(|| "it has no frontmatter any more".to_owned())
 }
 

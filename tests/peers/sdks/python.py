@@ -777,6 +777,109 @@ async def a_command_in_the_background_is_a_task(place):
             assert file.read() == "all of it\n"
 
 
+SERVER = """
+import json, os, sys
+results = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "c", "version": "1"}},
+    "tools/list": {"tools": [{"name": "now", "description": "The time.", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "noon at " + os.environ.get("CLAUDE_PLUGIN_ROOT", "?")}]},
+}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": results.get(request["method"], {})}), flush=True)
+"""
+
+
+@scenario
+async def a_plugin_brings_its_parts(place):
+    root = os.path.realpath(os.path.join(place.dir.name, "my kit"))
+    files = {
+        ".claude-plugin/plugin.json": json.dumps({"name": "kit", "version": "1.2.0"}),
+        "commands/greet.md": "Greet $ARGUMENTS from ${CLAUDE_PLUGIN_ROOT}.",
+        "agents/critic.md": "---\nname: critic\ndescription: judges\n---\nBe strict.\n",
+        "skills/tidy/SKILL.md": "---\nname: tidy\ndescription: tidies\n---\nTidy with ${CLAUDE_PLUGIN_ROOT}/tidy.sh.\n",
+        "hooks/hooks.json": json.dumps(
+            {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": '"${CLAUDE_PLUGIN_ROOT}/no.sh"'}]}]}}
+        ),
+        "no.sh": '#!/bin/sh\necho "not with $CLAUDE_PLUGIN_ROOT" >&2; exit 2\n',
+        ".mcp.json": json.dumps({"mcpServers": {"clock": {"command": sys.executable, "args": ["${CLAUDE_PLUGIN_ROOT}/server.py"]}}}),
+        "server.py": SERVER,
+    }
+    for name, text in files.items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+    os.chmod(os.path.join(root, "no.sh"), 0o755)
+    model = place.model(
+        {**call("bash", {"command": "echo hi"}), "expect": {"contains": [f"Greet Ada from {root}."]}},
+        {**call("mcp__plugin_kit_clock__now", {}), "expect": {"contains": [f"not with {root}"]}},
+        {**call("skill", {"name": "kit:tidy"}), "expect": {"contains": [f"noon at {root}"]}},
+        {"expect": {"contains": [f"Tidy with {root}/tidy.sh"]}, "text": "hello Ada"},
+    )
+    missing = os.path.join(place.dir.name, "missing")
+    plugins = [{"type": "local", "path": root}, {"type": "local", "path": missing}]
+    options = place.options(model, plugins=plugins, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        server = (await client.get_mcp_status())["mcpServers"][0]
+        assert server["name"] == "plugin:kit:clock", server
+        await client.query("/kit:greet Ada")
+        messages = [message async for message in client.receive_response()]
+    done = result(messages)
+    assert done.result == "hello Ada", done
+    init = inits(messages)[0].data
+    assert init["plugins"] == [{"name": "kit", "path": root, "version": "1.2.0"}], init["plugins"]
+    assert [(e["type"], e["path"]) for e in init["plugin_errors"]] == [("path-not-found", missing)], init["plugin_errors"]
+    assert {"kit:greet", "kit:tidy"} <= set(init["slash_commands"]), init["slash_commands"]
+    assert "kit:critic" in init["agents"] and "kit:tidy" in init["skills"], init
+
+
+@scenario
+async def a_composed_prompt_is_sent_as_it_is(place):
+    place.write(".claude/commands/greet.md", "expanded")
+    for prompt in ["/cost", "/greet", "/compact"]:
+        model = place.model({"expect": {"contains": [prompt]}, "text": "as written"})
+        done = result(await collect(prompt, place.options(model, verbatim_prompts=True)))
+        assert done.result == "as written", (prompt, done)
+
+
+@scenario
+async def every_option_is_taken(place):
+    more = os.path.join(place.dir.name, "more")
+    os.makedirs(more)
+    model = place.model(call("write", {"path": os.path.join(more, "a.txt"), "content": "a"}), "done")
+    options = place.options(
+        model,
+        fallback_model=place.model("fallback"),
+        betas=["context-1m-2025-08-07"],
+        settings='{"permissions": {"deny": ["Read(.env)"]}}',
+        sandbox={"enabled": True, "autoAllowBashIfSandboxed": True, "network": {"allowLocalBinding": True}},
+        add_dirs=[more],
+        permission_mode="acceptEdits",
+        include_hook_events=True,
+        include_partial_messages=True,
+        forward_subagent_text=True,
+        strict_mcp_config=True,
+        skills=["review"],
+        thinking={"type": "adaptive"},
+        effort="high",
+        max_budget_usd=5.0,
+        max_turns=9,
+        task_budget={"total": 50000},
+        client_app="tests/1.0",
+        load_timeout_ms=30000,
+        max_buffer_size=4 * 1024 * 1024,
+    )
+    messages = await collect("go", options)
+    done = result(messages)
+    assert done.subtype == "success" and done.result == "done", done
+    assert os.path.exists(os.path.join(more, "a.txt"))
+    assert inits(messages)[0].data["skills"] == ["review"], inits(messages)[0].data
+    told = [line for line in place.stderr if line.strip()]
+    assert all("task-budget" in line or "no list price" in line for line in told), told
+
+
 @scenario
 async def a_hundred_sessions_at_once(place):
     count = int(os.environ.get("SDK_SESSIONS", "100"))

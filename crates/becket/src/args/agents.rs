@@ -1,4 +1,4 @@
-//! Arguments about agents: definitions for a run, and the agent that a session is.
+//! Arguments about agents and plugins: definitions for a run, and the agent that a session is.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -13,6 +13,18 @@ pub(crate) struct AgentArgs {
     /// `prompt` for its text.
     #[arg(long, value_name = "FILE|JSON")]
     pub agents: Option<String>,
+}
+
+/// Folders of plugins.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct PluginArgs {
+    /// Use the plugin in this directory in this run: its commands, agents, skills, hooks and MCP servers.
+    #[arg(long, value_name = "DIR")]
+    pub plugin_dir: Vec<PathBuf>,
+    /// Like --plugin-dir, without the plugin's MCP servers.
+    #[arg(long, value_name = "DIR")]
+    pub plugin_dir_no_mcp: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

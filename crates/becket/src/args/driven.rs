@@ -22,6 +22,14 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("thinking-display", true),
 ];
 
+/// Flags with a value that becket cannot carry out, each with what to use instead.
+const NOT_OFFERED: &[(&str, &str)] = &[
+    ("managed-settings", "settings of the machine's administrator are in /etc/becket/config.toml"),
+    ("project-config-root", "use --cd DIR, whose project's files are read"),
+    ("resume-drops-turn", "a session is never cut; --resume-session-at continues a copy that ends earlier"),
+    ("task-budget", "no budget is passed to the model; --max-tokens N ends a turn"),
+];
+
 /// Flags of an SDK that take no value, so that the next argument is not taken for one.
 const WITHOUT_VALUE: &[&str] = &["strict-mcp-config"];
 
@@ -69,6 +77,7 @@ pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>)
             }
             continue;
         }
+        let instead = NOT_OFFERED.iter().find(|(known, _)| *known == name).map(|(_, instead)| instead);
         let known = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name);
         let plain = rest.peek().and_then(|next| next.to_str()).is_some_and(|next| !next.starts_with('-'));
         let takes = match known {
@@ -78,8 +87,10 @@ pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>)
         if takes && !joined {
             rest.next();
         }
-        if known.is_none() {
-            warnings.push(format!("the option --{name} is not known here and has no effect"));
+        match (known, instead) {
+            (Some(_), _) => {}
+            (None, Some(instead)) => warnings.push(format!("the option --{name} has no effect: {instead}")),
+            (None, None) => warnings.push(format!("the option --{name} is not known here and has no effect")),
         }
     }
     (out, warnings)

@@ -88,8 +88,12 @@ impl Front {
             "reload_plugins" => {
                 self.reload_commands()?;
                 match body.get("add_plugins").filter(|plugins| !is_empty(plugins)) {
-                    Some(_) => Err("becket has no plugins, so none can be added".to_owned()),
-                    None => Ok(self.without_plugins()),
+                    Some(_) => Err(
+                        "plugins cannot be added while a session runs; name them at its start: --plugin-dir DIR, or the \
+                         option plugins of the SDK"
+                            .to_owned(),
+                    ),
+                    None => Ok(self.plugin_parts()),
                 }
             }
             "reload_output_styles" => Ok(json!({ "available_output_styles": ["default"] })),
@@ -173,11 +177,12 @@ impl Front {
         models(&self.session.model, &settings)
     }
 
-    /// Returns the lists that change with plugins. There are no plugins.
-    fn without_plugins(&self) -> Value {
+    /// Returns the lists that change with plugins.
+    fn plugin_parts(&self) -> Value {
         json!({
-            "commands": self.session.commands.told(), "agents": self.session.greeting["agents"], "plugins": [],
-            "mcpServers": self.servers.statuses(), "error_count": 0,
+            "commands": self.session.commands.told(), "agents": self.session.greeting["agents"],
+            "plugins": self.session.greeting["plugins"], "mcpServers": self.servers.statuses(),
+            "error_count": self.session.greeting["plugin_errors"].as_array().map_or(0, Vec::len),
         })
     }
 

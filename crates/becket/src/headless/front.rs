@@ -359,6 +359,10 @@ impl Front {
                     self.prompt(input).await?;
                 }
             }
+            Ok(InputLine::Composed(input)) if self.servers.waits.any() => {
+                self.servers.waits.hold(Held::Composed(input));
+            }
+            Ok(InputLine::Composed(input)) => self.command(Command::Prompt(input)).await,
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
                 let answer = match &command {
@@ -413,6 +417,7 @@ impl Front {
         while let Some(held) = self.servers.waits.take() {
             match held {
                 Held::Prompt(input) => self.prompt(input).await?,
+                Held::Composed(input) => self.command(Command::Prompt(input)).await,
                 Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }

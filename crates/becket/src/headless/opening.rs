@@ -6,13 +6,14 @@
 
 use crate::agents::{self, Definition};
 use crate::assemble::Assembled;
+use crate::plugins::{PluginDir, Plugins};
 use crate::settings::RunSettings;
 use becket_hooks::{Group, Origin, Source};
 use becket_print::Schema;
 use serde_json::{Value, json};
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -25,6 +26,7 @@ const FIELDS: [&str; 13] = [
     "mcpServers",
     "title",
     "forwardSubagentText",
+    "plugins",
     "type",
 ];
 
@@ -38,6 +40,8 @@ pub(super) struct Initialize {
     pub(super) unused: Vec<String>,
     /// The request brings MCP servers, and the run uses them.
     pub(super) mcp_servers: bool,
+    /// The plugins that the request names.
+    pub(super) plugins: Vec<PluginDir>,
     /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
 }
@@ -57,12 +61,13 @@ pub(super) fn apply(
     };
     let hooks = std::mem::take(&mut fields.hooks);
     let mcp_servers = !fields.servers.is_empty();
+    let plugins = std::mem::take(&mut fields.plugins);
     fields.apply(run, notes);
     let unused = unused(body);
     if !unused.is_empty() {
         notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
     }
-    Initialize { request_id, hooks, unused, mcp_servers, refused }
+    Initialize { request_id, hooks, unused, mcp_servers, plugins, refused }
 }
 
 /// Returns the names of fields that have no effect here. A field without a value asks for nothing.
@@ -101,6 +106,7 @@ struct Fields {
     subagent_text: bool,
     /// Settings of servers in the program's own process, by name.
     policies: Vec<(String, Value)>,
+    plugins: Vec<PluginDir>,
 }
 
 impl Fields {
@@ -135,6 +141,7 @@ impl Fields {
             title: text("title")?,
             subagent_text,
             policies: policies(field("sdkMcpServerConfigs"))?,
+            plugins: field("plugins").map_or_else(|| Ok(Vec::new()), plugins)?,
         })
     }
 
@@ -181,6 +188,16 @@ fn wrong(name: &str, form: &str, value: &Value) -> String {
     let shown: String = value.chars().take(SHOWN).collect();
     let cut = if shown.len() < value.len() { "…" } else { "" };
     format!("{name} must be {form}, not {shown}{cut}")
+}
+
+/// Returns the folders of plugins: `[{type: "local", path, skipMcpDiscovery?}]`.
+fn plugins(given: &Value) -> Result<Vec<PluginDir>, String> {
+    let wrong = || wrong("plugins", "a list of {type: \"local\", path}", given);
+    let one = |plugin: &Value| {
+        let path = plugin["path"].as_str().filter(|_| plugin["type"] == "local").ok_or_else(wrong)?;
+        Ok(PluginDir { path: path.into(), servers: plugin["skipMcpDiscovery"] != true })
+    };
+    given.as_array().ok_or_else(wrong)?.iter().map(one).collect()
 }
 
 /// Returns the settings of each server.
@@ -280,7 +297,7 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
 }
 
 /// Returns the answer to `initialize`.
-pub(super) fn answer(assembled: &Assembled) -> Value {
+pub(super) fn answer(assembled: &Assembled, plugins: &Plugins) -> Value {
     let agents: Vec<Value> = assembled
         .offers
         .agents
@@ -299,6 +316,7 @@ pub(super) fn answer(assembled: &Assembled) -> Value {
         "commands": commands, "agents": agents, "output_style": "default", "available_output_styles": ["default"],
         "models": models,
         "hook_on_failure_supported": true, "hooks_applied": true,
+        "plugins": plugins.listed(), "plugin_errors": plugins.errors(),
         "account": { "apiKeySource": assembled.offers.api_key_source },
         "claude_code_version": becket_print::CLAUDE_CODE_VERSION, "becket_version": env!("CARGO_PKG_VERSION"),
     })
@@ -357,7 +375,9 @@ mod tests {
                 "\"a\" cannot be used: it has neither a command nor a url",
             ),
             (json!({ "mcpServers": { "a": { "command": "${UNSET}" } } }), "UNSET is not set"),
-            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of strings"),
+            (json!({ "plugins": "x" }), "plugins must be a list of"),
+            (json!({ "plugins": [{ "type": "remote", "path": "x" }] }), "plugins must be a list of"),
+            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of texts"),
         ] {
             let why = refused(&body).unwrap_or_else(|| panic!("{body} is accepted"));
             assert!(why.contains(part), "{body}: {why}");

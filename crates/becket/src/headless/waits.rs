@@ -32,6 +32,8 @@ pub(super) enum Waited {
 /// A line of the program that is held.
 pub(super) enum Held {
     Prompt(PromptInput),
+    /// A prompt that is sent as it is.
+    Composed(PromptInput),
     /// A control request: its id, its subtype and its body.
     Request(String, String, Value),
 }
@@ -97,7 +99,7 @@ impl Waits {
     pub(super) fn drop_prompts(&mut self) -> Vec<String> {
         let mut ids = Vec::new();
         self.held.retain(|line| {
-            let Held::Prompt(input) = line else { return true };
+            let (Held::Prompt(input) | Held::Composed(input)) = line else { return true };
             ids.extend(input.client_id.clone());
             false
         });

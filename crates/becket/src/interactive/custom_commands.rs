@@ -10,8 +10,10 @@
 mod expansion;
 
 use super::user_shell::UserShell;
+use crate::command_files::{BYTES, MOST, files, small};
 use crate::environment::Environment;
 use crate::hooks::OutsideHooks;
+use crate::plugins::Plugins;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
@@ -24,10 +26,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most commands, and most bytes of each. The same limits apply to files that a command includes.
-const MOST: usize = 200;
-const BYTES: u64 = 64 * 1024;
-
 /// The skills of a session.
 pub(crate) struct SessionSkills {
     pub find: Box<dyn Fn() -> Skills + Send + Sync>,
@@ -39,6 +37,7 @@ pub(crate) struct CustomCommands {
     /// Folders, the strongest first. True: the folder belongs to the project.
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
+    plugins: Arc<Plugins>,
     /// Looks for skills, not before a list or a name is requested.
     skills: SessionSkills,
     trust: ContentTrust,
@@ -118,7 +117,8 @@ impl CustomCommands {
         dirs.extend(environment.claude_dir().map(|dir| (dir.join("commands"), false)));
         let trust = ContentTrust::of(environment, root, everything);
         let surroundings = Surroundings::new(environment, root, cwd);
-        Self { dirs, cwd: cwd.to_owned(), skills, trust, surroundings }
+        let plugins = Arc::clone(&environment.plugins);
+        Self { dirs, cwd: cwd.to_owned(), plugins, skills, trust, surroundings }
     }
 
     pub(crate) fn list(&self) -> Vec<Custom> {
@@ -148,6 +148,9 @@ impl CustomCommands {
                     out.insert(name.clone(), found(name, text, *project));
                 }
             }
+        }
+        for (name, text) in self.plugins.commands() {
+            out.entry(name.clone()).or_insert_with(|| found(name, text, false));
         }
         out
     }
@@ -179,8 +182,10 @@ impl CustomCommands {
             return Err(Called::Failed(format!("/{name} cannot be used: {why}")));
         }
         let skills = (self.skills.find)();
-        let skill = skills.get(name).filter(|skill| skill.user_invocable);
-        let skill = skill.ok_or(Called::Unknown)?;
+        let Some(skill) = skills.get(name).filter(|skill| skill.user_invocable) else {
+            let whole = self.plugins.whole_name(name).and_then(|whole| self.all().remove(&whole));
+            return whole.map(Source::Command).ok_or(Called::Unknown);
+        };
         match skill.prompt(arguments) {
             Ok(prompt) => Ok(Source::Skill(CalledSkill {
                 name: skill.name.clone(),
@@ -385,48 +390,6 @@ fn question(name: String, arguments: String, commands: &[String], scripts: &str,
         }),
         ..Page::default()
     }
-}
-
-/// Returns names and files: `a.md` is `/a`, `b/a.md` is `/b:a`. Links are not followed.
-fn files(dir: &Path) -> Vec<(String, PathBuf)> {
-    let mut out = Vec::new();
-    for (path, is_dir) in entries(dir) {
-        let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
-        if is_dir {
-            let below = entries(&path).into_iter().filter(|(_, is_dir)| !is_dir);
-            out.extend(
-                below.filter_map(|(file, _)| Some((format!("{stem}:{}", command_name(&file)?), file))),
-            );
-        } else if let Some(name) = command_name(&path) {
-            out.push((name, path));
-        }
-    }
-    out
-}
-
-fn entries(dir: &Path) -> Vec<(PathBuf, bool)> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok).take(4 * MOST);
-    let mut out: Vec<(PathBuf, bool)> = entries
-        .filter_map(|e| {
-            let kind = e.file_type().ok()?;
-            (kind.is_file() || kind.is_dir()).then(|| (e.path(), kind.is_dir()))
-        })
-        .collect();
-    out.sort();
-    out
-}
-
-fn command_name(path: &Path) -> Option<String> {
-    if path.extension()? != "md" {
-        return None;
-    }
-    let name = path.file_stem()?.to_str()?;
-    let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    (plain && !name.is_empty()).then(|| name.to_owned())
-}
-
-fn small(path: &Path) -> Option<String> {
-    becket_files::read_text(path, BYTES).ok()
 }
 
 fn found(name: String, text: String, project: bool) -> CommandFile {

@@ -28,6 +28,10 @@ pub struct McpFacts {
 pub struct SessionFacts {
     pub agents: Vec<String>,
     pub slash_commands: Vec<String>,
+    /// Name and folder of each plugin.
+    pub plugins: Vec<Value>,
+    /// Plugins and parts of plugins that are not used.
+    pub plugin_errors: Vec<Value>,
     /// The servers as they are now; `None` if that is not known.
     pub mcp: Option<McpFacts>,
     pub effort: Option<String>,
@@ -105,14 +109,18 @@ impl SessionLines {
         let own = tools.iter().filter(|tool| facts.mcp.is_none() || !tool.starts_with("mcp__"));
         let tools: Vec<_> = own.chain(&mcp.tools).map(|tool| sdk_names::sdk_name(tool)).collect();
         let commands: Vec<_> = facts.slash_commands.iter().chain(&mcp.prompts).collect();
-        json!({
+        let mut line = json!({
             "type": "system", "subtype": "init", "session_id": session, "uuid": MessageId::new(), "cwd": cwd.to_string_lossy(),
             "tools": tools, "mcp_servers": mcp.servers, "model": shapes::model(model),
             "permissionMode": permission_mode, "slash_commands": commands, "agents": facts.agents,
-            "skills": skills, "plugins": [], "output_style": "default", "apiKeySource": api_key_source,
+            "skills": skills, "plugins": facts.plugins, "output_style": "default", "apiKeySource": api_key_source,
             "effort": facts.effort, "claude_code_version": CLAUDE_CODE_VERSION,
             "becket_version": self.version, "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "mcp_read_resource_v1"],
-        })
+        });
+        if !facts.plugin_errors.is_empty() {
+            line["plugin_errors"] = json!(facts.plugin_errors);
+        }
+        line
     }
 
     /// Returns the name of the session's model on the wire.
