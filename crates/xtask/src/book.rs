@@ -1,7 +1,7 @@
 //! The book in `docs/`: complete, linked, and true as far as a machine can tell.
 //!
 //! Every page of `docs/` is in `SUMMARY.md`; every relative link leads to a file, and to a heading of it if it names one.
-//! Blocks marked `console` are run: each line that begins with `$ becket` runs in an empty home folder and must succeed; each
+//! Blocks marked `console` are run: each line that begins with `$ ` runs in a home folder of the page and must succeed; each
 //! line below it must occur in what it printed (`…` stands for any lines). Every `becket` command line in other code blocks
 //! must name a subcommand and flags that exist.
 //!
@@ -140,10 +140,11 @@ pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
     let mut helps = BTreeMap::new();
     let (mut ran, mut looked_at) = (0, 0);
     for page in pages(root)? {
+        // A later block may use what an earlier one made.
+        let home = Scratch::new(&shown(root, &page))?;
         for (language, line, lines) in blocks(&read(&page)?) {
             let place = format!("{}:{line}", shown(root, &page));
             if language == "console" {
-                let home = Scratch::new(&place)?;
                 for (command, expected) in commands(&lines) {
                     ran += 1;
                     if let Some(problem) = carry_out(&becket, &home.0, &command, &expected)? {
