@@ -61,7 +61,7 @@ fn the_typescript_sdk_runs_on_becket() {
     let Some(peers) = peers("the_typescript_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("typescript.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 10);
+    passes(&mut command, 12);
 }
 
 #[test]
@@ -71,4 +71,53 @@ fn the_codex_sdk_runs_on_becket() {
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("codex.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
     passes(&mut command, 10);
+}
+
+/// Returns the code block of the guide that contains `part`, with the path of the built binary.
+fn example(part: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/sdks.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut blocks = page.split("```").skip(1).step_by(2);
+    let block = blocks.find(|block| block.contains(part)).unwrap_or_else(|| panic!("no example has {part}"));
+    let (_, code) = block.split_once('\n').unwrap();
+    assert!(code.contains("/usr/local/bin/becket"), "{code}");
+    code.replace("/usr/local/bin/becket", env!("CARGO_BIN_EXE_becket"))
+}
+
+/// Runs an example of the guide in an empty folder and returns what it printed.
+fn printed(program: &Path, peers: &Path, file: &str, code: &str, server: &MockServer) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, work) = (dir.path().join("home"), dir.path().join("work"));
+    std::fs::create_dir(&home).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(work.join(file), code).unwrap();
+    std::os::unix::fs::symlink(peers.join("node_modules"), work.join("node_modules")).unwrap();
+    let mut command = clean(program, peers);
+    command.arg(file).current_dir(&work).env("HOME", &home);
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+    if file == "codex.mjs" {
+        command.env("BECKET_MODEL", "openai/test-model");
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{file}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn the_examples_of_the_guide_run() {
+    const ANSWER: &str = "The parser drops the last token.";
+    let test = "the_examples_of_the_guide_run";
+    let Some(peers) = peers(test, "python/bin/python") else { return };
+    let python = peers.join("python/bin/python");
+    for (program, file, part) in [
+        (python.as_path(), "example.py", "from claude_agent_sdk import ClaudeAgentOptions, query"),
+        (Path::new("node"), "example.mjs", "import { query } from"),
+        (Path::new("node"), "codex.mjs", "import { Codex } from"),
+    ] {
+        let server = MockServer::start([Answer::text(ANSWER)]);
+        let text = printed(program, &peers, file, &example(part), &server);
+        assert!(text.contains(ANSWER), "{file}: {text}");
+    }
 }

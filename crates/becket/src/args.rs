@@ -62,8 +62,6 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub agents: AgentArgs,
     #[command(flatten)]
-    pub plugins: PluginArgs,
-    #[command(flatten)]
     pub config: ConfigArgs,
     #[command(flatten)]
     pub sdk: SdkArgs,

@@ -183,8 +183,8 @@ fn dispatch() -> Result<ExitStatus, Failure> {
 
 /// Returns the folders of plugins. A folder is given by the caller, so a relative one is relative to the caller's directory.
 fn plugin_dirs(run: &args::Run) -> Vec<plugins::PluginDir> {
-    let all = run.plugins.plugin_dir.iter().map(|path| (path, true));
-    let all = all.chain(run.plugins.plugin_dir_no_mcp.iter().map(|path| (path, false)));
+    let all = run.agents.plugins.plugin_dir.iter().map(|path| (path, true));
+    let all = all.chain(run.agents.plugins.plugin_dir_no_mcp.iter().map(|path| (path, false)));
     all.map(|(path, servers)| plugins::PluginDir { path: path.clone(), servers }).collect()
 }
 

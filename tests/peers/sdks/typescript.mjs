@@ -326,6 +326,70 @@ const scenarios = {
     });
     assert.equal(fs.readFileSync(path.join(place.cwd, "a.txt"), "utf8"), "two\n");
   },
+  async a_plugin_comes_by_either_way(place) {
+    const kit = path.join(place.dir, "kit");
+    fs.mkdirSync(path.join(kit, "commands"), { recursive: true });
+    fs.writeFileSync(path.join(kit, "commands/greet.md"), "Greet $ARGUMENTS.");
+    for (const pluginDelivery of ["argv", "initialize"]) {
+      const model = place.model({ expect: { contains: ["Greet Ada."] }, text: "hello Ada" });
+      const plugins = [{ type: "local", path: kit }];
+      const messages = await collect("/kit:greet Ada", place.options(model, { plugins, pluginDelivery }), async (message, running) => {
+        if (message.subtype !== "init") return;
+        const started = await running.initializationResult();
+        if (pluginDelivery === "initialize") assert.equal(started.plugins_applied, true);
+        const again = await running.reloadPlugins();
+        assert.deepEqual(again.plugins.map((plugin) => plugin.name), ["kit"]);
+        await assert.rejects(running.reloadPlugins({ addPlugins: plugins }));
+      });
+      assert.equal(result(messages).result, "hello Ada");
+      assert.deepEqual(inits(messages)[0].plugins, [{ name: "kit", path: kit }]);
+    }
+  },
+  async every_option_is_taken(place) {
+    const more = path.join(place.dir, "more");
+    fs.mkdirSync(more);
+    const file = path.join(more, "a.txt");
+    const model = place.model(call("write", { path: file, content: "a" }), { expect: { contains: ["Created"] }, text: "done" });
+    const messages = await collect(
+      "/cost",
+      place.options(model, {
+        additionalDirectories: [more],
+        abortController: new AbortController(),
+        agentProgressSummaries: false,
+        allowedTools: ["Write"],
+        betas: ["context-1m-2025-08-07"],
+        debug: true,
+        debugFile: path.join(place.dir, "debug.log"),
+        effort: "high",
+        enableFileCheckpointing: true,
+        executableArgs: [],
+        fallbackModel: place.model("fallback"),
+        forwardSubagentText: true,
+        includeHookEvents: true,
+        includePartialMessages: true,
+        maxTurns: 9,
+        permissionMode: "acceptEdits",
+        permissionPrompts: "none",
+        persistSession: true,
+        sandbox: { enabled: true, autoAllowBashIfSandboxed: true },
+        settings: { permissions: { deny: ["Read(.env)"] } },
+        settingSources: ["user", "project"],
+        skills: ["review"],
+        strictMcpConfig: true,
+        systemPrompt: { type: "preset", preset: "claude_code", append: "Be brief." },
+        thinking: { type: "adaptive" },
+        title: "Every option",
+        tools: { type: "preset", preset: "claude_code" },
+        verbatimPrompts: true,
+      }),
+    );
+    const done = result(messages);
+    assert.equal(done.subtype, "success", JSON.stringify(done));
+    assert.equal(done.result, "done");
+    assert.equal(fs.readFileSync(file, "utf8"), "a");
+    assert.deepEqual(inits(messages)[0].skills, ["review"]);
+    assert.equal(place.stderr, "");
+  },
 };
 
 let failed = 0;

@@ -13,6 +13,8 @@ pub(crate) struct AgentArgs {
     /// `prompt` for its text.
     #[arg(long, value_name = "FILE|JSON")]
     pub agents: Option<String>,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
 }
 
 /// Folders of plugins.

@@ -60,7 +60,7 @@ pub(super) fn apply(
         Err(why) => (Fields::default(), Some(format!("initialize: {why}"))),
     };
     let hooks = std::mem::take(&mut fields.hooks);
-    let mcp_servers = !fields.servers.is_empty();
+    let mcp_servers = !fields.servers.0.is_empty();
     let plugins = std::mem::take(&mut fields.plugins);
     fields.apply(run, notes);
     let unused = unused(body);
@@ -100,8 +100,7 @@ struct Fields {
     /// Names of the servers in the program's own process.
     host_servers: Option<Vec<String>>,
     /// Configurations of other servers, each with one server, and notes about them.
-    servers: Vec<String>,
-    notes: Vec<String>,
+    servers: (Vec<String>, Vec<String>),
     title: Option<String>,
     subagent_text: bool,
     /// Settings of servers in the program's own process, by name.
@@ -120,7 +119,6 @@ impl Fields {
             field(name).map(read).transpose()
         };
         let list = |name: &str| field(name).map(|value| texts(name, value)).transpose();
-        let (servers, notes) = servers(body.get("mcpServers"), variable)?;
         let schema = field("jsonSchema").map(|schema| Schema::compile(&schema.to_string()));
         let agents = field("agents").map(agents::of_json).transpose();
         let subagent_text = match field("forwardSubagentText") {
@@ -136,8 +134,7 @@ impl Fields {
             agents: agents.map_err(|why| format!("agents: {why}"))?,
             skills: list("skills")?,
             host_servers: list("sdkMcpServers")?,
-            servers,
-            notes,
+            servers: servers(body.get("mcpServers"), variable)?,
             title: text("title")?,
             subagent_text,
             policies: policies(field("sdkMcpServerConfigs"))?,
@@ -169,8 +166,9 @@ impl Fields {
         {
             host.names = names;
         }
-        run.additions.mcp.mcp_config.extend(self.servers);
-        notes.extend(self.notes);
+        let (servers, about_servers) = self.servers;
+        run.additions.mcp.mcp_config.extend(servers);
+        notes.extend(about_servers);
         if let Some(title) = self.title {
             run.session.title = Some(title);
         }
@@ -398,7 +396,7 @@ mod tests {
         let set = Fields::read(&json!({ "mcpServers": { "a": { "url": "${URL}" } } }), &|_| {
             Some("http://x/".to_owned())
         });
-        assert_eq!(set.unwrap().servers.len(), 1);
+        assert_eq!(set.unwrap().servers.0.len(), 1);
     }
 
     #[test]

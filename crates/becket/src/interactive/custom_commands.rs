@@ -449,6 +449,7 @@ mod tests {
                 (root.join("home"), false),
             ],
             cwd: root.clone(),
+            plugins: Arc::default(),
             skills: SessionSkills { find: Box::new(Skills::default), hooks: None },
             trust: ContentTrust::of(&Environment::below(&root), &root, false),
             surroundings: Surroundings::new(&Environment::below(&root), &root, &root),
