@@ -34,6 +34,7 @@ mod kills;
 mod locked;
 mod machines;
 mod mcp;
+mod mcp_hostile;
 mod mcp_peers;
 mod mcp_questions;
 mod mistakes;

@@ -331,3 +331,38 @@ fn an_interrupt_can_discard_the_prompts_that_wait() {
     let ran = session.running.wait().expect(130);
     assert_eq!(server.requests().len(), 1, "the discarded prompt starts no turn: {}", ran.stdout);
 }
+
+/// A program must not take a change for done that was not made.
+#[test]
+fn a_request_that_changes_nothing_is_answered_with_an_error() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let server = MockServer::start([
+        Answer::tool("c1", "Write", json!({ "file_path": "b.txt", "content": "two\n" })),
+        Answer::text("done"),
+    ]);
+    let mut session = Session::start(&bench, &server, &["--permission-mode", "bypassPermissions"]);
+    session.ask(json!({ "subtype": "initialize" }));
+    for (request, part) in [
+        (json!({ "subtype": "undo" }), ""),
+        (json!({ "subtype": "redo" }), ""),
+        (json!({ "subtype": "carry_out", "plan": 7 }), "does not hold any more"),
+        (
+            json!({ "subtype": "change_context", "change": "collapse", "items": ["call_9"] }),
+            "Nothing was changed",
+        ),
+        (json!({ "subtype": "edit_compaction", "plan": 7, "summary": "s" }), "does not hold any more"),
+    ] {
+        let why = session.refusal(request.clone());
+        assert!(!why.is_empty() && why.contains(part), "{request}: {why}");
+    }
+    session.turn("write");
+    assert!(bench.project.exists("b.txt"));
+    session.ask(json!({ "subtype": "undo" }));
+    let plan = session.line(&["undo_planned"])["plan"].clone();
+    session.ask(json!({ "subtype": "carry_out", "plan": plan }));
+    session.line(&["undo_done"]);
+    assert!(!bench.project.exists("b.txt"));
+    assert!(
+        session.refusal(json!({ "subtype": "carry_out", "plan": plan })).contains("does not hold any more")
+    );
+}

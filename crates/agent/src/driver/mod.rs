@@ -99,7 +99,6 @@ use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
 use side_question::SideQuestion;
-use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use summary::{Asked, CompactionRun};
 use title::Titling;
@@ -418,7 +417,32 @@ impl Agent {
                 let removed = self.workspace().remove_directory(&path);
                 self.tell_refusal(removed);
             }
-            Command::WithReceipt { request_id, what } => self.command_with_receipt(request_id, *what),
+            Command::WithReceipt { request_id, what } => {
+                let what = match Want::of(*what) {
+                    Ok(want) => return self.undo_asked(want, Some(request_id)),
+                    Err(what) => what,
+                };
+                let done = match what {
+                    Command::SetModel { model } => match self.hooks().set_model(&model) {
+                        Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
+                        set => set,
+                    },
+                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
+                    Command::Limits { change } => self.change_limit(change),
+                    Command::AddDirectory { path } => self.add_directory(path.as_deref()),
+                    Command::SetRules { allow, ask, deny } => {
+                        live::set_rules(&mut self.tools, allow, ask, deny)
+                    }
+                    Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
+                    Command::SideQuestion { question } => self.ask_beside(question),
+                    // Plans and their ends have events of their own.
+                    other => {
+                        self.command(other);
+                        Ok(())
+                    }
+                };
+                self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
+            }
             Command::Decide { call_id, decision } => self.tool_runner().decided(&call_id, decision),
             Command::Withdraw { client_id } => {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
@@ -430,16 +454,20 @@ impl Agent {
                 self.titling.rename(title, &mut self.conversation);
             }
             Command::PlanCompaction { focus } => self.plan_compaction(focus),
-            Command::EditCompaction { plan, summary } => self.undo_asked(Want::Edit { plan, summary }),
             Command::UndoCompaction => self.flow.feed(Input::UndoCompaction),
-            Command::RedoCompaction => self.undo_asked(Want::RedoCompaction),
-            Command::Undo => self.undo_asked(Want::Undo),
-            Command::UndoCalls { count } => self.undo_asked(Want::UndoCalls(count)),
-            Command::Redo => self.undo_asked(Want::Redo),
-            Command::Rewind { to, what } => self.undo_asked(Want::Rewind { to, what }),
-            Command::ChangeContext(change) => self.undo_asked(Want::Change(change)),
             Command::ToSubagent { call_id, what } => self.tool_runner().pass_to_subagent(&call_id, *what),
-            Command::CarryOut { plan, force } => self.undo_asked(Want::CarryOut { plan, force }),
+            undo @ (Command::EditCompaction { .. }
+            | Command::RedoCompaction
+            | Command::Undo
+            | Command::UndoCalls { .. }
+            | Command::Redo
+            | Command::Rewind { .. }
+            | Command::ChangeContext(_)
+            | Command::CarryOut { .. }) => {
+                if let Ok(want) = Want::of(undo) {
+                    self.undo_asked(want, None);
+                }
+            }
             Command::EndInput => {
                 // The person leaves the session, and its work ends with it.
                 if !self.conversation.settings.asking.headless {
@@ -448,44 +476,6 @@ impl Agent {
                 self.flow.feed(Input::EndInput);
             }
         }
-    }
-
-    /// Carries out a command of a program that waits for an answer, and reports if it was accepted.
-    fn command_with_receipt(&mut self, request_id: String, what: Command) {
-        let done = match what {
-            Command::SetModel { model } => match self.hooks().set_model(&model) {
-                Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
-                set => set,
-            },
-            Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
-            Command::Limits { change } => self.change_limit(change),
-            Command::AddDirectory { path } => self.add_directory(path.as_deref()),
-            Command::ChangeRules { owner, change, rules } => {
-                self.tools.change_rules(owner, change, rules, &self.conversation.core)
-            }
-            Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
-            Command::SideQuestion { question } => self.ask_beside(question),
-            // Plans and their ends have events of their own.
-            other => {
-                self.command(other);
-                Ok(())
-            }
-        };
-        self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
-    }
-
-    /// Sends a side question. `Err` says why it was not sent.
-    fn ask_beside(&mut self, question: String) -> Result<(), String> {
-        let is_idle = self.flow.phase() == Phase::Idle;
-        self.side.ask(question, is_idle, &mut self.conversation)
-    }
-
-    /// Adds a folder to the workspace, and tells hooks of it. `Err` says why it was not added.
-    fn add_directory(&mut self, path: Option<&Path>) -> Result<(), String> {
-        if let Some(folder) = self.workspace().add_directory(path)? {
-            self.hooks().directory_hooks(&folder);
-        }
-        Ok(())
     }
 
     fn perform(&mut self, action: Action) {

@@ -25,19 +25,53 @@ use std::path::Path;
 use tokio::time::Instant;
 
 impl Agent {
-    /// Passes a request for an undo or a change of the context on, or tells the user why it is refused.
-    pub(super) fn undo_asked(&mut self, want: Want) {
+    /// Passes a request for an undo or a change of the context on, or tells the user why it is refused. `receipt`: the id of
+    /// the program's request, which is answered when the work on it has ended.
+    pub(super) fn undo_asked(&mut self, want: Want, receipt: Option<String>) {
         match self.undoing.ask(want, self.flow.phase()) {
-            Ok(()) => self.flow.feed(Input::Restore),
-            Err(why) => self.conversation.core.say(NoticeLevel::Warning, why),
+            Ok(()) => {
+                self.undoing.receipt = receipt;
+                self.flow.feed(Input::Restore);
+            }
+            Err(why) => {
+                self.conversation.core.say(NoticeLevel::Warning, why.clone());
+                self.undo_answered(receipt, Some(why));
+            }
         }
+    }
+
+    /// Answers a program's request for an undo or a change of the context.
+    fn undo_answered(&mut self, receipt: Option<String>, error: Option<String>) {
+        if let Some(request_id) = receipt {
+            self.conversation.core.emit(Event::Receipt { request_id, error });
+        }
+    }
+
+    /// Sends a side question. `Err` says why it was not sent.
+    pub(super) fn ask_beside(&mut self, question: String) -> Result<(), String> {
+        let is_idle = self.flow.phase() == Phase::Idle;
+        self.side.ask(question, is_idle, &mut self.conversation)
+    }
+
+    /// Adds a folder to the workspace, and tells hooks of it. `Err` says why it was not added.
+    pub(super) fn add_directory(&mut self, path: Option<&Path>) -> Result<(), String> {
+        if let Some(folder) = self.workspace().add_directory(path)? {
+            self.hooks().directory_hooks(&folder);
+        }
+        Ok(())
     }
 
     /// Starts the pending request for an undo or a change of the context.
     pub(super) fn restore(&mut self) {
         match self.undoing.begin(&self.conversation, self.tools.files.as_ref()) {
-            Begun::Nothing => self.flow.feed(Input::Restored),
+            Begun::Nothing => {
+                let receipt = self.undoing.receipt.take();
+                self.undo_answered(receipt, None);
+                self.flow.feed(Input::Restored);
+            }
             Begun::Compaction(outcome) => {
+                let receipt = self.undoing.receipt.take();
+                self.undo_answered(receipt, None);
                 self.give_up_preparation("a compaction by hand");
                 self.compactor().commit_compaction(CompactionTrigger::Manual, *outcome);
                 self.flow.feed(Input::Restored);
@@ -53,6 +87,8 @@ impl Agent {
         if let Some(why) = changed {
             self.conversation_went_back(why);
         }
+        let receipt = self.undoing.receipt.take();
+        self.undo_answered(receipt, done.failure());
         self.undoing.show(done, &mut self.conversation.core, self.tools.files.as_ref());
         if changed.is_some() {
             self.conversation.tell_used();

@@ -14,8 +14,8 @@ use becket_session::context::compaction::{CompactionEffect, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::{Durability, Session};
 use becket_types::{
-    CompactionPlan, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices, RewindWhat,
-    Seq, UndoKind, UndoOutcome,
+    Command, CompactionPlan, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices,
+    RewindWhat, Seq, UndoKind, UndoOutcome,
 };
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -47,6 +47,23 @@ pub(super) enum Want {
     },
 }
 
+impl Want {
+    /// Returns the request that a command is, or the command if it is another one.
+    pub(super) fn of(command: Command) -> Result<Self, Command> {
+        Ok(match command {
+            Command::EditCompaction { plan, summary } => Self::Edit { plan, summary },
+            Command::RedoCompaction => Self::RedoCompaction,
+            Command::Undo => Self::Undo,
+            Command::UndoCalls { count } => Self::UndoCalls(count),
+            Command::Redo => Self::Redo,
+            Command::Rewind { to, what } => Self::Rewind { to, what },
+            Command::ChangeContext(change) => Self::Change(change),
+            Command::CarryOut { plan, force } => Self::CarryOut { plan, force },
+            other => return Err(other),
+        })
+    }
+}
+
 /// A plan that was shown to the user.
 struct Planned {
     draft: Draft,
@@ -64,6 +81,8 @@ enum Shown {
 #[derive(Default)]
 pub(crate) struct Undoing {
     want: Option<Want>,
+    /// The id of the program's request that is answered when the work on it has ended.
+    pub(super) receipt: Option<String>,
     planned: Option<Shown>,
     /// The number of the last plan.
     plan: u64,
@@ -211,6 +230,16 @@ pub(super) async fn next(task: &mut JoinHandle<Done>) -> Done {
 }
 
 impl Done {
+    /// Returns the reason if nothing was planned or changed.
+    pub(super) fn failure(&self) -> Option<String> {
+        match self {
+            Self::Planned(Planning(Err(why))) | Self::Nothing(why) => Some((*why).to_owned()),
+            Self::Change(Err(Refused { why, hint })) => Some(format!("Nothing was changed: {why} ({hint}).")),
+            Self::Failed(why) => Some(format!("This could not be done to its end: {why}")),
+            _ => None,
+        }
+    }
+
     /// Returns what changed earlier messages, if this result did.
     pub(super) fn changed_conversation(&self) -> Option<&'static str> {
         match self {
