@@ -95,7 +95,7 @@ pub fn misfit(schema: &Value, content: &Map<String, Value>) -> Option<String> {
             Some("array") => value.is_array(),
             _ => true,
         };
-        if !fits || !is_listed(field, value) || !is_within(field, value) {
+        if !fits || !is_listed(field, value) || !is_within(field, value) || !has_form(field, value) {
             return Some(format!("{name} does not fit {field}"));
         }
     }
@@ -124,6 +124,40 @@ fn is_within(field: &Value, value: &Value) -> bool {
         Value::Array(items) => between(items.len() as f64, "minItems", "maxItems"),
         _ => true,
     }
+}
+
+/// True if a text has the format and the pattern of the field. Of a list, each entry counts. A format or a pattern that is not
+/// known here is left to the server.
+fn has_form(field: &Value, value: &Value) -> bool {
+    /// Maximum size of a compiled pattern in bytes.
+    const MOST: usize = 1 << 20;
+    let text = match (value, field.get("items")) {
+        (Value::String(text), _) => text,
+        (Value::Array(values), Some(items)) => return values.iter().all(|value| has_form(items, value)),
+        _ => return true,
+    };
+    let rule = |key: &str| field.get(key).and_then(Value::as_str);
+    let has_format = match rule("format") {
+        Some("email") => {
+            text.split_once('@').is_some_and(|(who, host)| !who.is_empty() && host.contains('.'))
+        }
+        Some("uri") => url::Url::parse(text).is_ok(),
+        Some("date") => is_date(text),
+        Some("date-time") => text.split_once(['T', 't']).is_some_and(|(date, time)| {
+            is_date(date) && time.len() >= 6 && time.as_bytes().get(2) == Some(&b':')
+        }),
+        _ => true,
+    };
+    let pattern =
+        rule("pattern").and_then(|pattern| regex::RegexBuilder::new(pattern).size_limit(MOST).build().ok());
+    has_format && pattern.is_none_or(|pattern| pattern.is_match(text))
+}
+
+/// True for `2026-11-27`.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    lengths == [4, 2, 2] && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -164,6 +198,33 @@ mod tests {
             (json!({"l": ["x", "x", "x"]}), false),
         ] {
             assert_eq!(misfit(&schema, content.as_object().unwrap()).is_none(), fits, "{content}");
+        }
+    }
+
+    #[test]
+    fn texts_have_the_form_of_their_fields() {
+        for (field, value, fits) in [
+            (json!({"format": "email"}), json!("a@b.org"), true),
+            (json!({"format": "email"}), json!("nobody"), false),
+            (json!({"format": "uri"}), json!("https://example.org/x"), true),
+            (json!({"format": "uri"}), json!("plain words"), false),
+            (json!({"format": "date"}), json!("2026-11-27"), true),
+            (json!({"format": "date"}), json!("27.11.2026"), false),
+            (json!({"format": "date-time"}), json!("2026-11-27T10:00:00Z"), true),
+            (json!({"format": "date-time"}), json!("2026-11-27"), false),
+            (json!({"format": "colour"}), json!("any"), true),
+            (json!({"pattern": "^[A-Z]{2}-\\d+$"}), json!("AB-12"), true),
+            (json!({"pattern": "^[A-Z]{2}-\\d+$"}), json!("ab"), false),
+            (json!({"pattern": "(?=only in other languages)"}), json!("any"), true),
+            (
+                json!({"type": "array", "items": {"type": "string", "format": "email"}}),
+                json!(["a@b.org", "c"]),
+                false,
+            ),
+        ] {
+            let schema = json!({"properties": {"f": field}});
+            let content = json!({"f": value});
+            assert_eq!(misfit(&schema, content.as_object().unwrap()).is_none(), fits, "{schema} {content}");
         }
     }
 

@@ -336,8 +336,13 @@ impl Field {
             }),
             _ => true,
         };
-        match self.rules.get("format").and_then(Value::as_str) {
-            Some(format) if !fits => Err(format!("this is no {}", text::visible(format))),
+        if let Some(format) = self.rules.get("format").and_then(Value::as_str).filter(|_| !fits) {
+            return Err(format!("this is no {}", text::visible(format)));
+        }
+        match self.rules.get("pattern").and_then(Value::as_str) {
+            Some(pattern) if !has_pattern(text, pattern) => {
+                Err(format!("this does not have the form {}", text::visible(pattern)))
+            }
             _ => Ok(text.to_owned()),
         }
     }
@@ -365,6 +370,13 @@ impl Field {
             _ => Ok(()),
         }
     }
+}
+
+/// True if a text matches a pattern of the server. A pattern that cannot be read here is left to the server.
+fn has_pattern(text: &str, pattern: &str) -> bool {
+    const MOST: usize = 1 << 20;
+    let built = regex::RegexBuilder::new(pattern).size_limit(MOST).build();
+    built.map_or(true, |pattern| pattern.is_match(text))
 }
 
 /// True for `2026-11-27`.
@@ -422,6 +434,11 @@ mod tests {
             (json!({ "type": "string", "format": "date" }), "27.11.2026", "this is no date"),
             (json!({ "type": "string", "format": "date-time" }), "2026-11-27", "this is no date-time"),
             (json!({ "type": "string", "format": "uri" }), "plain", "this is no uri"),
+            (
+                json!({ "type": "string", "pattern": "^[A-Z]{2}-\\d+$" }),
+                "x",
+                "this does not have the form ^[A-Z]{2}-\\d+$",
+            ),
             (json!({ "type": "integer" }), "1.5", "this is no whole number"),
             (json!({ "type": "number" }), "many", "this is no number"),
             (json!({ "type": "number", "minimum": 2 }), "1", "at least 2"),
@@ -438,6 +455,8 @@ mod tests {
             (json!({ "type": "string", "format": "email" }), "a@b.org"),
             (json!({ "type": "string", "format": "uri" }), "https://example.org"),
             (json!({ "type": "string", "format": "date" }), "2026-11-27"),
+            (json!({ "type": "string", "pattern": "^[A-Z]{2}-\\d+$" }), "AB-12"),
+            (json!({ "type": "string", "pattern": "(?=no)" }), "a pattern of the server's own language"),
             (json!({ "type": "string", "format": "date-time" }), "2026-11-27T10:00:00Z"),
             (json!({ "type": "number", "minimum": -1, "maximum": 1 }), "0.25"),
         ] {
