@@ -5,7 +5,7 @@ usage: benches/scene/scene.py AGENT OUT [--binary PATH] [--size 80x24] [--look d
 
 AGENT is becket, claude, codex, opencode or pi. Writes OUT/AGENT-SIZE-LOOK-N.png (or .svg) and the text beside it. N: 1 the start, 2 the
 question about the change, 3 the running test, 4 the end of the turn, 5 to 8 the pages above it, 9 the question with its list in focus
-(becket). Looks: dark, light, 16 (sixteen colours), nocolor (`NO_COLOR`). Everything is made in a temporary folder, which is also the home
+(becket), 10 a subagent at work, 11 the end of its turn, 12 a retry, 13 the end of that turn, 14 the line of a compaction. Looks: dark, light, 16 (sixteen colours), nocolor (`NO_COLOR`). Everything is made in a temporary folder, which is also the home
 folder of the agent. Needs tmux, and Pillow for PNG.
 """
 import argparse, fcntl, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
@@ -23,8 +23,9 @@ def put(path, text):
 
 class Agent:
     """How an agent is started, and what shows that it is ready. `pages`: it scrolls itself, by PageUp."""
-    pages, question, ready, allow, log = False, None, "", ["Enter"], None
+    pages, question, ready, allow, log, down = False, None, "", ["Enter"], None, []
     up = ["PageUp"]
+    compacted = r"(?i)compacted|summary"
 
     def __init__(self, binary, home, project, port, look):
         self.binary, self.home, self.project, self.port, self.look = binary, home, project, port, look
@@ -35,7 +36,7 @@ class Agent:
 
 
 class Becket(Agent):
-    pages, question, ready = True, r"Yes, once", "Describe a task"
+    pages, question, ready, down = True, r"Yes, once", "Describe a task", ["End"]
 
     def command(self):
         put(f"{self.home}/.config/becket/config.toml", '[permissions]\nallow = ["Bash(python3 *)"]\n')
@@ -62,6 +63,7 @@ class Claude(Agent):
 
 
 class Codex(Agent):
+    compacted = r"(?i)context compacted"
     pages, question, ready, allow = True, r"Yes, proceed|Would you like|1\. Yes", r"›", ["y"]
 
     def command(self):
@@ -77,6 +79,8 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 [projects."{self.project}"]
 trust_level = "trusted"
+[features]
+multi_agent = true
 [notice]
 hide_gpt5_1_migration_prompt = true
 ''')
@@ -95,7 +99,7 @@ class Opencode(Agent):
             "$schema": "https://opencode.ai/config.json", "autoupdate": False, "share": "disabled",
             "provider": {"scene": {"npm": "@ai-sdk/openai-compatible", "name": "scene", "options": {"baseURL": f"{self.url}/v1", "apiKey": "none"},
                                    "models": {"m": {"name": "m", "limit": {"context": 128000, "output": 16000}}}}},
-            "model": "scene/m", "small_model": "scene/m", "permission": {"edit": "ask", "bash": "allow"}})
+            "model": "scene/m", "small_model": "scene/m", "permission": {"edit": "ask", "bash": "allow", "task": "allow"}})
         return [self.binary]
 
     def environment(self):
@@ -204,6 +208,7 @@ def play(name, out, binary, size, look, extension, log=None):
     project = os.path.join(home, "span")
     put(f"{project}/src/span.py", server.CODE)
     put(f"{project}/tests/test_span.py", server.TEST)
+    put(f"{project}/NOTES.md", server.NOTES)
     for git in (["init", "-q", "-b", "main"], ["add", "."], ["-c", "user.name=ana", "-c", "user.email=ana@example.com", "commit", "-qm", "span"]):
         subprocess.run(["git", *git], cwd=project, check=True, env={**os.environ, "HOME": home})
     model = server.Server(project, log=log)
@@ -225,23 +230,7 @@ def play(name, out, binary, size, look, extension, log=None):
         pane.until(agent.ready)
         pane.settle(2.5, 30)
         shot(1)
-        for _ in range(5):  # An agent that is not ready yet loses what is typed.
-            for letter in server.PROMPT:  # Faster typing would pass for a paste.
-                pane.keys(letter, literal=True)
-                time.sleep(0.02)
-            if pane.until(re.escape(server.PROMPT), 40):
-                break
-            pane.keys("C-u")  # What arrived is not whole: away with it, or it is sent twice.
-            pane.settle()
-        pane.settle(0.5)
-        pane.keys("Enter")
-        for _ in range(4):
-            end_of_wait = time.monotonic() + 12
-            while not model.asked and time.monotonic() < end_of_wait:
-                time.sleep(0.2)
-            if model.asked:
-                break
-            pane.keys("Enter")
+        submit(pane, model, server.PROMPT)
         if agent.question:
             if not pane.until(agent.question):
                 print(f"{name}: no question\n{pane.text()}", file=sys.stderr)
@@ -275,11 +264,67 @@ def play(name, out, binary, size, look, extension, log=None):
                 pane.tmux("copy-mode", "-H")
                 pane.tmux("send-keys", "-X", "-N", str(size[1]), "scroll-up")
             shot(4 + above)
+        back(pane, agent)
+        more(pane, model, agent, shot)
     finally:
         pane.tmux("kill-server")
         model.http.shutdown()
         end(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def submit(pane, model, prompt):
+    """Types a prompt and sends it."""
+    asked = model.asked
+    for _ in range(5):  # An agent that is not ready yet loses what is typed.
+        for letter in prompt:  # Faster typing would pass for a paste.
+            pane.keys(letter, literal=True)
+            time.sleep(0.02)
+        if pane.until(re.escape(prompt), 40):
+            break
+        pane.keys("C-u")  # What arrived is not whole: away with it, or it is sent twice.
+        pane.settle()
+    pane.settle(0.5)
+    pane.keys("Enter")
+    for _ in range(4):
+        end_of_wait = time.monotonic() + 12
+        while model.asked == asked and time.monotonic() < end_of_wait:
+            time.sleep(0.1)
+        if model.asked != asked:
+            break
+        pane.keys("Enter")
+
+
+def back(pane, agent):
+    """Goes back to the end of the transcript, and to the input."""
+    if agent.pages:
+        for _ in range(8):
+            pane.keys("PageDown")
+        pane.keys(*agent.down)
+    elif pane.tmux("display", "-p", "#{pane_in_mode}").strip() == "1":
+        pane.tmux("send-keys", "-X", "cancel")
+    pane.settle()
+
+
+def more(pane, model, agent, shot):
+    """The turns after the first one: a subagent, a retry, a compaction."""
+    submit(pane, model, server.SECOND)
+    pane.until(r"span\(2, 2\) = \[2\]\s*$|test_span|tool use", 6)
+    time.sleep(2.2)
+    shot(10)
+    pane.until("found one caller|nothing else has to change")
+    pane.settle(1.5)
+    shot(11)
+    submit(pane, model, server.THIRD)
+    time.sleep(1.5)
+    shot(12)
+    pane.until("includes its last number now")
+    pane.settle(1.5)
+    shot(13)
+    submit(pane, model, "/compact")
+    pane.until(agent.compacted, 20)
+    pane.settle(2.5, 12)
+    shot(14)
 
 
 def main():
