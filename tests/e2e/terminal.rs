@@ -560,7 +560,7 @@ fn a_resumed_session_tells_the_same_story() {
     terminal.press_until("\t", "❯ 1 Yes, once");
     terminal.send("not here");
     terminal.shows("› not here");
-    terminal.press_until("\r", "the user said no: not here");
+    terminal.press_until("\r", "you said no: not here");
     terminal.shows("All said.");
     terminal.send("again\r");
     terminal.shows("sleep 60");

@@ -281,7 +281,7 @@ impl AnswerList {
             let here = self.focused && at == chosen;
             let lead = format!("{} {} ", self.mark(at == chosen), at + 1);
             let room = width.saturating_sub(text::width(&lead));
-            let words = text::fit(&text::visible(&answer.long), room).into_owned();
+            let words = text::fit_ends(&text::visible(&answer.long), room).into_owned();
             let fill = " ".repeat(if here { room.saturating_sub(text::width(&words)) } else { 0 });
             let number = match at == chosen {
                 true if here => theme.selected,

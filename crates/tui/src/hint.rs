@@ -39,7 +39,18 @@ fn is_key(word: &str) -> bool {
     let command = word.len() > 1 && word.starts_with('/');
     let named = matches!(
         word,
-        "↑" | "↓" | "Enter" | "Esc" | "Tab" | "Space" | "PageUp" | "PageDown" | "Home" | "End" | "@" | "!"
+        "↑" | "↓"
+            | "Enter"
+            | "Esc"
+            | "Tab"
+            | "Space"
+            | "PageUp"
+            | "PageDown"
+            | "Home"
+            | "End"
+            | "@"
+            | "!"
+            | "#"
     );
     chord || command || named
 }

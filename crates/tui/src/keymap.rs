@@ -148,44 +148,53 @@ impl Keymap {
 
     /// Returns the page of `/keys` in Markdown.
     pub fn page(&self) -> String {
-        let mut out = String::from("```text\n");
+        let mut out = String::from("| key | name | |\n|---|---|---|\n");
         for (name, action, _, what) in TABLE {
             let chord = self.bindings.iter().find(|(_, a)| a == action);
-            let chord = chord.map_or_else(|| "-".to_owned(), |(chord, _)| chord.name());
-            let _ = writeln!(out, "{chord:<12} {name:<16} {what}");
+            let chord = chord.map_or_else(|| "-".to_owned(), |(chord, _)| pretty(&chord.name()));
+            let _ = writeln!(out, "| {chord} | {name} | {what} |");
         }
-        out.push_str(FIXED);
-        out.push_str("```\n");
+        out.push_str("\nOther keys:\n\n| key | |\n|---|---|\n");
+        for (keys, what) in FIXED {
+            let _ = writeln!(out, "| {keys} | {what} |");
+        }
         if self.conflicts.is_empty() {
-            out.push_str("\nNo chords conflict.");
+            out.push_str("\nNo two actions share a key.");
         } else {
-            out.push_str("\nConflicts:\n\n");
+            out.push_str("\nKeys that two actions share:\n\n");
             for conflict in &self.conflicts {
                 let _ = writeln!(out, "- {conflict}");
             }
         }
         out.push_str(
-            "\n\nSet your own in the configuration: `[ui.keys]` with lines such as `editor = \"ctrl+x\"`.",
+            "\n\nTo change a key, write its name into `[ui.keys]` of your configuration: `editor = \"ctrl+x\"`.",
         );
         out
     }
 }
 
-const FIXED: &str = "
-enter        sends; while the agent works, into the running turn
-tab          while the agent works: sends after this turn
-up           on the first line: takes a waiting message back, then earlier prompts
-esc          interrupts; twice on an empty line goes back to an earlier message
-ctrl+c       interrupts; twice on an empty line leaves
-shift+enter, alt+enter, ctrl+j, \\ enter    a new line
-end          in an empty composer: to the end of the transcript
-ctrl+a e b f k u w y r, alt+b f d, ctrl+_   as in Emacs
-/  @  !  #   a command, a file, your own shell, a line for AGENTS.md
-";
+/// Keys that cannot be changed, and their effects.
+const FIXED: &[(&str, &str)] = &[
+    ("Enter", "sends; while the agent works, into the running turn"),
+    ("Tab", "while the agent works: sends after this turn"),
+    ("Up", "on the first line: takes a waiting message back, then earlier prompts"),
+    ("Esc", "interrupts; twice on an empty line goes back to an earlier message"),
+    ("Ctrl-C", "interrupts; twice on an empty line leaves"),
+    ("Shift-Enter, Alt-Enter, Ctrl-J, \\\\ Enter", "a new line"),
+    ("End", "in an empty composer: to the end of the transcript"),
+    ("Alt-Up", "selects a block: Enter opens it, `c` copies it"),
+    ("Ctrl-A E B F K U W Y, Alt-B F D, Ctrl-\\_", "as in Emacs"),
+    ("/ @ ! #", "a command, a file, your own shell, a line for AGENTS.md"),
+];
 
 /// Returns a chord as it is written for the user: `ctrl+o` as `Ctrl-O`.
 pub fn pretty(chord: &str) -> String {
     let capital = |part: &str| {
+        match part {
+            "pageup" => return "PageUp".to_owned(),
+            "pagedown" => return "PageDown".to_owned(),
+            _ => {}
+        }
         let mut chars = part.chars();
         let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
         format!("{first}{}", chars.as_str())
@@ -315,6 +324,6 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         assert!(own(&[("jump", "f5")]).conflicts()[0].contains("\"jump\""));
-        assert!(keymap.page().contains("ctrl+x       editor"), "{}", keymap.page());
+        assert!(keymap.page().contains("| Ctrl-X | editor |"), "{}", keymap.page());
     }
 }

@@ -63,6 +63,7 @@ pub mod notify;
 pub mod overlay;
 pub mod page;
 pub mod palette;
+mod paths;
 pub mod picker;
 pub mod picture;
 pub mod reading;

@@ -73,6 +73,16 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Cuts a text that is wider than `columns` in its middle, marked by `…`, and keeps its last words, in which such texts differ.
+pub fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.width() <= columns {
+        return Cow::Borrowed(text);
+    }
+    let ends = text.match_indices(' ').map(|(at, _)| &text[at..]);
+    let end = ends.into_iter().find(|end| end.width() <= columns / 2).unwrap_or_default();
+    Cow::Owned(format!("{}{end}", fit(text, columns.saturating_sub(end.width()))))
+}
+
 /// Like [`fit`], but cuts after a whole word if at least half of the columns stay filled.
 pub fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
     let cut = match fit(text, columns) {
@@ -303,6 +313,23 @@ mod tests {
         .iter()
         .map(ToString::to_string)
         .collect()
+    }
+
+    #[test]
+    fn texts_that_differ_at_their_end_differ_when_they_are_cut() {
+        let [session, always] = ["in this session", "always"]
+            .map(|end| format!("Yes, and allow every change of src/span.py {end}"));
+        assert_eq!(fit_ends(&session, 36), "Yes, and allow ever… in this session");
+        assert_eq!(
+            fit_ends(&always, 36),
+            "Yes, and allow every chan… always".replace("chan…", "change of src/…")
+        );
+        assert_eq!(fit_ends("No", 36), "No");
+        for columns in 1..80 {
+            let [a, b] = [&session, &always].map(|text| fit_ends(text, columns));
+            assert!(a.width() <= columns && b.width() <= columns, "{columns}");
+            assert!(columns < 16 || a != b, "{columns}: {a}");
+        }
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn a_compaction_that_was_undone_says_so() {
     stage.event(Event::CompactionReverted { entry: Seq(9), counts: false });
     assert!(stage.screen().contains("context compacted 148k → 21k tokens · undone"), "{}", stage.screen());
     stage.event(Event::CompactionReverted { entry: Seq(9), counts: true });
-    assert!(stage.screen().contains("148k → 21k tokens · see what changed"), "{}", stage.screen());
+    assert!(stage.screen().contains("148k → 21k · Ctrl-O shows what changed"), "{}", stage.screen());
 }
 
 #[test]

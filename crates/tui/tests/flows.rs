@@ -170,13 +170,15 @@ fn the_line_of_a_subagent_opens_to_its_calls() {
     }
     let screen = stage.screen();
     assert!(
-        screen.contains("◐ task find where the amount is parsed  2 calls\n  read src/parse.rs\n"),
+        screen.contains(
+            "◐ task find where the amount is parsed  2 calls\n│ grep fn amount\n│ read src/parse.rs\n"
+        ),
         "{screen}"
     );
     stage.event(events[7].clone());
     let screen = stage.screen();
     assert!(
-        screen.contains("✓ task find where the amount is parsed  explore, 2 calls, $0.0123 · 12 s"),
+        screen.contains("✓ task find where the amount is parsed  explore, 2 calls, $0.01 · 12 s"),
         "{screen}"
     );
     stage.ctrl('o');
@@ -405,6 +407,12 @@ fn commands_in_the_background_are_counted_while_there_are_any() {
     assert!(!stage.screen().contains("jobs"), "{}", stage.screen());
 }
 
+/// Returns the row of a screen that begins with this text.
+fn row_of(screen: &str, text: &str) -> u16 {
+    let row = screen.lines().position(|line| line.starts_with(text));
+    row.unwrap_or_else(|| panic!("{text}: {screen}")) as u16
+}
+
 #[test]
 fn the_system_s_theme_goes_by_what_the_terminal_says() {
     let mut stage = stage(60, 10);
@@ -414,19 +422,19 @@ fn the_system_s_theme_goes_by_what_the_terminal_says() {
     let mut colours = Vec::new();
     for background in [(255, 255, 255), (0, 0, 0), (250, 240, 230)] {
         stage.update(Input::Background(background.0, background.1, background.2));
-        stage.screen();
-        colours.push(stage.colour(0, 3));
+        let row = row_of(&stage.screen(), "› hello");
+        colours.push(stage.colour(row, 3));
     }
     assert_ne!(colours[0], colours[1]);
     assert_eq!(colours[0], colours[2]);
     // A theme that the user chose stays, whatever colour the terminal reports.
     stage.type_text("/theme dark");
     assert!(!stage.key(KeyCode::Enter).contains(&Effect::AskBackground));
-    stage.screen();
-    let before = stage.colour(0, 3);
+    let row = row_of(&stage.screen(), "› hello");
+    let before = stage.colour(row, 3);
     stage.update(Input::Background(255, 255, 255));
-    stage.screen();
-    assert_eq!(stage.colour(0, 3), before);
+    assert_eq!(row_of(&stage.screen(), "› hello"), row);
+    assert_eq!(stage.colour(row, 3), before);
 }
 
 #[test]
@@ -462,7 +470,7 @@ fn modes_keys_and_vim() {
     assert_eq!(stage.key(KeyCode::BackTab), [mode("default")]);
     stage.type_text("/keys");
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("ctrl+g       editor"), "{}", stage.screen());
+    assert!(stage.screen().contains("Ctrl-G    │ editor"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
     stage.type_text("/vim");
     stage.key(KeyCode::Enter);

@@ -13,6 +13,7 @@ use becket_tui::app::App;
 use becket_tui::ax::Speaker;
 use becket_tui::input::{Confirm, Effect, Input, Page, Place, Reply, Request, Timer};
 use becket_tui::inspector::{Inspect, Inspected, SpanRow};
+use becket_tui::server_question::{ServerAnswer, ServerForm, ServerQuestion};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
 use becket_tui::welcome::{Answer, Entry, Welcome};
@@ -168,6 +169,7 @@ impl Desk {
                     | Request::Disallow { .. }
                     | Request::Edit { .. }
                     | Request::TrustCustom { .. }
+                    | Request::AnswerServer { answer: ServerAnswer::Accept(_), .. }
             ),
             _ => false,
         };
@@ -239,9 +241,17 @@ enum Kind {
     Mode,
     /// The list of allowed rules, to be withdrawn.
     Withdraw,
+    /// A plan of the model, to be carried out.
+    Plan,
+    /// Questions of the model with prepared answers.
+    Model,
+    /// A form of an MCP server.
+    Form,
+    /// An address that an MCP server wants to be opened.
+    Address,
 }
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 21] = [
     Kind::Call,
     Kind::Secrets,
     Kind::CallOfSubagent,
@@ -259,7 +269,30 @@ const KINDS: [Kind; 17] = [
     Kind::Inspector,
     Kind::Mode,
     Kind::Withdraw,
+    Kind::Plan,
+    Kind::Model,
+    Kind::Form,
+    Kind::Address,
 ];
+
+/// Returns a question that a tool of the model asks.
+fn model_asks(tool: &str, input: serde_json::Value) -> Event {
+    let access = Access::session();
+    Event::PermissionAsked(Box::new(PermissionRequest {
+        tool: tool.into(),
+        input,
+        access,
+        offer: None,
+        ..request(0, 1)
+    }))
+}
+
+/// Returns a question of an MCP server.
+fn server_asks(form: ServerForm) -> Input {
+    let question =
+        ServerQuestion { number: 1, server: "weather".into(), message: "Which place?".into(), form };
+    Input::Reply(Reply::ServerAsks(Box::new(question)))
+}
 
 fn context_plan() -> ContextPlan {
     ContextPlan {
@@ -369,6 +402,22 @@ impl Kind {
                 }
                 let frame = desk.frame();
                 assert!(frame.contains("becket asks"), "{frame}");
+                return;
+            }
+            Self::Plan => model_asks("exit_plan", json!({"plan": "# Steps\n\n1. read\n2. write"})),
+            Self::Model => model_asks(
+                "ask_user",
+                json!({"questions": [{"question": "Which one?", "header": "One", "multiSelect": false, "options": [
+                    {"label": "sqlite", "description": "one file"}, {"label": "postgres", "description": "a server"}]}]}),
+            ),
+            Self::Form => {
+                let schema = json!({"type": "object", "properties": {
+                    "rain": {"type": "boolean", "default": true}, "days": {"type": "integer", "default": 3}}});
+                desk.give(server_asks(ServerForm::Fields(schema)));
+                return;
+            }
+            Self::Address => {
+                desk.give(server_asks(ServerForm::Url("https://example.org".to_owned())));
                 return;
             }
             Self::Withdraw => {
@@ -774,6 +823,28 @@ fn a_question_that_has_room_is_shown_whole() {
         desk.press(KeyCode::Char('1'));
         let decided = if whole { vec![Decision::AllowOnce] } else { Vec::new() };
         assert_eq!(allowed(&desk), decided, "{lines}\n{}", desk.frame());
+    }
+}
+
+/// On a narrow screen the answers are cut, and none looks like another one.
+#[test]
+fn answers_that_are_cut_still_differ() {
+    for columns in 24..100 {
+        let mut desk = Desk::new((columns, 24), false);
+        Kind::Call.ask(&mut desk);
+        desk.wait(3_000);
+        let shown = desk.frame();
+        let numbered = |line: &&str| line.chars().nth(2).is_some_and(|c| c.is_ascii_digit());
+        let from = shown.lines().position(|line| line.starts_with('▸')).unwrap();
+        let answers: Vec<&str> = shown
+            .lines()
+            .skip(from)
+            .take_while(numbered)
+            .map(|line| line[line.find(' ').unwrap() + 3..].trim())
+            .collect();
+        assert!(answers.len() >= 4, "{columns}\n{shown}");
+        let different: std::collections::BTreeSet<&str> = answers.iter().copied().collect();
+        assert_eq!(different.len(), answers.len(), "{columns}\n{shown}");
     }
 }
 

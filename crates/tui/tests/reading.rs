@@ -126,6 +126,92 @@ fn a_block_in_focus_opens_and_is_copied() {
     assert!(stage.screen().contains("› u"));
 }
 
+/// A conversation that is shorter than the screen is next to the composer, to a question and to the line of the activity: no
+/// blank rows divide them.
+#[test]
+fn a_short_conversation_is_drawn_next_to_what_is_below_it() {
+    for (columns, rows) in [(80, 24), (120, 40), (200, 60)] {
+        let mut stage = Stage::new(columns, rows);
+        stage.event(started());
+        let screen = stage.screen();
+        assert_eq!(row_of(&screen, "/help lists") - row_of(&screen, "becket 0."), 4, "{screen}");
+        assert_eq!(row_of(&screen, "Describe a task") - row_of(&screen, "To begin"), 3, "{screen}");
+        say(&mut stage, "hello");
+        answer(&mut stage, "the last words");
+        let gap = |screen: &str, below: &str| {
+            let lines: Vec<&str> = screen.lines().collect();
+            let from = row_of(screen, "the last words") as usize;
+            let to = lines.iter().skip(from).position(|line| line.starts_with(below));
+            to.unwrap_or_else(|| panic!("{screen}")) - 1
+        };
+        assert_eq!(gap(&stage.screen(), "◐"), 1, "the activity");
+        stage.event(turn_end(TurnEnd::Completed));
+        assert_eq!(gap(&stage.screen(), "─"), 1, "the composer");
+        let access = becket_types::Access::execute("cargo test");
+        stage.event(Event::PermissionAsked(Box::new(becket_types::PermissionRequest {
+            call_id: CallId("c9".into()),
+            tool: "bash".into(),
+            input: json!({"command": "cargo test"}),
+            access,
+            reason: "no rule allows it".into(),
+            offer: None,
+            nearest: None,
+            secrets: None,
+            preview: Vec::new(),
+        })));
+        assert_eq!(gap(&stage.screen(), "─"), 1, "the question");
+    }
+}
+
+/// Every row of the conversation comes into view while one scrolls on a small screen: no note covers its text.
+#[test]
+fn the_note_about_the_rest_covers_no_text() {
+    let mut stage = Stage::new(40, 12);
+    stage.event(started());
+    let words =
+        |i: usize| format!("row {i} has exactly thirty-six columns").chars().take(38).collect::<String>();
+    answer(&mut stage, &(1..=30).map(words).collect::<Vec<_>>().join("\n\n"));
+    stage.event(turn_end(TurnEnd::Completed));
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..80 {
+        let screen = stage.screen();
+        seen.extend((1..=30).filter(|i| screen.lines().any(|line| line.trim() == words(*i))));
+        assert!(
+            screen.lines().filter(|line| line.contains("more below")).all(|line| !line.contains("row")),
+            "{screen}"
+        );
+        mouse(&mut stage, MouseEventKind::ScrollUp, 3, 3);
+    }
+    assert_eq!(seen.len(), 30, "{seen:?}");
+}
+
+/// A call that is open shows all that its result holds.
+#[test]
+fn an_open_call_shows_its_whole_output() {
+    let mut stage = Stage::new(60, 24);
+    stage.event(started());
+    ended(&mut stage, "bash", &json!({"command": "make"}), &printed(2_000), Some(0), false);
+    stage.ctrl('o');
+    let screen = stage.screen();
+    assert!(screen.contains("│ line 2000\n") && !screen.contains("more lines"), "{screen}");
+}
+
+/// Notices name files as calls do: relative to the folder of the session.
+#[test]
+fn notices_name_paths_in_the_folder_in_their_short_form() {
+    let mut stage = Stage::new(60, 24);
+    stage.event(started());
+    let text = "/home/u/project/src/a.rs was changed outside of becket".to_owned();
+    stage.event(Event::Notice { level: becket_types::NoticeLevel::Warning, text });
+    assert!(stage.screen().contains("! src/a.rs was changed"), "{}", stage.screen());
+}
+
+/// Returns the first row of a screen that contains this text.
+fn row_of(screen: &str, text: &str) -> u16 {
+    let row = screen.lines().position(|line| line.contains(text));
+    row.unwrap_or_else(|| panic!("{text}: {screen}")) as u16
+}
+
 #[test]
 fn calls_that_only_look_are_one_line_that_opens() {
     let mut stage = Stage::new(60, 24);
@@ -139,13 +225,16 @@ fn calls_that_only_look_are_one_line_that_opens() {
     assert_eq!(screen.matches('✓').count(), 1, "{screen}");
     call(&mut stage, "b", "bash", json!({"command": "ls"}), "x", json!({}));
     call(&mut stage, "r9", "read", json!({"path": "alone.rs"}), "text", json!({}));
-    assert!(stage.screen().contains("✓ read alone.rs"));
-    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
-    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
+    let screen = stage.screen();
+    assert!(screen.contains("✓ read alone.rs"));
+    let row = row_of(&screen, "✓ read 3 files");
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, row);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, row);
     let screen = stage.screen();
     assert!(screen.contains("✓ read src/2.rs") && screen.contains("✓ grep fn"), "{screen}");
-    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, 0);
-    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, 0);
+    let row = row_of(&screen, "✓ read src/0.rs");
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 3, row);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 3, row);
     assert!(stage.screen().contains("✓ read 3 files, grep"));
 }
 
@@ -158,13 +247,12 @@ fn a_selection_is_copied_without_wraps_and_marks() {
     say(&mut stage, prompt);
     answer(&mut stage, "text\n\n```\nlet long_name = another_long_name(1);\n    indented\n```");
     let screen = stage.screen();
-    assert_eq!(screen.lines().next(), Some("› one two three four"));
-    let effects = drag(&mut stage, (0, 0), (19, 3));
+    let top = row_of(&screen, "› one two three four");
+    let effects = drag(&mut stage, (0, top), (19, top + 3));
     assert_eq!(copied(&effects), Some(prompt));
-    let effects = drag(&mut stage, (6, 0), (8, 0));
+    let effects = drag(&mut stage, (6, top), (8, top));
     assert_eq!(copied(&effects), Some("two"));
-    let first = screen.lines().position(|l| l.contains("let long")).unwrap() as u16;
-    let last = screen.lines().position(|l| l.contains("indented")).unwrap() as u16;
+    let (first, last) = (row_of(&screen, "let long"), row_of(&screen, "indented"));
     let effects = drag(&mut stage, (19, last), (0, first));
     assert_eq!(copied(&effects), Some("let long_name = another_long_name(1);\n    indented"));
 }
@@ -174,17 +262,18 @@ fn code_gets_its_colours_when_it_has_been_read() {
     let mut stage = Stage::themed(60, 12, Theme::dark());
     stage.event(started());
     answer(&mut stage, "```rust\nfn main() {}\n```");
-    stage.screen();
-    let colour = |stage: &Stage| stage.colour(0, 4);
-    assert_eq!(colour(&stage), vt100::Color::Default);
+    let colour = |stage: &mut Stage| {
+        let row = row_of(&stage.screen(), "fn main");
+        stage.colour(row, 4)
+    };
+    assert_eq!(colour(&mut stage), vt100::Color::Default);
     assert_eq!(stage.read_code(), 1);
-    stage.screen();
-    assert_ne!(colour(&stage), vt100::Color::Default);
+    assert_ne!(colour(&mut stage), vt100::Color::Default);
     assert_eq!(stage.read_code(), 0, "once");
     stage.resize(40, 12);
     stage.screen();
     assert_eq!(stage.read_code(), 0, "also where it is laid out anew");
-    assert_ne!(colour(&stage), vt100::Color::Default);
+    assert_ne!(colour(&mut stage), vt100::Color::Default);
     assert_ne!(Theme::dark().class(becket_tui::highlight::Class::Keyword).fg, Some(Color::Reset));
 }
 
@@ -197,7 +286,7 @@ fn colours_of_programs_are_kept_and_nothing_else_of_them() {
     stage.ctrl('o');
     let screen = stage.screen();
     assert!(screen.contains("│ red plain⟨U+202E⟩"), "{screen}");
-    assert_eq!(stage.colour(1, 2), vt100::Color::Idx(1));
+    assert_eq!(stage.colour(row_of(&screen, "│ red plain"), 2), vt100::Color::Idx(1));
 }
 
 /// Sends a call that ended with this output.
@@ -272,7 +361,7 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
         stage.event(started());
         ended(&mut stage, name, input, &output, code, is_error);
         let screen = stage.screen();
-        let shown: Vec<&str> = screen.lines().take_while(|line| !line.is_empty()).collect();
+        let shown: Vec<&str> = screen.trim_start().lines().take_while(|line| !line.is_empty()).collect();
         assert_eq!(shown, wanted);
     }
 }
@@ -288,7 +377,7 @@ fn a_running_command_shows_its_last_lines_and_counts_those_that_left_memory() {
         stage.event(Event::ToolOutput { call_id: id.clone(), chunk: format!("unit {i}\n") });
     }
     let screen = stage.screen();
-    let shown: Vec<&str> = screen.lines().take(7).collect();
+    let shown: Vec<&str> = screen.lines().skip_while(|line| line.is_empty()).take(7).collect();
     let wanted = [
         "◐ bash make",
         "│ … 39995 earlier lines · Ctrl-O opens",
@@ -308,9 +397,11 @@ fn one_call_opens_by_a_click_on_any_of_its_rows_and_the_others_stay_closed() {
     for _ in 0..2 {
         ended(&mut stage, "bash", &json!({"command": "make"}), &printed(9), Some(0), false);
     }
-    assert_eq!(stage.screen().matches("6 earlier lines").count(), 2);
-    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 8, 1);
-    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 8, 1);
+    let screen = stage.screen();
+    assert_eq!(screen.matches("6 earlier lines").count(), 2);
+    let row = row_of(&screen, "6 earlier lines");
+    mouse(&mut stage, MouseEventKind::Down(MouseButton::Left), 8, row);
+    mouse(&mut stage, MouseEventKind::Up(MouseButton::Left), 8, row);
     let screen = stage.screen();
     assert_eq!(screen.matches("6 earlier lines").count(), 1, "{screen}");
     assert_eq!(screen.matches("line 4").count(), 1, "{screen}");
@@ -358,7 +449,7 @@ fn changes_and_thoughts_are_drawn_without_their_marks() {
     stage.event(Event::ReasoningDelta { message: MessageId::new(), index: 0, text: "**Plan** a * b".into() });
     answer(&mut stage, "```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```");
     let screen = stage.screen();
-    assert!(screen.starts_with("∴ thinking: Plan a * b\n"), "{screen}");
+    assert!(screen.trim_start().starts_with("∴ thinking: Plan a * b\n"), "{screen}");
     let row = |text: &str| screen.lines().position(|line| line.trim() == text).unwrap() as u16;
     let plain = vt100::Color::Default;
     for (text, banded) in [("-old", true), ("+new", true), ("same", false)] {
@@ -366,7 +457,7 @@ fn changes_and_thoughts_are_drawn_without_their_marks() {
     }
     assert_ne!(stage.background(row("-old"), 59), stage.background(row("+new"), 59));
     stage.ctrl('o');
-    assert!(stage.screen().starts_with("∴ Plan a * b\n"));
+    assert!(stage.screen().trim_start().starts_with("∴ Plan a * b\n"));
     assert!(stage.screen().contains("-old"));
 }
 

@@ -86,7 +86,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         }],
     })));
     let screen = stage.screen();
-    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n  \
+    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
                     1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n▸ 1 Yes, once\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
@@ -140,7 +140,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     stage.event(Event::ToolOutput { call_id: CallId("c1".into()), chunk: "running 3 tests\n".into() });
     assert_eq!(
         stage.screen(),
-        "› fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n  running bash · Esc interrupts\n\n\n\n\n\n\n› Enter sends now, Tab after this turn\nscript/demo · default · project"
+        "\n\n\n\n\n\n› fix the test\n\n  I will look at it\n\n◐ bash cargo test\n│ running 3 tests\n\n  running bash · Esc interrupts\n› Enter sends now, Tab after this turn\nscript/demo · default · project"
     );
     // The call has a time of its own, which is not that of the turn.
     for _ in 0..2 {
@@ -359,12 +359,12 @@ fn a_refusal_is_cut_at_no_word() {
     for columns in [30, 40, 60, 80, 120] {
         let mut stage = Stage::new(columns, 24);
         stage.event(started());
-        let reason = "the user said no: please write the migration first and tell me which tables it touches";
+        let reason = "you said no: please write the migration first and tell me which tables it touches";
         stage.event(Event::PermissionDenied(becket_types::PermissionDenial {
             tool: "bash".into(),
             call_id: CallId("c9".into()),
             input: json!({"command": "psql -f drop.sql"}),
-            reason: reason.into(),
+            reason: reason.replace("you said no", "the user said no"),
         }));
         let screen = stage.screen();
         let words: Vec<&str> = screen.split_whitespace().collect();
@@ -420,7 +420,7 @@ fn a_compaction_is_one_line_that_opens_and_its_continuation_is_hidden() {
     go_on.metadata.compaction_continue = true;
     stage.event(Event::SyntheticMessage { message: go_on });
     let screen = stage.screen();
-    assert!(screen.contains("context compacted 148k → 21k tokens · see what changed"), "{screen}");
+    assert!(screen.contains("context compacted 148k → 21k · Ctrl-O shows what changed"), "{screen}");
     assert!(!screen.contains("what was done") && !screen.contains("Continue with"), "{screen}");
     stage.ctrl('o');
     let screen = stage.screen();

@@ -22,12 +22,27 @@ const TIGHT_QUESTION: u16 = 10;
 const EDGED: u16 = 20;
 /// Fewest columns for whole sentences in an empty composer.
 const NARROW: u16 = 64;
+/// Fewest columns for the longer hint of an idle composer.
+const TINY: u16 = 44;
 /// Rows for a list above the composer if there is no transcript to draw it over.
 const LIST_ROWS: usize = 12;
 /// Rows of the transcript that are kept above a question, so that the agent's reason stays in view.
 const REASON_ROWS: u16 = 4;
 /// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
 const PINNED: u16 = 8;
+
+/// The panes of a screen, from its top.
+struct Areas {
+    transcript: Rect,
+    /// The lines above the composer.
+    working: Rect,
+    question: Rect,
+    /// The composer with its edges.
+    bottom: Rect,
+    status: Rect,
+    /// The composer has an edge above and below.
+    edged: bool,
+}
 
 impl App {
     /// Returns the window title: a mark for working or waiting, the session, the folder.
@@ -221,6 +236,80 @@ impl App {
         whole.clamp(1, most.max(1))
     }
 
+    /// Divides the screen. `above`: lines above the composer.
+    fn areas(&self, area: Rect, above: usize, asking: bool) -> Areas {
+        // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
+        let kept = if self.window.screen.is_some() { 1 } else { 2 };
+        let status_rows = self.status.height(area.width).min(area.height.saturating_sub(kept));
+        let room = area.height.saturating_sub(kept + status_rows);
+        let composer_rows = self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking);
+        let mut edges = self.edge_rows(area.height);
+        // On a small screen the rows of a question are more important than the edges below it.
+        let around = (above as u16).saturating_add(composer_rows + edges + status_rows);
+        if asking && self.whole_question(area, around).is_none() {
+            edges = 0;
+        }
+        let question_rows = if asking { self.question_rows(area, above, composer_rows + edges) } else { 0 };
+        let [transcript, working, question, bottom, status] = Layout::vertical([
+            Constraint::Min(0),
+            Constraint::Length((above as u16).min(room)),
+            Constraint::Length(question_rows),
+            Constraint::Length(composer_rows + edges),
+            Constraint::Length(status_rows),
+        ])
+        .areas(area);
+        Areas { transcript, working, question, bottom, status, edged: edges > 0 }
+    }
+
+    /// Draws the transcript, or the header of a session without messages.
+    fn draw_transcript(&mut self, frame: &mut Frame<'_>, areas: &Areas) {
+        let transcript = areas.transcript;
+        // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
+        // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
+        let most = if self.window.screen.is_some() { self.window.live } else { u16::MAX };
+        let height = transcript.height.min(most);
+        let y = transcript.bottom().saturating_sub(height);
+        // The row of the call that a question is about would say the question twice, so the question covers it.
+        let asked = self.approvals.asked().filter(|_| areas.working.height == 0).cloned();
+        let covered = match self.transcript.asking_rows(transcript.width, &self.look.theme, asked.as_ref()) {
+            0 => 0,
+            // With few rows left, the last thing that the agent said is shown instead of the blank row after it.
+            waiting => (waiting + u16::from(height < REASON_ROWS)).min(areas.question.height),
+        };
+        let rows = Rect { y, height: height + covered, ..transcript };
+        self.transcript.draw_beside(frame, rows, &self.look.theme, asked.as_ref());
+        self.pin_prompt(frame, transcript);
+        if covered > 0 {
+            frame.render_widget(ratatui::widgets::Clear, Rect { height: covered, ..areas.question });
+        }
+        if self.transcript.is_empty() && self.window.screen.is_none() {
+            // The header is next to the input, with a blank row between them.
+            let lines = self.status.header(transcript, &self.look.theme);
+            let y = transcript.bottom().saturating_sub(lines.len() as u16 + 1).max(transcript.y);
+            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &lines);
+        }
+    }
+
+    /// Draws the open question. Returns effects that follow from it having been shown.
+    fn draw_question(&mut self, frame: &mut Frame<'_>, areas: &Areas) -> Vec<Effect> {
+        let question = areas.question;
+        let writing = self.editor.writing();
+        self.approvals.draw(frame, question, writing, &self.look.theme);
+        // The first row of a question that is shown whole is its edge.
+        let room = question.width.saturating_sub(4);
+        let title = self.edge_title(frame, areas.transcript, usize::from(room));
+        if let Some(title) = title.filter(|_| areas.edged) {
+            let title = Line::styled(format!(" {title} "), self.look.theme.dim);
+            // The edge has a colour, which the title must not take.
+            let columns = (title.width() as u16).min(room);
+            let place = Rect { x: question.x + 2, y: question.y, width: columns, height: 1 };
+            frame.buffer_mut().set_style(place, Style::reset());
+            frame.buffer_mut().set_line(question.x + 2, question.y, &title, room);
+        }
+        // A list drawn over the question hides it, so the question cannot have been read.
+        if self.editor.completion.is_open() { Vec::new() } else { self.approvals.painted(writing) }
+    }
+
     /// Draws the whole screen. Returns effects that follow from something having been shown.
     pub fn draw(&mut self, frame: &mut Frame<'_>) -> Vec<Effect> {
         let area = frame.area();
@@ -229,96 +318,35 @@ impl App {
         if !asking && let Some(effects) = self.draw_page(frame, area) {
             return effects;
         }
-        let above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
-        // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
-        let kept = if self.window.screen.is_some() { 1 } else { 2 };
-        let status_rows = self.status.height(area.width).min(area.height.saturating_sub(kept));
-        let room = area.height.saturating_sub(kept + status_rows);
-        let composer_rows = self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking);
-        let mut edges = self.edge_rows(area.height);
-        // On a small screen the rows of a question are more important than the edges below it.
-        let around = (above.len() as u16).saturating_add(composer_rows + edges + status_rows);
-        if asking && self.whole_question(area, around).is_none() {
-            edges = 0;
+        let mut above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
+        let mut areas = self.areas(area, above.len(), asking);
+        // An edge has the note in it. Without edges it has a row of its own, so that it covers no text.
+        if let Some(note) = self.more_below().filter(|_| !areas.edged && areas.transcript.height > 2) {
+            above.push(note.right_aligned());
+            areas = self.areas(area, above.len(), asking);
         }
-        let question_rows =
-            if asking { self.question_rows(area, above.len(), composer_rows + edges) } else { 0 };
-        let [transcript, working, question, bottom, status] = Layout::vertical([
-            Constraint::Min(0),
-            Constraint::Length((above.len() as u16).min(room)),
-            Constraint::Length(question_rows),
-            Constraint::Length(composer_rows + edges),
-            Constraint::Length(status_rows),
-        ])
-        .areas(area);
-        // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
-        // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
-        let most = if self.window.screen.is_some() { self.window.live } else { u16::MAX };
-        let height = transcript.height.min(most);
-        let y = transcript.bottom().saturating_sub(height);
-        // The row of the call that a question is about would say the question twice, so the question covers it.
-        let asked = self.approvals.asked().filter(|_| working.height == 0).cloned();
-        let covered = match self.transcript.asking_rows(area.width, &self.look.theme, asked.as_ref()) {
-            0 => 0,
-            // With few rows left, the last thing that the agent said is shown instead of the blank row after it.
-            waiting => (waiting + u16::from(height < REASON_ROWS)).min(question_rows),
-        };
-        let rows = Rect { y, height: height + covered, ..transcript };
-        let used = self.transcript.draw_beside(frame, rows, &self.look.theme, asked.as_ref());
-        self.pin_prompt(frame, transcript);
-        if covered > 0 {
-            frame.render_widget(ratatui::widgets::Clear, Rect { height: covered, ..question });
-        }
-        let bottom = if edges > 0 { self.edged(frame, bottom, transcript) } else { bottom };
-        if self.transcript.is_empty() && self.window.screen.is_none() {
-            // The facts stand where a transcript begins, the tips near the input, with a blank row between them.
-            let (facts, tips) = self.status.header(transcript, &self.look.theme);
-            put(frame, transcript, &facts);
-            let y = transcript.bottom().saturating_sub(tips.len() as u16 + 1).max(transcript.y);
-            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &tips);
-        }
-        // An edge has the note in it.
-        if let Some(note) = self.more_below().filter(|_| transcript.height > 2 && edges == 0) {
-            put_below(frame, transcript, &note);
-        }
+        self.draw_transcript(frame, &areas);
+        let bottom =
+            if areas.edged { self.edged(frame, areas.bottom, areas.transcript) } else { areas.bottom };
         let mut jobs = self.transcript.jobs();
         if asking {
             jobs.extend(self.approvals.jobs());
         }
-        let skip = above.len() - usize::from(working.height).min(above.len());
-        // A transcript that does not fill its area is followed by the activity, not by blank rows.
-        let below = rows.y + used.min(rows.height);
-        let follows = self.window.screen.is_none() && !asking && self.status.is_working() && used > 0;
-        let working = Rect { y: if follows { below } else { working.y }, ..working };
-        put(frame, working, &above[skip..]);
-        let mut effects = Vec::new();
+        let skip = above.len() - usize::from(areas.working.height).min(above.len());
+        for (y, line) in (areas.working.y..areas.working.bottom()).zip(&above[skip..]) {
+            frame.render_widget(line, Rect { y, height: 1, ..areas.working });
+        }
         let hint = self.composer_hint(bottom.width, asking);
         let active = !self.approvals.is_focused();
         self.editor.composer.draw(frame, bottom, &self.look.theme, hint, active);
-        if asking {
-            let writing = self.editor.writing();
-            self.approvals.draw(frame, question, writing, &self.look.theme);
-            // The first row of a question that is shown whole is its edge.
-            let title = self.edge_title(frame, transcript, usize::from(area.width).saturating_sub(4));
-            if let Some(title) = title.filter(|_| edges > 0) {
-                let title = Line::styled(format!(" {title} "), self.look.theme.dim);
-                // The edge has a colour, which the title must not take.
-                let columns = (title.width() as u16).min(area.width.saturating_sub(4));
-                let place = Rect { x: question.x + 2, y: question.y, width: columns, height: 1 };
-                frame.buffer_mut().set_style(place, Style::reset());
-                frame.buffer_mut().set_line(question.x + 2, question.y, &title, area.width.saturating_sub(4));
-            }
-            // A list drawn over the question hides it, so the question cannot have been read.
-            if !self.editor.completion.is_open() {
-                effects = self.approvals.painted(writing);
-            }
-        }
-        let above = Rect { height: transcript.height + working.height + question.height, ..transcript };
+        let mut effects = if asking { self.draw_question(frame, &areas) } else { Vec::new() };
+        let height = areas.transcript.height + areas.working.height + areas.question.height;
+        let lists = Rect { height, ..areas.transcript };
         match self.pages.palette.as_mut().filter(|_| !asking) {
-            Some(palette) => palette.draw(frame, above, &self.look.theme),
-            None => self.editor.completion.draw(frame, above, &self.look.theme),
+            Some(palette) => palette.draw(frame, lists, &self.look.theme),
+            None => self.editor.completion.draw(frame, lists, &self.look.theme),
         }
-        self.draw_status(frame, status, asking);
+        self.draw_status(frame, areas.status, asking);
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
@@ -334,6 +362,7 @@ impl App {
             (true, _) => self.approvals.hint(),
             (false, true) if width < NARROW => "Enter sends now, Tab after this turn",
             (false, true) => "Write a message: Enter sends it now, Tab after this turn",
+            (false, false) if width < TINY => "Describe a task · / for commands",
             (false, false) => "Describe a task, or type / for commands",
         }
     }
@@ -409,14 +438,6 @@ impl App {
 /// The columns of each part when a window is divided in two, with a column between them.
 fn half(columns: u16) -> u16 {
     (columns.saturating_sub(1) / 2).max(1)
-}
-
-/// Draws a note in the last row, over the text that is there.
-fn put_below(frame: &mut Frame<'_>, area: Rect, note: &Line<'_>) {
-    let columns = (note.width() as u16).min(area.width);
-    let row = Rect { x: area.right() - columns, y: area.bottom() - 1, width: columns, height: 1 };
-    frame.render_widget(ratatui::widgets::Clear, row);
-    frame.buffer_mut().set_line(area.right() - columns, area.bottom() - 1, note, columns);
 }
 
 /// True if the area shows the beginning of this text.

@@ -94,9 +94,7 @@ impl App {
             preferences;
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
-        if let Some(chord) = keymap.chord(Do::Open) {
-            transcript.set_open_key(chord);
-        }
+        transcript.set_view(keymap.chord(Do::Open), home.clone());
         let more = keymap.chord(Do::Status).map(|chord| crate::keymap::pretty(&chord));
         let mut editor = Editor::default();
         editor.composer.set_vim(vim);
@@ -276,7 +274,7 @@ impl App {
                 effects.push(Effect::Notify("the turn is over".to_owned()));
             }
             Event::SessionStarted { cwd, .. } => {
-                self.approvals.set_workspace(cwd.display().to_string());
+                self.approvals.set_workspace(cwd);
                 effects.push(self.retitle());
             }
             Event::Renamed { .. } => effects.push(self.retitle()),
@@ -327,7 +325,7 @@ impl App {
 
     /// Adds a line by the interface itself to the transcript.
     fn note(&mut self, weight: Weight, text: String) {
-        self.transcript.note(weight, text);
+        self.transcript.note(weight, &text);
     }
 
     fn due(&mut self, timer: Timer) -> Vec<Effect> {
@@ -393,9 +391,7 @@ impl App {
             Reply::Attached { text, image } => return self.editor.attach(&text, image),
             Reply::Page(Ok(page)) => {
                 self.status.end_toast();
-                let kept = page.kept.is_some();
-                self.pages.overlay =
-                    Some(if kept { self.permissions.page(page) } else { Overlay::new(page) });
+                self.pages.overlay = Some(self.permissions.page(page, &self.transcript.paths()));
             }
             Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 self.instead(Weight::Error, why);

@@ -6,6 +6,7 @@
 use super::pages;
 use crate::input::{Effect, Page, Place, Request};
 use crate::overlay::{Choice, Overlay};
+use crate::paths::ShortPaths;
 use crate::status::Status;
 use crate::transcript::Transcript;
 use becket_types::{Command, Decision, PermissionMode};
@@ -40,10 +41,11 @@ pub(super) struct Permissions {
 }
 
 impl Permissions {
-    /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn.
-    pub(super) fn page(&self, mut page: Page) -> Overlay {
+    /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn. Paths have their short forms.
+    /// Other pages stay as they are.
+    pub(super) fn page(&self, mut page: Page, paths: &ShortPaths) -> Overlay {
+        let Some(kept) = page.kept.take() else { return Overlay::new(page) };
         let mut choices = Vec::new();
-        let kept = page.kept.take().unwrap_or_default();
         let names: Vec<&str> = kept.iter().map(|(rule, _)| rule.as_str()).collect();
         // A rule that is kept was also granted to this session. It is one answer of the user, so it is listed once.
         let of_session: Vec<&String> =
@@ -54,9 +56,10 @@ impl Permissions {
         }
         text.push('\n');
         for rule in of_session {
-            let _ = writeln!(text, "- `{rule}`");
-            let effect = Effect::Send(Command::revoke(rule));
-            choices.push(Choice::new(&format!("Withdraw {rule} (this session)"), rule, effect));
+            let shown = paths.shorten(rule);
+            let _ = writeln!(text, "- `{shown}`");
+            let effect = Effect::Send(Command::Revoke { rule: rule.clone() });
+            choices.push(Choice::new(&format!("Withdraw {shown} (this session)"), rule, effect));
         }
         if !names.is_empty() {
             text.push_str("\nAllowed always:\n");
@@ -66,10 +69,12 @@ impl Permissions {
                 Place::Local => "this project",
                 Place::User => "every project",
             };
-            let _ = writeln!(text, "- `{name}` in {scope}");
+            let shown = paths.shorten(name);
+            let _ = writeln!(text, "- `{shown}` in {scope}");
             let effect = Effect::Ask(Request::Disallow { rule: name.clone(), place: *place });
-            choices.push(Choice::new(&format!("Withdraw {name} (always, in {scope})"), name, effect));
+            choices.push(Choice::new(&format!("Withdraw {shown} (always, in {scope})"), name, effect));
         }
+        page.markdown = paths.shorten(&page.markdown);
         page.markdown.push_str(&text);
         if choices.is_empty() {
             Overlay::new(page)

@@ -16,6 +16,7 @@ mod question;
 use crate::answers::{Answer, AnswerList, Pressed};
 use crate::highlight::Job;
 use crate::input::{Effect, Place, Request, Timer};
+use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::print;
@@ -27,6 +28,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 
 /// Widest rule that an answer shows; a longer one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
@@ -64,7 +66,7 @@ pub struct Approvals {
     /// The files that rules are written into: for every project, and for this project.
     files: Option<(String, String)>,
     /// The folder of the session, which paths are shown relative to.
-    workspace: String,
+    paths: ShortPaths,
 }
 
 /// A question and the agent that asks.
@@ -129,8 +131,8 @@ impl Approvals {
     }
 
     /// Sets the folder of the session, which paths are shown relative to.
-    pub fn set_workspace(&mut self, folder: String) {
-        self.workspace = folder;
+    pub fn set_workspace(&mut self, folder: &Path) {
+        self.paths = ShortPaths::new(folder, None);
     }
 
     /// True if a question is open.
@@ -209,8 +211,7 @@ impl Approvals {
     /// Shows the next question. It has to be read like the first one, so the composer gets the keyboard.
     fn begin(&mut self) {
         let before = std::mem::take(self);
-        *self =
-            Self { queue: before.queue, files: before.files, workspace: before.workspace, ..Self::default() };
+        *self = Self { queue: before.queue, files: before.files, paths: before.paths, ..Self::default() };
     }
 
     /// Records that the question was drawn, which starts the time in which it is read.
@@ -306,7 +307,7 @@ impl Approvals {
             if let Some(RuleOffer { rule, covers }) = &request.offer {
                 let shown = text::visible(rule);
                 // A long rule is said in words, with paths as the question shows them.
-                let covers = text::visible(covers).replace(&format!("{}/", self.workspace), "");
+                let covers = self.paths.shorten(&text::visible(covers));
                 let what = if text::width(&shown) <= RULE_SHOWN {
                     &*shown
                 } else if text::width(&covers) <= RULE_SHOWN && !covers.is_empty() {
@@ -424,7 +425,7 @@ impl Approvals {
     /// `airy`: blank rows divide its parts.
     fn question(&self, width: u16, theme: &Theme, airy: bool) -> Vec<Line<'static>> {
         let Some(Asked { request, subagent, code }) = self.queue.front() else { return Vec::new() };
-        let question = Question::new(width, theme, &self.workspace, airy);
+        let question = Question::new(width, theme, &self.paths, airy);
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
         }

@@ -2,6 +2,7 @@
 //! invisible characters are made visible.
 
 use super::code::{At, ChangedCode};
+use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::{Markdown, between_blank_edges};
@@ -19,8 +20,8 @@ const LOOKED_AT: &str = "❯ ";
 pub(super) struct Question<'a> {
     width: usize,
     theme: &'a Theme,
-    /// The folder of the session, or empty if it is unknown.
-    workspace: &'a str,
+    /// Short forms of paths in the workspace. Other paths of a question are shown whole.
+    paths: &'a ShortPaths,
     /// Blank rows divide the parts of the question.
     airy: bool,
     lines: Vec<Line<'static>>,
@@ -82,9 +83,9 @@ fn near_changes(lines: &[(Option<usize>, &str)]) -> Range<usize> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(width: u16, theme: &'a Theme, workspace: &'a str, airy: bool) -> Self {
+    pub(super) fn new(width: u16, theme: &'a Theme, paths: &'a ShortPaths, airy: bool) -> Self {
         let rule = Line::styled("─".repeat(usize::from(width)), theme.outcome.warning);
-        Self { width: usize::from(width), theme, workspace, airy, lines: vec![rule] }
+        Self { width: usize::from(width), theme, paths, airy, lines: vec![rule] }
     }
 
     fn space(&mut self) {
@@ -98,27 +99,6 @@ impl<'a> Question<'a> {
         let spans = [Span::styled(title, bold), Span::styled(more, self.theme.dim)];
         let lead = Span::styled("? ", self.theme.outcome.warning);
         self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
-    }
-
-    /// Returns `text` with paths in the workspace relative to it. The paths of a question are resolved, so a path that begins with
-    /// the workspace is in it.
-    fn relative(&self, text: &str) -> String {
-        if self.workspace.is_empty() {
-            return text.to_owned();
-        }
-        let folder = format!("{}/", self.workspace);
-        let mut out = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(&folder) {
-            let (before, after) = (&rest[..at], &rest[at + folder.len()..]);
-            out.push_str(before);
-            // In `/other/home/u/project/x` the folder is not the beginning of a path.
-            if before.chars().next_back().is_some_and(|c| !c.is_whitespace() && !"`'\"(=".contains(c)) {
-                out.push_str(&folder);
-            }
-            rest = after;
-        }
-        out + rest
     }
 
     fn say(&mut self, lead: &'static str, what: &str, style: Style) {
@@ -166,7 +146,7 @@ impl<'a> Question<'a> {
                     let files = match request.preview.len() {
                         1 => only.map_or_else(
                             || "a file".to_owned(),
-                            |path| text::visible(&self.relative(&path.to_string_lossy())).into_owned(),
+                            |path| text::visible(&self.paths.shorten(&path.to_string_lossy())).into_owned(),
                         ),
                         n => format!("{n} files"),
                     };
@@ -179,13 +159,13 @@ impl<'a> Question<'a> {
             self.say("  $ ", command, theme.code);
         }
         for path in request.access.paths.iter().filter(|_| only.is_none()) {
-            self.say("  → ", &self.relative(&path.to_string_lossy()), theme.code);
+            self.say("  → ", &self.paths.shorten(&path.to_string_lossy()), theme.code);
         }
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
         }
         // The reason comes before the change, which may be long: the last line is the one that is read last.
-        self.say("  asked because ", &self.relative(&request.reason), theme.dim);
+        self.say("  asked because ", &self.paths.shorten(&request.reason), theme.dim);
         if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
         {
             self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
@@ -198,6 +178,7 @@ impl<'a> Question<'a> {
                 theme.dim,
             );
         } else if !request.preview.is_empty() {
+            self.space();
             left_out = self.preview(&request.preview, code, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
@@ -252,7 +233,7 @@ impl<'a> Question<'a> {
         for (i, file) in files.iter().enumerate() {
             let mut code_at = At::default();
             if files.len() > 1 {
-                self.say("  ± ", &self.relative(&file.path.to_string_lossy()), theme.accent);
+                self.say("  ± ", &self.paths.shorten(&file.path.to_string_lossy()), theme.accent);
             }
             for hunk in &file.hunks {
                 let dropped = rejected.contains(&number);

@@ -30,19 +30,15 @@ fn meaning(mode: &str) -> &'static str {
     }
 }
 
-/// Returns the facts and the tips; none if the screen is too small for them.
-pub(super) fn lines(
-    session: &SessionFacts,
-    area: Rect,
-    theme: &Theme,
-) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
+/// Returns the facts, a blank row and the tips; nothing if the screen is too small for them.
+pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
     const TIPS: [&str; 3] = [
-        "Ask for example: explain this project · find out why a test fails and fix it",
-        "/help lists commands and keys · @ names a file · ! runs a shell command",
-        "Shift-Tab changes the permission mode",
+        "/help lists commands and keys · Shift-Tab changes the permission mode",
+        "@ names a file · ! runs a shell command · # notes a line in AGENTS.md",
+        "To begin: explain this project · find out why a test fails and fix it",
     ];
     if area.height < HEADER {
-        return Default::default();
+        return Vec::new();
     }
     let columns = usize::from(area.width).saturating_sub(GUTTER.len());
     let name = format!("becket {}", env!("CARGO_PKG_VERSION"));
@@ -78,5 +74,5 @@ pub(super) fn lines(
         Line::from(spans)
     };
     let tips = TIPS.map(|tips| indented(hint::spans(&fitting(tips), theme)));
-    (facts.map(barred).to_vec(), tips.to_vec())
+    facts.map(barred).into_iter().chain([Line::default()]).chain(tips).collect()
 }

@@ -165,7 +165,9 @@ impl Status {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0.div_ceil(1_000);
-                let effects = self.doing(error.trim_end_matches('.'));
+                // Columns are few here, and the name of the server is enough.
+                let error = error.trim_end_matches('.').replace("https://", "").replace("http://", "");
+                let effects = self.doing(&error);
                 if let Some(turn) = &mut self.turn {
                     turn.retry = Some(Retry { attempt: *attempt, max: *max, seconds });
                 }
@@ -454,9 +456,9 @@ impl Status {
     }
 
     /// Returns what is shown before the first message: the facts of the session, and tips to begin.
-    pub fn header(&self, area: Rect, theme: &Theme) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
+    pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
         if self.session.model.is_empty() {
-            return Default::default();
+            return Vec::new();
         }
         header::lines(&self.session, area, theme)
     }

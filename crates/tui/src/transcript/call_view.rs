@@ -1,5 +1,8 @@
 //! Owns the settings for drawing the calls of a session: its directory, and the key that opens calls.
 
+use crate::paths::ShortPaths;
+use std::path::{Path, PathBuf};
+
 /// Settings for drawing the calls of this session.
 #[derive(Debug)]
 pub struct CallView {
@@ -7,15 +10,22 @@ pub struct CallView {
     pub workspace: String,
     /// The chord that opens and closes calls.
     pub open_key: String,
+    /// The user's home folder, which is shown as `~`.
+    pub home: Option<PathBuf>,
 }
 
 impl Default for CallView {
     fn default() -> Self {
-        Self { workspace: String::new(), open_key: "ctrl+o".to_owned() }
+        Self { workspace: String::new(), open_key: "ctrl+o".to_owned(), home: None }
     }
 }
 
 impl CallView {
+    /// Returns the short forms of paths in texts.
+    pub(crate) fn paths(&self) -> ShortPaths {
+        ShortPaths::new(Path::new(&self.workspace), self.home.as_deref())
+    }
+
     /// Shortens a path inside the workspace to its relative form. Any other subject is returned unchanged.
     pub fn relative<'a>(&self, subject: &'a str) -> &'a str {
         let inside = || subject.strip_prefix(&self.workspace)?.strip_prefix('/');

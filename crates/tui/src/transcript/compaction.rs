@@ -18,8 +18,10 @@ const DROPPED: usize = 300;
 pub struct Compaction {
     /// Entry number of the compaction in the ledger.
     pub entry: Seq,
-    pub before: u64,
-    pub after: u64,
+    /// Tokens in the context before and after.
+    pub tokens: [u64; 2],
+    /// Names the key that opens the block.
+    pub open_hint: String,
     pub summary: String,
     pub anchor: Option<String>,
     /// Text of the summarising model that was not taken into the summary.
@@ -60,12 +62,13 @@ pub(crate) fn plan_line(plan: &CompactionPlan) -> String {
 
 impl Compaction {
     pub(super) fn lay_out(&self, width: usize, theme: &Theme) -> Vec<Row> {
-        let line = format!(
-            "⊟ context compacted {} → {} tokens · {}",
-            thousands(self.before),
-            thousands(self.after),
-            if self.undone { "undone" } else { "see what changed" }
-        );
+        let [before, after] = self.tokens.map(thousands);
+        let more = match (self.undone, self.open) {
+            (true, _) => " · undone".to_owned(),
+            (_, false) => format!(" · {}", self.open_hint),
+            _ => String::new(),
+        };
+        let line = format!("⊟ context compacted {before} → {after}{more}");
         let style = if self.undone { theme.dim } else { theme.accent };
         let mut rows = vec![Row::from(Line::styled(text::fit(&line, width).into_owned(), style))];
         if !self.open {

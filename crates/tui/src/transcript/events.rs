@@ -8,6 +8,7 @@ use super::image::Image;
 use super::markdown::Markdown;
 use super::pasted;
 use super::tool::{State, changed_lines};
+use crate::keymap::pretty;
 use crate::text::thousands;
 use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
 use std::fmt::Write as _;
@@ -17,34 +18,14 @@ impl Blocks {
     /// Applies one event. Returns true if the screen may have changed.
     pub(super) fn event(&mut self, event: &Event) -> bool {
         self.idle = matches!(event, Event::TurnFinished(_));
+        if let Some(changed) = self.call_event(event) {
+            return changed;
+        }
         match event {
             Event::UserMessage { message, steered, .. } => self.user(message, *steered),
             Event::TextDelta { message, index, text } => self.text_delta(message, *index, text),
             Event::ReasoningDelta { message, index, text } => self.reasoning_delta(message, *index, text),
-            Event::ToolCallDelta { call_id, name, json, .. } => self.call_delta(call_id, name, json),
             Event::AssistantMessage { message, .. } => self.assistant(message),
-            Event::PermissionAsked(request) => {
-                self.call(&request.call_id, &request.tool, |c| {
-                    c.input = request.input.clone();
-                    c.state = State::Asking;
-                });
-            }
-            Event::PermissionDenied(denial) => {
-                self.call(&denial.call_id, &denial.tool, |c| {
-                    c.state = State::Denied { reason: denial.reason.clone() };
-                });
-            }
-            Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
-                c.input = input.clone();
-                c.state = State::Running { seconds: 0 };
-            }),
-            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
-            Event::Subagent { call_id, what } => return self.nested(call_id, what),
-            Event::ToolFinished { message, duration, changes } => {
-                self.changed.files.extend(changes.iter().map(|change| change.path.clone()));
-                let counted = self.finished(message, *duration);
-                self.changed.uncounted |= !counted && !changes.is_empty();
-            }
             Event::CompactBoundary {
                 entry,
                 pre_tokens,
@@ -59,8 +40,8 @@ impl Blocks {
                 let (reach, dropped) = self.dropped(*tail_from, kept);
                 self.push(Body::Compaction(Compaction {
                     entry: *entry,
-                    before: pre_tokens.0,
-                    after: post_tokens.0,
+                    tokens: [pre_tokens.0, post_tokens.0],
+                    open_hint: format!("{} shows what changed", pretty(&self.view.open_key)),
                     summary: summary.clone(),
                     anchor: anchor.clone(),
                     left_out: left_out.clone(),
@@ -82,7 +63,7 @@ impl Blocks {
                 let text = format!("{calls} old outputs pruned, {freed} tokens freed");
                 self.push(Body::Note { weight: Weight::Quiet, text });
             }
-            Event::Notice { level, text } => self.note(weight_of(*level), text.clone()),
+            Event::Notice { level, text } => self.note(weight_of(*level), self.view.paths().shorten(text)),
             Event::SideAnswer { question, answer } => {
                 self.note(Weight::Quiet, format!("btw: {question}"));
                 self.push(Body::Answer { text: answer.clone(), layout: Markdown::default() });
@@ -90,14 +71,21 @@ impl Blocks {
             Event::ContextChanged { text } => self.note(Weight::Quiet, text.clone()),
             Event::TurnFinished(result) => return self.turn_finished(result),
             Event::SessionStarted { cwd, resumed, title, .. } => {
-                let open_key = self.view.open_key.clone();
-                self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key });
+                let (open_key, home) = (self.view.open_key.clone(), self.view.home.clone());
+                self.view = Arc::new(CallView { workspace: cwd.display().to_string(), open_key, home });
                 if !resumed {
                     return false;
                 }
                 self.note(Weight::Quiet, resumed_line(title.as_deref()));
             }
-            Event::Withdrawn { .. }
+            Event::ToolCallDelta { .. }
+            | Event::PermissionAsked(_)
+            | Event::PermissionDenied(_)
+            | Event::ToolStarted { .. }
+            | Event::ToolOutput { .. }
+            | Event::Subagent { .. }
+            | Event::ToolFinished { .. }
+            | Event::Withdrawn { .. }
             | Event::Renamed { .. }
             | Event::Receipt { .. }
             | Event::ModelChosen { .. }
@@ -119,6 +107,42 @@ impl Blocks {
             | Event::ContextPlanned(_) => return false,
         }
         true
+    }
+
+    /// Applies an event of a tool call. Returns true if the screen may have changed, `None` for another event.
+    fn call_event(&mut self, event: &Event) -> Option<bool> {
+        match event {
+            Event::ToolCallDelta { call_id, name, json, .. } => self.call_delta(call_id, name, json),
+            Event::PermissionAsked(request) => {
+                self.call(&request.call_id, &request.tool, |c| {
+                    c.input = request.input.clone();
+                    c.state = State::Asking;
+                });
+            }
+            Event::PermissionDenied(denial) => {
+                self.call(&denial.call_id, &denial.tool, |c| {
+                    // The reason is written for the model, which reads about the user.
+                    let reason = match denial.reason.strip_prefix(USER_REFUSED) {
+                        Some(rest) => format!("you said no{rest}"),
+                        None => denial.reason.clone(),
+                    };
+                    c.state = State::Denied { reason };
+                });
+            }
+            Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
+                c.input = input.clone();
+                c.state = State::Running { seconds: 0 };
+            }),
+            Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
+            Event::Subagent { call_id, what } => return Some(self.nested(call_id, what)),
+            Event::ToolFinished { message, duration, changes } => {
+                self.changed.files.extend(changes.iter().map(|change| change.path.clone()));
+                let counted = self.finished(message, *duration);
+                self.changed.uncounted |= !counted && !changes.is_empty();
+            }
+            _ => return None,
+        }
+        Some(true)
     }
 
     /// Adds the summary of a completed turn, or the reason why the turn ended.
@@ -319,11 +343,13 @@ impl Blocks {
         let mut counted = true;
         for part in &message.parts {
             if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
+                // This result tells the model what the user did, so the user sees the mark and not the words.
+                let not_started = *is_error && output.starts_with(NOT_STARTED);
                 self.call(call_id, name, |c| {
-                    c.set_result(output, details);
+                    c.set_result(if not_started { "" } else { output }, details);
                     c.state = match &c.state {
                         State::Denied { reason } => State::Denied { reason: reason.clone() },
-                        _ if *interrupted => State::Interrupted,
+                        _ if *interrupted || not_started => State::Interrupted,
                         _ if *is_error => State::Failed { millis: time.0 },
                         _ => State::Done { millis: time.0 },
                     };
@@ -422,6 +448,11 @@ impl Blocks {
         true
     }
 }
+
+/// Begin of the result of a call that an interrupt kept from being started.
+const NOT_STARTED: &str = "Not run: the user interrupted";
+/// Begin of the reason for a refusal by the user.
+const USER_REFUSED: &str = "the user said no";
 
 /// Returns the line that opens a continued session.
 pub(crate) fn resumed_line(title: Option<&str>) -> String {

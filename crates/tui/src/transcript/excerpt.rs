@@ -33,8 +33,16 @@ pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
             tail(call, FAILED, theme.text, width, theme)
         }
         State::Failed { .. } => reason(&call.output.text, width, theme),
+        State::Done { .. } if call.nested.has_report() => answer(call, width, theme),
         _ => Vec::new(),
     }
+}
+
+/// Returns the first line that a subagent answered. The agent says the rest in its own words.
+fn answer(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
+    let first = call.output.text.lines().find(|line| !line.trim().is_empty());
+    let spans = first.map(|line| Ansi::new(theme.dim, theme.syntax.is_some()).line(line));
+    spans.into_iter().map(|spans| barred(spans, call, width, theme)).collect()
 }
 
 /// Returns the bar before each line of a call's output, as wide as the mark of the call above it.

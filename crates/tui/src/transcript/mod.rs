@@ -35,6 +35,7 @@ mod window;
 use self::image::State as ImageState;
 use crate::highlight::Job;
 use crate::page::Sheet;
+use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{BlobId, CallId, Event, Seq};
@@ -56,6 +57,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use select::Selection;
+use std::path::PathBuf;
 use std::sync::Arc;
 use wants::Wants;
 use window::{RowPosition, Window};
@@ -130,10 +132,16 @@ impl Transcript {
         self.blocks.is_empty()
     }
 
-    /// Sets the chord that opens calls, as it is shown under later calls.
-    pub fn set_open_key(&mut self, open_key: String) {
+    /// Sets the chord that opens calls, as it is shown under later calls, and the home folder, which is shown as `~`.
+    pub fn set_view(&mut self, open_key: Option<String>, home: Option<PathBuf>) {
         let workspace = self.blocks.view.workspace.clone();
-        self.blocks.view = Arc::new(CallView { workspace, open_key });
+        let open_key = open_key.unwrap_or_else(|| self.blocks.view.open_key.clone());
+        self.blocks.view = Arc::new(CallView { workspace, open_key, home });
+    }
+
+    /// Returns the short forms of paths in texts.
+    pub(crate) fn paths(&self) -> ShortPaths {
+        self.blocks.view.paths()
     }
 
     /// Applies one event. Returns true if the screen may have changed.
@@ -141,8 +149,9 @@ impl Transcript {
         self.blocks.event(event)
     }
 
-    /// Adds a line by becket itself.
-    pub fn note(&mut self, weight: Weight, text: String) {
+    /// Adds a line by becket itself. Paths in it get their short forms.
+    pub fn note(&mut self, weight: Weight, text: &str) {
+        let text = self.paths().shorten(text);
         self.blocks.note(weight, text);
     }
 
@@ -169,7 +178,6 @@ impl Transcript {
         theme: &Theme,
         asked: Option<&CallId>,
     ) -> u16 {
-        self.area = area;
         let mut wanted = Vec::new();
         self.seen = if self.inline {
             let rows = self.printed.live(&mut self.blocks, self.revealed, area.width, theme);
@@ -181,9 +189,13 @@ impl Transcript {
         } else {
             self.window.visible(&mut self.blocks, area.width, area.height, theme, self.revealed)
         };
+        let all = self.seen.len();
         if let Some(asking) = self.asking(asked) {
             self.seen.retain(|place| place.block != asking);
         }
+        let left_out = (all - self.seen.len()) as u16;
+        let area = self.at_the_bottom(area, left_out);
+        self.area = area;
         let buffer = frame.buffer_mut();
         for (y, place) in (area.y..area.bottom()).zip(&self.seen) {
             let block = &self.blocks[place.block];
@@ -211,6 +223,18 @@ impl Transcript {
         }
         self.want_near();
         self.seen.len() as u16
+    }
+
+    /// Returns the part of `area` that the rows in view fill. A conversation that is shorter than its area is drawn at the bottom,
+    /// next to the composer or to a question, whose place then never changes. `left_out`: rows of the area for rows that are not
+    /// drawn.
+    fn at_the_bottom(&self, area: Rect, left_out: u16) -> Rect {
+        let rows = self.seen.len().min(usize::from(u16::MAX)) as u16;
+        let free = area.height.saturating_sub(left_out).saturating_sub(rows);
+        if self.blocks.page || self.inline || !self.follows() || rows == 0 {
+            return area;
+        }
+        Rect { y: area.y + free, height: area.height - free, ..area }
     }
 
     /// Returns the rows at the end of the view that only say that the last call waits for an answer. A question that is on

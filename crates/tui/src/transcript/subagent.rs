@@ -1,4 +1,4 @@
-//! The work of a subagent, shown in the call that it works for: its last call while it works, or all its calls when the
+//! The work of a subagent, shown in the call that it works for: its last calls while it works, or all its calls when the
 //! block is open.
 //!
 //! The data comes from the subagent's events while it runs. Once the call has ended, it comes from the report in the
@@ -12,6 +12,8 @@ use becket_types::{CallId, Event, Part, SubagentCall, SubagentReport, subject};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
+/// Calls that are shown below the line of a subagent at work.
+const RECENT: usize = 3;
 /// Most calls that are kept while the subagent works.
 const LIVE: usize = 200;
 
@@ -74,11 +76,21 @@ impl Nested {
         told.chain(self.calls.iter().map(|(_, call)| call))
     }
 
+    /// True once the subagent has ended and its report is known.
+    pub fn has_report(&self) -> bool {
+        self.report.is_some()
+    }
+
+    /// True if the subagent began a call.
+    pub fn has_calls(&self) -> bool {
+        self.calls().next().is_some()
+    }
+
     fn left_out(&self) -> u64 {
         self.report.as_ref().map_or(self.left_out, |report| report.calls_left_out)
     }
 
-    /// Returns for example `explore, 12 calls, $0.0123`; empty before anything is known.
+    /// Returns for example `explore, 12 calls, $0.12`; empty before anything is known.
     pub fn came_to(&self) -> String {
         let count = self.calls().count() as u64 + self.left_out();
         let calls = match count {
@@ -88,16 +100,30 @@ impl Nested {
         };
         let agent = self.report.as_ref().map(|report| text::visible(&report.agent).into_owned());
         let cost = self.report.as_ref().map(|report| report.cost.0).filter(|usd| *usd > 0.0);
-        let cost = cost.map(|usd| format!("${usd:.4}"));
+        let cost = cost.map(|usd| if usd < 0.005 { format!("${usd:.4}") } else { format!("${usd:.2}") });
         let parts = [agent, Some(calls).filter(|calls| !calls.is_empty()), cost];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Lays out the call that the subagent began last.
-    pub fn last(&self, width: usize, view: &CallView, theme: &Theme) -> Option<Row> {
-        let call = self.calls().next_back()?;
-        let line = format!("  {} {}", text::visible(&call.name), text::visible(view.relative(&call.subject)));
-        Some(Line::styled(text::fit(&line, width).into_owned(), theme.dim).into())
+    /// Lays out the calls that the subagent began last, the newest one more prominent.
+    pub fn recent(&self, width: usize, view: &CallView, theme: &Theme) -> Vec<Row> {
+        let mut calls: Vec<&SubagentCall> = self.calls().rev().take(RECENT).collect();
+        calls.reverse();
+        let newest = calls.len().saturating_sub(1);
+        let row = |(at, call): (usize, &SubagentCall)| {
+            let name = format!("{} ", text::visible(&call.name));
+            let room = width.saturating_sub(text::width(&name) + 2);
+            let what = text::fit(&text::visible(view.relative(&call.subject)), room).into_owned();
+            let style = match (call.failed, at == newest) {
+                (true, _) => theme.outcome.error,
+                (_, true) => theme.text,
+                _ => theme.dim,
+            };
+            let spans =
+                [Span::styled("│ ", theme.border), Span::styled(name, theme.dim), Span::styled(what, style)];
+            Row { gutter: 2, ..Row::from(Line::from(spans.to_vec())) }
+        };
+        calls.into_iter().enumerate().map(row).collect()
     }
 
     /// Lays out all calls, one line each.

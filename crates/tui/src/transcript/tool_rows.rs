@@ -13,8 +13,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-/// Most lines of output that an open call shows.
-const OPEN_LINES: usize = 400;
+/// Most lines of output that an open call shows: more than a result has, but not all that a command of the user may print.
+const OPEN_LINES: usize = 10_000;
 /// A running call shows its time from this many seconds on.
 const SHOWN_SECONDS: u64 = 1;
 const NOT_PERMITTED: &str = "not permitted";
@@ -73,10 +73,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         }
         rows.extend(call.nested.rows(width, &call.view, theme));
         rows.extend(output(call, width, theme));
-    } else if call.state.is_live()
-        && let Some(last) = call.nested.last(width, &call.view, theme)
-    {
-        rows.push(last);
+    } else if call.state.is_live() && call.nested.has_calls() {
+        rows.extend(call.nested.recent(width, &call.view, theme));
     } else if let Some(diff) = changes(call) {
         let marks = &call.details["marks"];
         rows.extend(diff::lines(

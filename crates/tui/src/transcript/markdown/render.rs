@@ -83,9 +83,9 @@ impl Indent {
                 *number += 1;
                 format!("{}. ", *number - 1)
             }
-            _ => "- ".to_owned(),
+            _ => "• ".to_owned(),
         };
-        self.prefix.push(Span::raw(" ".repeat(marker.len())));
+        self.prefix.push(Span::raw(" ".repeat(text::width(&marker))));
         self.marker = Some(Span::styled(marker, style));
     }
 

@@ -1,0 +1,76 @@
+//! Short forms of paths in texts: relative to the workspace, or to `~`.
+//!
+//! Knows the two folders and changes texts only. Reads no file and no environment.
+
+use std::path::Path;
+
+/// The folders whose paths are shortened. An empty folder is unknown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShortPaths {
+    workspace: String,
+    home: String,
+}
+
+impl ShortPaths {
+    /// Creates the short forms for a workspace, and a home folder if it is known.
+    pub(crate) fn new(workspace: &Path, home: Option<&Path>) -> Self {
+        // Below `/`, a path would lose only its first character, and would look relative.
+        let known = |folder: &Path| {
+            let folder = folder.to_string_lossy();
+            if folder == "/" { String::new() } else { folder.trim_end_matches('/').to_owned() }
+        };
+        Self { workspace: known(workspace), home: home.map(known).unwrap_or_default() }
+    }
+
+    /// Shortens all paths in `text` that begin with one of the folders.
+    pub(crate) fn shorten(&self, text: &str) -> String {
+        let text = replaced(text, &self.workspace, "");
+        replaced(&text, &self.home, "~/")
+    }
+}
+
+/// Replaces `folder` and its slash by `short`, where a path begins with the folder.
+fn replaced(text: &str, folder: &str, short: &str) -> String {
+    if folder.is_empty() {
+        return text.to_owned();
+    }
+    let folder = format!("{folder}/");
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(&folder) {
+        let (before, after) = (&rest[..at], &rest[at + folder.len()..]);
+        out.push_str(before);
+        // In `/other/home/u/project/x` the folder is not the beginning of a path, and a folder alone has no shorter name.
+        let begins = before.chars().next_back().is_none_or(|c| c.is_whitespace() || "`'\"(=:".contains(c));
+        let names = after.chars().next().is_some_and(|c| !c.is_whitespace() && !"`'\")".contains(c));
+        out.push_str(if begins && names { short } else { &folder });
+        rest = after;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_below_the_folders_are_shortened_and_others_stay() {
+        let paths = ShortPaths::new(Path::new("/home/ana/span"), Some(Path::new("/home/ana")));
+        for (text, short) in [
+            ("/home/ana/span/src/a.py", "src/a.py"),
+            ("read /home/ana/span/a and /home/ana/b.toml: no", "read a and ~/b.toml: no"),
+            ("Edit(/home/ana/span/src/**)", "Edit(src/**)"),
+            ("/mnt/home/ana/span/a", "/mnt/home/ana/span/a"),
+            ("/home/ana/spanner/a", "~/spanner/a"),
+            ("the folder `/home/ana/span/`", "the folder `/home/ana/span/`"),
+            ("nothing here", "nothing here"),
+        ] {
+            let shown = paths.shorten(text);
+            // The folder itself lies below the home folder.
+            assert_eq!(shown, short.replace("`/home/ana/span/`", "`~/span/`"), "{text}");
+        }
+        let unknown = ShortPaths::new(Path::new("/"), None);
+        assert_eq!(unknown.shorten("/etc/hosts"), "/etc/hosts");
+        assert_eq!(ShortPaths::default().shorten("/etc/hosts"), "/etc/hosts");
+    }
+}
