@@ -180,10 +180,12 @@ const FIXED: &[(&str, &str)] = &[
     ("Up", "on the first line: takes a waiting message back, then earlier prompts"),
     ("Esc", "interrupts; twice on an empty line goes back to an earlier message"),
     ("Ctrl-C", "interrupts; twice on an empty line leaves"),
-    ("Shift-Enter, Alt-Enter, Ctrl-J, \\\\ Enter", "a new line"),
+    ("Shift-Enter, Alt-Enter", "a new line, where the terminal reports it"),
+    ("Ctrl-J, \\\\ Enter", "a new line"),
     ("End", "in an empty composer: to the end of the transcript"),
     ("Alt-Up", "selects a block: Enter opens it, `c` copies it"),
-    ("Ctrl-A E B F K U W Y, Alt-B F D, Ctrl-\\_", "as in Emacs"),
+    ("Ctrl-A E B F K U W Y", "as in Emacs"),
+    ("Alt-B F D, Ctrl-\\_", "as in Emacs"),
     ("/ @ ! #", "a command, a file, your own shell, a line for AGENTS.md"),
 ];
 

@@ -4,9 +4,11 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Effect, Input};
+use becket_tui::Preferences;
+use becket_tui::app::App;
+use becket_tui::input::{Effect, Input, Stretch};
 use becket_tui::theme::Theme;
-use becket_types::{CallId, Event, Message, MessageId, Millis, Part, TurnEnd};
+use becket_types::{CallId, Event, Message, MessageId, Millis, Part, Seq, TurnEnd};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::style::Color;
 use serde_json::{Value, json};
@@ -194,6 +196,48 @@ fn an_open_call_shows_its_whole_output() {
     stage.ctrl('o');
     let screen = stage.screen();
     assert!(screen.contains("│ line 2000\n") && !screen.contains("more lines"), "{screen}");
+}
+
+/// A session that is continued shows its earlier turns as before, and no call of a process that is gone as running.
+#[test]
+fn earlier_turns_of_a_continued_session_are_shown_as_they_were() {
+    let preferences =
+        Preferences { workspace: "/home/u/project".into(), ..Preferences::plain(Theme::plain()) };
+    let mut app = App::with(preferences);
+    let path = "/home/u/project/src/a.rs";
+    let id = CallId("e".into());
+    let mut changed = turn_end(TurnEnd::Completed);
+    if let Event::TurnFinished(result) = &mut changed {
+        result.duration = Millis(2_000);
+    }
+    let events = vec![
+        Event::ToolStarted { call_id: id.clone(), name: "edit".into(), input: json!({"path": path}) },
+        Event::ToolFinished {
+            message: Message::tool_result(id, "edit", "ok", false),
+            changes: vec![becket_types::FileChange {
+                path: path.into(),
+                kind: becket_types::FileChangeKind::Update,
+            }],
+            duration: Millis(3),
+        },
+        changed,
+        Event::ToolStarted {
+            call_id: CallId("c".into()),
+            name: "bash".into(),
+            input: json!({"command": "make"}),
+        },
+    ];
+    app.show_end(&Stretch { from: Seq(1), to: Seq(9), events });
+    let mut stage = Stage::of(80, 24, app);
+    let mut resumed = started();
+    if let Event::SessionStarted { resumed, .. } = &mut resumed {
+        *resumed = true;
+    }
+    stage.event(resumed);
+    let screen = stage.screen();
+    assert!(screen.contains("✓ edit src/a.rs"), "{screen}");
+    assert!(screen.contains("· changed src/a.rs"), "{screen}");
+    assert!(screen.contains("◌ bash make  interrupted"), "{screen}");
 }
 
 /// Notices name files as calls do: relative to the folder of the session.

@@ -313,11 +313,14 @@ fn retry(stage: &mut Stage, error: &str) {
 #[test]
 fn a_retry_counts_down_and_names_the_key_at_every_width() {
     let long = "The provider is overloaded and asks to wait: api.example.com said overloaded_error, try again later.";
+    let address = "http://127.0.0.1:41977 is overloaded (status 529): Overloaded.";
     for (columns, error, begins) in [
         (120, "The provider is overloaded.", "◐ The provider is overloaded · turn 3 s · retry"),
         (80, long, "◐ The provider is overloaded and asks to… · retry"),
         (52, long, "◐ The provid"),
         (40, long, ""),
+        (120, address, "◐ 127.0.0.1:41977 is overloaded (status 529) · turn 3 s · retry"),
+        (80, address, "◐ 127.0.0.1:41977 is overloaded · retry"),
     ] {
         let mut stage = Stage::new(columns, 12);
         stage.event(started());

@@ -62,7 +62,8 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
     }
     let home = environment.home.clone();
     let vim = ui.vim;
-    (Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files: None, home }, wrong)
+    let plain = Preferences::plain(theme);
+    (Preferences { themes, keymap, vim, status_line, follow, images, home, ..plain }, wrong)
 }
 
 /// Returns the image support that the environment variables show, or asks for a query of the terminal (`protocol:

@@ -90,11 +90,12 @@ impl App {
 
     /// Creates an interface with these preferences.
     pub fn with(preferences: Preferences) -> Self {
-        let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files, home } =
+        let Preferences { theme, themes, keymap, vim, status_line, follow, images, rule_files, .. } =
             preferences;
+        let (home, workspace) = (preferences.home, preferences.workspace);
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
-        transcript.set_view(keymap.chord(Do::Open), home.clone());
+        transcript.set_view(keymap.chord(Do::Open), home.clone(), &workspace);
         let more = keymap.chord(Do::Status).map(|chord| crate::keymap::pretty(&chord));
         let mut editor = Editor::default();
         editor.composer.set_vim(vim);

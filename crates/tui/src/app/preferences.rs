@@ -23,6 +23,8 @@ pub struct Preferences {
     pub rule_files: Option<(String, String)>,
     /// The user's home folder, which is shown as `~`.
     pub home: Option<PathBuf>,
+    /// The folder of the session, for paths of its earlier turns. Empty if it is unknown.
+    pub workspace: PathBuf,
 }
 
 impl Preferences {
@@ -38,6 +40,7 @@ impl Preferences {
             images: None,
             rule_files: None,
             home: None,
+            workspace: PathBuf::new(),
         }
     }
 }

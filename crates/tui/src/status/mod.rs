@@ -165,9 +165,10 @@ impl Status {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0.div_ceil(1_000);
-                // Columns are few here, and the name of the server is enough.
+                // Columns are few here: the server's name and the status are enough, without its own words.
                 let error = error.trim_end_matches('.').replace("https://", "").replace("http://", "");
-                let effects = self.doing(&error);
+                let error = error.find("): ").map_or(&*error, |end| &error[..=end]);
+                let effects = self.doing(error);
                 if let Some(turn) = &mut self.turn {
                     turn.retry = Some(Retry { attempt: *attempt, max: *max, seconds });
                 }
@@ -444,7 +445,8 @@ impl Status {
         // If the line is too long, the activity is shortened and never the key.
         let end = text::fit(&end, width);
         let room = width.saturating_sub(text::width(&end));
-        let doing = text::fit_words(&doing, room).into_owned();
+        let status = doing.find(" (status ").filter(|_| text::width(&doing) > room);
+        let doing = text::fit_words(&doing[..status.unwrap_or(doing.len())], room).into_owned();
         let (mark, doing) = doing.split_at(doing.find(' ').map_or(0, |at| at + 1));
         let style = if waits { theme.outcome.warning } else { theme.text };
         let mut spans = vec![

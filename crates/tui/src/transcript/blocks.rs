@@ -116,6 +116,18 @@ impl Blocks {
         }
     }
 
+    /// Marks calls as interrupted that the process which ran them left without a result.
+    pub(super) fn interrupt_live(&mut self) {
+        let is_live = |block: &&mut Block| matches!(block.body(), Body::Tool(call) if call.state.is_live());
+        for block in self.list.iter_mut().filter(is_live) {
+            block.change(|body| {
+                if let Body::Tool(call) = body {
+                    call.state = State::Interrupted;
+                }
+            });
+        }
+    }
+
     /// Returns the block of a streaming part, which is added if it is new.
     pub(super) fn part(&mut self, message: &MessageId, index: u32, new: impl FnOnce() -> Body) -> usize {
         let key = (*message, index);

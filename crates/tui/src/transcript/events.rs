@@ -76,6 +76,7 @@ impl Blocks {
                 if !resumed {
                     return false;
                 }
+                self.interrupt_live();
                 self.note(Weight::Quiet, resumed_line(title.as_deref()));
             }
             Event::ToolCallDelta { .. }

@@ -57,7 +57,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use select::Selection;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wants::Wants;
 use window::{RowPosition, Window};
@@ -132,9 +132,10 @@ impl Transcript {
         self.blocks.is_empty()
     }
 
-    /// Sets the chord that opens calls, as it is shown under later calls, and the home folder, which is shown as `~`.
-    pub fn set_view(&mut self, open_key: Option<String>, home: Option<PathBuf>) {
-        let workspace = self.blocks.view.workspace.clone();
+    /// Sets the chord that opens calls, as it is shown under later calls, the home folder, which is shown as `~`, and the folder
+    /// of the session.
+    pub fn set_view(&mut self, open_key: Option<String>, home: Option<PathBuf>, workspace: &Path) {
+        let workspace = workspace.display().to_string();
         let open_key = open_key.unwrap_or_else(|| self.blocks.view.open_key.clone());
         self.blocks.view = Arc::new(CallView { workspace, open_key, home });
     }
