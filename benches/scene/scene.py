@@ -13,6 +13,8 @@ import picture, server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAIT = float(os.environ.get("SCENE_WAIT", 45))
+# More seconds before the picture of a question, for a slow machine on which code gets its colours late.
+PAUSE = float(os.environ.get("SCENE_PAUSE", 0))
 
 
 def put(path, text):
@@ -235,6 +237,7 @@ def play(name, out, binary, size, look, extension, log=None):
             if not pane.until(agent.question):
                 print(f"{name}: no question\n{pane.text()}", file=sys.stderr)
             pane.settle(1.8)
+            time.sleep(PAUSE)
             shot(2)
             if name == "becket":
                 pane.keys("Tab")
