@@ -377,6 +377,34 @@ fn a_refusal_is_cut_at_no_word() {
     }
 }
 
+/// The reason why calls are denied is said once in a turn, and without advice for the model.
+#[test]
+fn a_reason_for_refusals_is_said_once_in_a_turn() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    let denied = |stage: &mut Stage, id: &str, tool: &str| {
+        stage.event(Event::PermissionDenied(becket_types::PermissionDenial {
+            tool: tool.into(),
+            call_id: CallId(id.into()),
+            input: json!({"path": "src/a.rs"}),
+            reason: format!(
+                "{tool} would write or run something, and permission mode plan only reads; present the plan instead"
+            ),
+        }));
+    };
+    for (id, tool) in [("c1", "bash"), ("c2", "edit"), ("c3", "write")] {
+        denied(&mut stage, id, tool);
+    }
+    let screen = stage.screen();
+    assert_eq!(screen.matches("would write or run something").count(), 1, "{screen}");
+    assert_eq!(screen.matches("not permitted: see the reason above").count(), 2, "{screen}");
+    assert!(!screen.contains("present the plan"), "{screen}");
+    let message = Message::user("go on");
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    denied(&mut stage, "c4", "edit");
+    assert_eq!(stage.screen().matches("would write or run something").count(), 2, "{}", stage.screen());
+}
+
 #[test]
 fn a_compaction_that_was_asked_for_is_no_turn_and_ends_with_itself() {
     let mut stage = Stage::new(80, 12);

@@ -121,14 +121,10 @@ impl Blocks {
                 });
             }
             Event::PermissionDenied(denial) => {
-                self.call(&denial.call_id, &denial.tool, |c| {
-                    // The reason is written for the model, which reads about the user.
-                    let reason = match denial.reason.strip_prefix(USER_REFUSED) {
-                        Some(rest) => format!("you said no{rest}"),
-                        None => denial.reason.clone(),
-                    };
-                    c.state = State::Denied { reason };
-                });
+                let reason = for_the_user(&denial.reason);
+                let known = reason.len() > SHORT_REASON && self.gave_reason(&denial.tool, &reason);
+                let reason = if known { "see the reason above".to_owned() } else { reason };
+                self.call(&denial.call_id, &denial.tool, |c| c.state = State::Denied { reason });
             }
             Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
                 c.input = input.clone();
@@ -144,6 +140,20 @@ impl Blocks {
             _ => return None,
         }
         Some(true)
+    }
+
+    /// True if another call of this turn was denied for the same reason, apart from the name of its tool.
+    fn gave_reason(&self, tool: &str, reason: &str) -> bool {
+        fn bare<'a>(tool: &str, reason: &'a str) -> &'a str {
+            reason.strip_prefix(tool).unwrap_or(reason)
+        }
+        let turn = self.iter().rev().take_while(|block| !matches!(block.body(), Body::User { .. }));
+        turn.into_iter().any(|block| match block.body() {
+            Body::Tool(call) => {
+                matches!(&call.state, State::Denied { reason: other } if bare(&call.name, other) == bare(tool, reason))
+            }
+            _ => false,
+        })
     }
 
     /// Adds the summary of a completed turn, or the reason why the turn ended.
@@ -454,6 +464,18 @@ impl Blocks {
 const NOT_STARTED: &str = "Not run: the user interrupted";
 /// Begin of the reason for a refusal by the user.
 const USER_REFUSED: &str = "the user said no";
+/// End of the reason in mode `plan`, which only the model can follow.
+const ADVICE: &str = "; present the plan instead";
+/// A reason of at most this many bytes is shown also where it repeats.
+const SHORT_REASON: usize = 40;
+
+/// Returns the reason of a refusal, which is written for the model, in words for the user.
+fn for_the_user(reason: &str) -> String {
+    match reason.strip_prefix(USER_REFUSED) {
+        Some(rest) => format!("you said no{rest}"),
+        None => reason.strip_suffix(ADVICE).unwrap_or(reason).to_owned(),
+    }
+}
 
 /// Returns the line that opens a continued session.
 pub(crate) fn resumed_line(title: Option<&str>) -> String {

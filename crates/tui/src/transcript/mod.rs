@@ -227,12 +227,14 @@ impl Transcript {
     }
 
     /// Returns the part of `area` that the rows in view fill. A conversation that is shorter than its area is drawn at the bottom,
-    /// next to the composer or to a question, whose place then never changes. `left_out`: rows of the area for rows that are not
+    /// next to the composer or to a question, whose place then never changes, unless it has images. `left_out`: rows of the area for rows that are not
     /// drawn.
     fn at_the_bottom(&self, area: Rect, left_out: u16) -> Rect {
         let rows = self.seen.len().min(usize::from(u16::MAX)) as u16;
         let free = area.height.saturating_sub(left_out).saturating_sub(rows);
-        if self.blocks.page || self.inline || !self.follows() || rows == 0 {
+        // Some terminals get an image again for each row that it moves, so it stays where it is while there is room.
+        let is_image = |place: &RowPosition| matches!(self.blocks[place.block].body(), Body::Image(_));
+        if self.blocks.page || self.inline || !self.follows() || rows == 0 || self.seen.iter().any(is_image) {
             return area;
         }
         Rect { y: area.y + free, height: area.height - free, ..area }
