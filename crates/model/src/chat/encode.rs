@@ -13,7 +13,7 @@ use crate::assemble::DETAILS;
 use crate::compat::ReasoningField;
 use crate::content::{ContentForm, media, pdf};
 use crate::ids::{wire_id, wire_name};
-use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
+use crate::layout::{AFTER_RESULTS, call_text, summary_text};
 use crate::media::Media;
 use crate::wire::{Encoder, put, put_str};
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};

@@ -7,7 +7,7 @@
 use crate::adapter::Env;
 use crate::content::{ContentForm, media, pdf};
 use crate::ids::{wire_id, wire_name};
-use crate::layout::{AFTER_RESULTS, call_text, result_text, summary_text};
+use crate::layout::{AFTER_RESULTS, call_text, summary_text};
 use crate::media::Media;
 use crate::wire::{Encoder, put};
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, WireLayout, is_blank};

@@ -58,7 +58,7 @@ impl Permissions {
         for rule in of_session {
             let shown = paths.shorten(rule);
             let _ = writeln!(text, "- `{shown}`");
-            let effect = Effect::Send(Command::Revoke { rule: rule.clone() });
+            let effect = Effect::Send(Command::revoke(rule));
             choices.push(Choice::new(&format!("Withdraw {shown} (this session)"), rule, effect));
         }
         if !names.is_empty() {
