@@ -149,6 +149,8 @@ fn an_expansion_is_judged_and_its_prompt_gets_words() {
     run(bench.print(Api::Anthropic, &server).arg("/say hello")).expect(0);
     let asked = server.requests()[0].text().to_owned();
     assert!(asked.contains("Say hello.") && asked.contains("mind the gap"), "{asked}");
+    let runs = bench.entries().into_iter().filter(|entry| entry["event"] == "UserPromptExpansion");
+    assert_eq!(runs.map(|run| run["result"].clone()).collect::<Vec<_>>(), [json!("ok")], "runs are recorded");
     let input = &seen(&bench, "UserPromptExpansion")[0];
     assert_eq!((&input["command_name"], &input["command_args"]), (&json!("say"), &json!("hello")));
     assert_eq!((&input["expansion_type"], &input["prompt"]), (&json!("slash_command"), &json!("Say hello.")));

@@ -272,6 +272,9 @@ async fn assembled(
         guard,
         settings,
     });
+    if let Some(hooks) = &outside {
+        hooks.report_to(&handle.commands);
+    }
     Ok(Assembled {
         agent,
         handle,

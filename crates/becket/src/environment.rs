@@ -24,7 +24,7 @@ pub(crate) struct Environment {
     pub config_dir: PathBuf,
     /// Messages for the user about folders that are not used.
     pub notes: Vec<String>,
-    /// The plugins of this run, which the caller names as he names folders.
+    /// The plugins of this run. The caller names their folders.
     pub plugins: Arc<Plugins>,
 }
 

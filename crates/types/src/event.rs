@@ -83,6 +83,10 @@ pub enum Command {
         request_id: String,
         what: Box<Command>,
     },
+    /// Records runs of hooks that a host has called outside of the agent.
+    RecordHooks {
+        runs: Vec<HookRun>,
+    },
     /// Changes the session's title.
     Rename {
         title: String,

@@ -21,8 +21,8 @@ use crate::settings::{AgentSettings, SecretOutputs};
 use becket_model::Model;
 use becket_session::store::ledger_path;
 use becket_types::{
-    CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookText,
-    MessageId, NoticeLevel, Synthetic, TurnEnd,
+    CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookRun,
+    HookText, MessageId, NoticeLevel, Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -211,14 +211,21 @@ impl HookCaller<'_> {
         }
     }
 
-    pub(super) fn record_runs(&mut self, outcome: &HookOutcome) {
-        for run in &outcome.runs {
+    /// Writes runs to the ledger, or keeps them until the ledger begins.
+    pub(super) fn keep_runs(&mut self, runs: &[HookRun]) {
+        for run in runs {
             let entry = EntryKind::Hook(Box::new(run.clone()));
             if self.conversation.core.resumed {
                 self.conversation.core.push(entry);
             } else {
                 self.hooking.held.push(entry);
             }
+        }
+    }
+
+    pub(super) fn record_runs(&mut self, outcome: &HookOutcome) {
+        self.keep_runs(&outcome.runs);
+        for run in &outcome.runs {
             self.conversation.core.announce(Event::HookFinished(Box::new(run.clone())));
         }
         for message in &outcome.messages {

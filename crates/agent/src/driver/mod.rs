@@ -448,6 +448,13 @@ impl Agent {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
             }
             Command::WithdrawAll => self.inbox.withdraw_all(&mut self.conversation.core, &mut self.flow),
+            Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
+            Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
+            Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
+            Command::ChangeRules { kind, change, rules } => {
+                self.tools.change_rules((kind, change), &rules, &self.conversation.core);
+            }
+            Command::RecordHooks { runs } => self.hooks().keep_runs(&runs),
             Command::SetEffort { effort } => self.conversation.set_effort(effort),
             Command::Rename { title } => {
                 self.begin_ledger();

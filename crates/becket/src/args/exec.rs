@@ -164,7 +164,7 @@ pub(crate) enum ExecWhat {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ReviewArgs {
-    /// What to look for; `-` reads it from standard input.
+    /// Instructions for the review; `-` takes them from standard input.
     pub prompt: Option<String>,
     /// Review staged, unstaged and new files.
     #[arg(long, conflicts_with_all = ["base", "commit", "prompt"])]

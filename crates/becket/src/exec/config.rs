@@ -210,7 +210,7 @@ fn mcp_server(name: &str, given: &Value, run: &mut Run, out: &mut Configured) ->
 /// Translates a provider of `model_providers` to the settings of a provider of becket.
 fn model_provider(name: &str, given: &Value, environment: &Environment, out: &mut Configured) {
     let mut provider = Value::Null;
-    // Codex speaks OpenAI Responses unless it is told otherwise. A provider that becket knows has its own format.
+    // The default of Codex is OpenAI Responses. A provider that becket knows has its own format.
     if becket_config::vendor(name).is_none() || given.get("wire_api").is_some() {
         let kind = if given["wire_api"] == "chat" { "openai-chat" } else { "openai-responses" };
         put(&mut provider, "kind", json!(kind));

@@ -1,17 +1,18 @@
 //! Hooks for events that happen outside the agent: the expansion of commands, questions of MCP servers, and changes of what a
 //! session offers.
 //!
-//! Their input has the common keys of the session once it is open, except the permission mode. Their runs are not recorded in the
-//! session, because no turn may run at that time; their messages go to standard error, or to the log of the terminal.
+//! Their input has the common keys of the session once it is open, except the permission mode. The agent records their runs in the
+//! session's ledger. Their messages go to standard error, or to the log of the terminal.
 
 use becket_hooks::Engine;
 use becket_mcp::elicitation::{Answer, Ask, Elicitation, Form, Question, misfit};
-use becket_types::{HookCall, HookEvent, HookOutcome, SessionId};
+use becket_types::{Command, HookCall, HookEvent, HookOutcome, SessionId};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use tokio::sync::mpsc::{Sender, WeakSender};
 
 /// The hooks of a session, for everything but its agent.
 #[derive(Clone, Debug)]
@@ -19,11 +20,13 @@ pub(crate) struct OutsideHooks {
     engine: Engine,
     /// Keys that each hook is given.
     common: Arc<OnceLock<Map<String, Value>>>,
+    /// The way to the agent. Weak, because the agent ends when nobody can send to it any more.
+    agent: Arc<OnceLock<WeakSender<Command>>>,
 }
 
 impl OutsideHooks {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, common: Arc::default() }
+        Self { engine, common: Arc::default(), agent: Arc::default() }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -40,6 +43,12 @@ impl OutsideHooks {
             // A session begins once.
             let _ = self.common.set(common);
         }
+    }
+
+    /// Names the agent that records runs.
+    pub(crate) fn report_to(&self, agent: &Sender<Command>) {
+        // A session has one agent.
+        let _ = self.agent.set(agent.downgrade());
     }
 
     /// True if a hook waits for this event, whatever it matches.
@@ -64,7 +73,12 @@ impl OutsideHooks {
         }
         let call = HookCall { event, subject: subject.map(str::to_owned), call_id: None, input };
         self.engine.status(&call)?;
-        Some(self.engine.run(call).await)
+        let outcome = self.engine.run(call).await;
+        if let Some(agent) = self.agent.get().and_then(WeakSender::upgrade) {
+            // An agent that has ended records nothing.
+            let _ = agent.send(Command::RecordHooks { runs: outcome.runs.clone() }).await;
+        }
+        Some(outcome)
     }
 
     /// Runs the hooks for a prompt that a command expands to. Returns the prompt with the words that they add.
