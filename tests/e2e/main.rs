@@ -32,7 +32,7 @@ mod introduction;
 mod keyboard;
 mod kills;
 mod locked;
-mod machines;
+mod long_answers;
 mod mcp;
 mod mcp_hostile;
 mod mcp_peers;

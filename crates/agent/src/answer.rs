@@ -4,17 +4,20 @@
 //! A part is *open* while only deltas of it have arrived, and *complete* when the adapter says so. Complete
 //! parts are written to the ledger at once: the first one as the message, each further one as a `part` entry.
 //! If the stream breaks, open text becomes a part too, so that no text that was shown is lost. An open tool
-//! call is discarded.
+//! call is discarded. A long text moves to a blob while it arrives (`growing_text`).
 //!
-//! Does no IO: the driver sends the events and appends the entries.
+//! Does no other IO: the driver sends the events and appends the entries.
 
+use crate::growing_text::{GrowingText, GrownText, LongText};
 use becket_model::ModelEvent;
+use becket_session::blobs::BlobStore;
 use becket_types::{
-    CallId, EntryKind, Event, FinishReason, Message, MessageId, Metadata, NoticeLevel, Part, Seq, Usage,
-    is_blank,
+    AnswerText, CallId, EntryKind, Event, FinishReason, LONG_TEXT, Message, MessageId, Metadata, NoticeLevel,
+    Part, Seq, Usage, is_blank,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An answer as received so far.
 #[derive(Debug)]
@@ -23,8 +26,12 @@ pub(crate) struct Answer {
     /// `provider/name` of the model that answers.
     model: String,
     provider: String,
+    /// Store of the session, for texts that are too long for an entry.
+    blobs: Arc<BlobStore>,
     open: BTreeMap<u32, Open>,
     pub(crate) parts: Vec<Part>,
+    /// Parts whose text is in a blob, by their index. Their notices need the number of the message.
+    long: Vec<(usize, LongText)>,
     /// Index of the first part that is not in the ledger yet.
     unsaved: usize,
     /// The message's entry, once it has been written.
@@ -38,8 +45,8 @@ pub(crate) struct Answer {
 
 #[derive(Debug)]
 enum Open {
-    Text(String),
-    Reasoning(String),
+    Text(GrowingText),
+    Reasoning(GrowingText),
     Call,
 }
 
@@ -54,17 +61,22 @@ pub(crate) struct Call {
     pub(crate) from_text: bool,
 }
 
+/// Key of the signature of a reasoning part whose text is in a blob. It is valid for the whole text only, so the part has none.
+const SIGNATURE_OF_WHOLE: &str = "signature_of_whole";
+
 /// Key of a call's part that the model wrote into its text.
 pub(crate) const FROM_TEXT: &str = "from_text";
 
 impl Answer {
-    pub(crate) fn new(model: String, provider: String) -> Self {
+    pub(crate) fn new(model: String, provider: String, blobs: Arc<BlobStore>) -> Self {
         Self {
             id: MessageId::new(),
             model,
             provider,
+            blobs,
             open: BTreeMap::new(),
             parts: Vec::new(),
+            long: Vec::new(),
             unsaved: 0,
             entry: None,
             usage: Usage::default(),
@@ -81,8 +93,8 @@ impl Answer {
             ModelEvent::Started { .. } => self.begun = true,
             ModelEvent::TextDelta { index, text } => {
                 self.touch();
-                match self.open.entry(index).or_insert_with(|| Open::Text(String::new())) {
-                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push_str(&text),
+                match self.open.entry(index).or_insert_with(|| Open::Text(GrowingText::default())) {
+                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push(&text, &self.blobs),
                     Open::Call => {}
                 }
                 match out.last_mut() {
@@ -94,8 +106,8 @@ impl Answer {
             }
             ModelEvent::ReasoningDelta { index, text } => {
                 self.touch();
-                match self.open.entry(index).or_insert_with(|| Open::Reasoning(String::new())) {
-                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push_str(&text),
+                match self.open.entry(index).or_insert_with(|| Open::Reasoning(GrowingText::default())) {
+                    Open::Text(so_far) | Open::Reasoning(so_far) => so_far.push(&text, &self.blobs),
                     Open::Call => {}
                 }
                 match out.last_mut() {
@@ -117,10 +129,8 @@ impl Answer {
             }
             ModelEvent::Part { index, part } => {
                 self.touch();
-                self.open.remove(&index);
-                if !matches!(&part, Part::Text { text, .. } if is_blank(text)) {
-                    self.parts.push(part);
-                }
+                let open = self.open.remove(&index);
+                self.complete(open, part);
             }
             ModelEvent::Usage(usage) => self.usage = usage,
             ModelEvent::Retry { attempt, max, delay, status, error } => {
@@ -137,20 +147,95 @@ impl Answer {
         self.has_content = true;
     }
 
+    /// Adds a complete part. `open`: what its deltas brought. The adapters keep only the beginning of a long text, so the deltas
+    /// are the whole.
+    fn complete(&mut self, open: Option<Open>, mut part: Part) {
+        if let Part::Text { text, .. } | Part::Reasoning { text, .. } = &mut part {
+            let grown = match open {
+                Some(Open::Text(grown) | Open::Reasoning(grown)) if grown.is_long() => Some(grown),
+                // Not every adapter sends deltas.
+                _ if text.len() > LONG_TEXT => {
+                    let mut grown = GrowingText::default();
+                    grown.push(text, &self.blobs);
+                    Some(grown)
+                }
+                _ => None,
+            };
+            if let Some(grown) = grown {
+                return self.add_grown(grown, part);
+            }
+        }
+        if !matches!(&part, Part::Text { text, .. } if is_blank(text)) {
+            self.parts.push(part);
+        }
+    }
+
+    /// Adds a part with the text that its deltas brought.
+    fn add_grown(&mut self, grown: GrowingText, mut part: Part) {
+        let shown = match grown.finish(&self.blobs) {
+            GrownText::Whole(whole) => whole,
+            GrownText::Long(long) => {
+                match &mut part {
+                    Part::Text { spill, .. } => *spill = long.blob().cloned(),
+                    Part::Reasoning { spill, signature, extra, .. } => {
+                        *spill = long.blob().cloned();
+                        if let Some(signature) = signature.take() {
+                            extra.insert(SIGNATURE_OF_WHOLE.to_owned(), signature.into());
+                        }
+                    }
+                    _ => {}
+                }
+                let shown = long.shown(None, false);
+                self.long.push((self.parts.len(), long));
+                shown
+            }
+        };
+        match &mut part {
+            Part::Text { text, .. } | Part::Reasoning { text, .. } => *text = shown,
+            _ => {}
+        }
+        let is_blank =
+            matches!(&part, Part::Text { text, .. } | Part::Reasoning { text, .. } if is_blank(text));
+        if !is_blank {
+            self.parts.push(part);
+        }
+    }
+
     /// Handles a stream that broke: open text becomes parts, open calls are discarded.
     pub(crate) fn close(&mut self) {
         for (_, open) in std::mem::take(&mut self.open) {
             match open {
-                Open::Text(text) if !is_blank(&text) => self.parts.push(Part::text(text)),
-                Open::Reasoning(text) if !is_blank(&text) => self.parts.push(Part::Reasoning {
-                    text,
-                    signature: None,
-                    redacted: None,
-                    provider: self.provider.clone(),
-                    model: self.model.clone(),
-                    extra: Map::new(),
-                }),
-                Open::Text(_) | Open::Reasoning(_) | Open::Call => {}
+                Open::Text(grown) => self.add_grown(grown, Part::text("")),
+                Open::Reasoning(grown) => {
+                    let part = Part::Reasoning {
+                        text: String::new(),
+                        signature: None,
+                        redacted: None,
+                        provider: self.provider.clone(),
+                        model: self.model.clone(),
+                        spill: None,
+                        extra: Map::new(),
+                    };
+                    self.add_grown(grown, part);
+                }
+                Open::Call => {}
+            }
+        }
+    }
+
+    /// Puts the number of the message into the notices of long texts. Call it before [`Answer::unsaved`], with the number that the
+    /// message has or gets.
+    pub(crate) fn name_long_texts(&mut self, seq: Seq) {
+        let id = format!("m{seq}");
+        for (at, long) in std::mem::take(&mut self.long) {
+            // What `recall` returns begins with the first text or call of the message.
+            let said = |part: &Part| matches!(part, Part::Text { .. } | Part::ToolCall { .. });
+            let exact = !self.parts.iter().take(at).any(said);
+            match self.parts.get_mut(at) {
+                Some(Part::Text { text, .. }) => *text = long.shown(Some(&id), exact),
+                // `recall` does not return reasoning.
+                Some(Part::Reasoning { text, .. }) => *text = long.shown(None, false),
+                _ => {}
             }
         }
     }
@@ -208,17 +293,17 @@ impl Answer {
 
     /// Returns all text parts, joined by newlines. Removes the text from the parts, because it may be long
     /// and is not needed afterwards.
-    pub(crate) fn take_text(&mut self) -> String {
-        let mut texts = self.parts.iter_mut().filter_map(|part| match part {
-            Part::Text { text, .. } => Some(std::mem::take(text)),
-            _ => None,
-        });
-        let mut all = texts.next().unwrap_or_default();
-        for text in texts {
-            all.push('\n');
-            all.push_str(&text);
+    pub(crate) fn take_text(&mut self) -> AnswerText {
+        let mut all: Option<AnswerText> = None;
+        for part in &mut self.parts {
+            let Part::Text { text, spill, .. } = part else { continue };
+            let text = AnswerText::new(std::mem::take(text), spill.take());
+            match &mut all {
+                None => all = Some(text),
+                Some(all) => all.append("\n", text),
+            }
         }
-        all
+        all.unwrap_or_default()
     }
 }
 
@@ -226,9 +311,60 @@ impl Answer {
 mod tests {
     use super::*;
 
+    fn answer() -> Answer {
+        let blobs = BlobStore::in_memory(Arc::new(becket_session::store::Disk), None);
+        Answer::new("p/m".to_owned(), "p".to_owned(), Arc::new(blobs))
+    }
+
+    /// A long text is whole in its blob, whatever the adapter says at its end. Its signature is kept beside it.
+    #[test]
+    fn long_texts_are_in_blobs() {
+        use becket_types::Blobs as _;
+        let mut answer = answer();
+        let (thought, text) = ("hm. ".repeat(LONG_TEXT / 3), "line\n".repeat(LONG_TEXT / 4));
+        let mut out = Vec::new();
+        for (index, whole) in [&thought, &text].into_iter().enumerate() {
+            for chunk in whole.as_bytes().chunks(100_000) {
+                let text = String::from_utf8(chunk.to_vec()).unwrap();
+                let index = index as u32;
+                let event = match index {
+                    0 => ModelEvent::ReasoningDelta { index, text },
+                    _ => ModelEvent::TextDelta { index, text },
+                };
+                answer.take(event, &mut out);
+            }
+        }
+        let part = Part::Reasoning {
+            text: "hm. hm.".to_owned(),
+            signature: Some("signed".to_owned()),
+            redacted: None,
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+            spill: None,
+            extra: Map::new(),
+        };
+        answer.take(ModelEvent::Part { index: 0, part }, &mut out);
+        // The text breaks off.
+        answer.close();
+        answer.name_long_texts(Seq(7));
+        let [
+            Part::Reasoning { signature: None, spill: Some(thoughts), extra, .. },
+            Part::Text { text: shown, spill: Some(said), .. },
+        ] = &answer.parts[..]
+        else {
+            panic!("{:?}", answer.parts)
+        };
+        assert_eq!(extra[SIGNATURE_OF_WHOLE], "signed");
+        assert!(answer.blobs.get(thoughts).unwrap() == thought.into_bytes());
+        assert!(shown.contains(r#"recall {"id":"m7","lines":"#), "{shown}");
+        assert!(answer.blobs.get(said).unwrap() == text.clone().into_bytes());
+        let blobs = Arc::clone(&answer.blobs);
+        assert!(answer.take_text().read_whole(blobs.as_ref()) == text);
+    }
+
     #[test]
     fn deltas_join_and_parts_are_saved_once() {
-        let mut answer = Answer::new("p/m".to_owned(), "p".to_owned());
+        let mut answer = answer();
         let mut out = Vec::new();
         for text in ["Hel", "lo"] {
             answer.take(ModelEvent::TextDelta { index: 0, text: text.to_owned() }, &mut out);
@@ -253,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_broken_stream_keeps_its_words_and_no_half_call() {
-        let mut answer = Answer::new("p/m".to_owned(), "p".to_owned());
+        let mut answer = answer();
         let mut out = Vec::new();
         answer.take(ModelEvent::TextDelta { index: 0, text: "I will".to_owned() }, &mut out);
         let delta = ModelEvent::ToolCallDelta {

@@ -23,6 +23,7 @@
 
 mod answer;
 pub mod driver;
+mod growing_text;
 pub mod hooks;
 pub mod host;
 mod kind;

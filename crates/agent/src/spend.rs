@@ -10,7 +10,9 @@ use crate::host::lock;
 use crate::settings::{NewLimits, RunLimits};
 use becket_model::ModelInfo;
 use becket_session::context::cache::write_price;
-use becket_types::{CacheLifetime, Cost, Limit, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage};
+use becket_types::{
+    AnswerText, CacheLifetime, Cost, Limit, Millis, ModelUsage, PermissionDenial, TurnEnd, Usage,
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,7 +50,7 @@ pub(crate) struct TurnSum {
     pub(crate) compactions: u64,
     pub(crate) steps: u64,
     /// Text of the last assistant message that had text.
-    pub(crate) text: String,
+    pub(crate) text: AnswerText,
     /// True if the output limit cut the last answer, so the next text continues it.
     pub(crate) text_goes_on: bool,
     pub(crate) stop_reason: Option<String>,
@@ -67,7 +69,7 @@ impl TurnSum {
             denials: Vec::new(),
             compactions: 0,
             steps: 0,
-            text: String::new(),
+            text: AnswerText::default(),
             text_goes_on: false,
             stop_reason: None,
             out_of_time: false,
@@ -104,12 +106,12 @@ impl TurnSum {
     }
 
     /// Records the text of an answer. If it continues a cut answer, it is appended.
-    pub(crate) fn say(&mut self, text: String, cut: bool) {
+    pub(crate) fn say(&mut self, text: AnswerText, cut: bool) {
         if text.is_empty() {
             return;
         }
         if self.text_goes_on {
-            self.text.push_str(&text);
+            self.text.append("", text);
         } else {
             self.text = text;
         }
@@ -523,12 +525,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cut_answer_and_its_continuation_are_one_text() {
         let mut sum = TurnSum::new();
-        sum.say("first".to_owned(), false);
-        sum.say("second, cu".to_owned(), true);
-        sum.say("t".to_owned(), false);
+        sum.say("first".into(), false);
+        sum.say("second, cu".into(), true);
+        sum.say("t".into(), false);
         assert_eq!(sum.text, "second, cut");
-        sum.say(String::new(), false);
-        sum.say("last".to_owned(), false);
+        sum.say("".into(), false);
+        sum.say("last".into(), false);
         assert_eq!(sum.text, "last");
     }
 }

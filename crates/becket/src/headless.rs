@@ -28,7 +28,7 @@ use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
-use becket_types::{Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
+use becket_types::{AnswerText, Blobs, Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
 use control::{LiveSettings, Servers};
 use figures::Figures;
 use front::{Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswers, TurnStage};
@@ -41,6 +41,7 @@ use opening::Initialize;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -91,7 +92,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let shown = settings.output.format == Format::StreamJson;
     let jobs = Jobs::new(&shell, shown, facts.folder.clone());
     let options = print_options(&mut settings, environment, session, facts);
-    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    let mut printer =
+        Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(Arc::clone(&blobs));
     printer.show_hooks(settings.output.hook_events);
     if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
         printer.mirror_to(claude.join("projects"), last_message);
@@ -136,7 +138,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         servers: Servers { hub: mcp.clone(), waits, environment: environment.clone(), policies: None },
         printer,
         slash,
-        answer: LastAnswer { wanted: settings.output.last_message.is_some(), text: None },
+        answer: LastAnswer { blobs: settings.output.last_message.as_ref().map(|_| blobs), text: None },
     };
     let images = std::mem::take(&mut settings.task.images);
     let prompt = prompt.map(|text| (text, images, instruction));
@@ -360,11 +362,18 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     }
     let incomplete = status == ExitStatus::Ok && crate::chosen::recording_is_incomplete();
     let status = if incomplete { ExitStatus::Error } else { status };
-    if let (Some(path), Some(text)) = (&last_message, &front.answer.text) {
-        std::fs::write(path, text)
+    let LastAnswer { blobs, text } = &front.answer;
+    if let (Some(path), Some(text), Some(blobs)) = (&last_message, text, blobs) {
+        write_answer(path, text, blobs.as_ref())
             .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     }
     Ok(status)
+}
+
+/// Writes the last answer of the run to a file, piece by piece: it may be long.
+fn write_answer(path: &Path, text: &AnswerText, blobs: &dyn Blobs) -> io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    text.each_chunk(blobs, &mut |chunk| file.write_all(chunk.as_bytes()))
 }
 
 /// Returns the facts for `system/init`.
@@ -459,6 +468,7 @@ fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>, 
         text,
         synthetic: true,
         ignored: false,
+        spill: None,
         extra: serde_json::Map::new(),
     }));
     Command::Prompt(PromptInput { parts, terms, ..PromptInput::default() })

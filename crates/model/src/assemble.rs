@@ -5,12 +5,14 @@
 //!
 //! Invariants: a tool call is emitted only when its arguments are known to be complete or known to be invalid. A call that
 //! was cut by the output limit is never emitted. Deltas that arrive together are joined, so the cost is linear in the bytes.
+//! Memory is bounded: of a text or reasoning part of more than [`LONG_TEXT`] bytes, only the beginning is in the part, and the
+//! deltas are the whole. A call with more than [`MAX_ARGUMENTS`] bytes of arguments is emitted as an invalid one.
 
 use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
 use crate::json::{Arguments, parse_arguments};
 use crate::{ModelError, ModelEvent};
-use becket_types::{CallId, FinishReason, Part, Usage};
+use becket_types::{CallId, FinishReason, LONG_TEXT, Part, Usage, cut_end};
 use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
@@ -48,6 +50,8 @@ pub(crate) struct Call {
     pub arguments: String,
     announced: bool,
     emitted: bool,
+    /// Bytes of arguments that were dropped, because there are too many.
+    dropped: usize,
     /// Fields that the wire format wants back with the call.
     extra: Map<String, Value>,
 }
@@ -73,8 +77,33 @@ pub(crate) struct Assembler {
     pub details: Vec<Value>,
 }
 
+/// Bytes of arguments of one call. Models write at most a tenth of this in one answer. A call needs its input whole and several
+/// times, so more would take more memory than any use of it is worth.
+const MAX_ARGUMENTS: usize = 4 << 20;
+/// Bytes of arguments that are too long which are kept, to show which call it was.
+const KEPT_ARGUMENTS: usize = 2_000;
+
 /// Marks a reasoning part whose `redacted` is the JSON of OpenRouter's `reasoning_details`.
 pub(crate) const DETAILS: &str = "reasoning_details";
+
+impl Call {
+    /// Describes arguments of which only the beginning was kept.
+    fn too_long(&self) -> String {
+        let all = self.arguments.len() + self.dropped;
+        format!(
+            "{}… [{all} bytes; a call can have {} MB of arguments. Use several calls, such as one for each part of a file.]",
+            self.arguments,
+            MAX_ARGUMENTS >> 20
+        )
+    }
+}
+
+/// Adds to a text as long as it may be in one part. The deltas are the whole of a longer one.
+fn collect(text: &mut String, delta: &str) {
+    if text.len() <= LONG_TEXT {
+        text.push_str(delta);
+    }
+}
 
 impl Assembler {
     pub(crate) fn new(of: AnswerOf) -> Self {
@@ -140,7 +169,7 @@ impl Assembler {
             self.open = Open::Text { index: self.number(), text: String::new(), extra: Map::new() };
         }
         if let Open::Text { index, text, .. } = &mut self.open {
-            text.push_str(delta);
+            collect(text, delta);
             let index = *index;
             match self.events.last_mut() {
                 Some(ModelEvent::TextDelta { index: last, text }) if *last == index => text.push_str(delta),
@@ -160,7 +189,7 @@ impl Assembler {
             && !delta.is_empty()
         {
             self.content = true;
-            text.push_str(delta);
+            collect(text, delta);
             let index = *index;
             match self.events.last_mut() {
                 Some(ModelEvent::ReasoningDelta { index: last, text }) if *last == index => {
@@ -192,7 +221,7 @@ impl Assembler {
         match std::mem::replace(&mut self.open, Open::None) {
             Open::None => {}
             Open::Text { index, text, extra } => {
-                self.part(index, Part::Text { text, synthetic: false, ignored: false, extra });
+                self.part(index, Part::Text { text, synthetic: false, ignored: false, spill: None, extra });
             }
             Open::Reasoning { index, text, signature } => {
                 if !text.is_empty() || !signature.is_empty() {
@@ -211,6 +240,7 @@ impl Assembler {
             redacted,
             provider: self.of.provider.clone(),
             model: self.of.model.clone(),
+            spill: None,
             extra: Map::new(),
         }
     }
@@ -229,6 +259,7 @@ impl Assembler {
             arguments: String::new(),
             announced: false,
             emitted: false,
+            dropped: 0,
             extra: Map::new(),
         });
         let slot = self.calls.len() - 1;
@@ -272,7 +303,17 @@ impl Assembler {
             return;
         }
         let call = &mut self.calls[slot];
+        if call.dropped > 0 {
+            call.dropped += delta.len();
+            return;
+        }
         call.arguments.push_str(delta);
+        if call.arguments.len() > MAX_ARGUMENTS {
+            let kept = cut_end(&call.arguments, KEPT_ARGUMENTS).to_owned();
+            call.dropped = call.arguments.len() - kept.len();
+            call.arguments = kept;
+            return;
+        }
         if !call.announced {
             return;
         }
@@ -295,7 +336,7 @@ impl Assembler {
     /// otherwise [`Assembler::end`] decides.
     pub(crate) fn call_closed(&mut self, slot: usize) {
         let call = &self.calls[slot];
-        if call.emitted || call.arguments.trim().is_empty() {
+        if call.emitted || call.dropped > 0 || call.arguments.trim().is_empty() {
             return;
         }
         if let Arguments::Object(input) = parse_arguments(&call.arguments) {
@@ -366,7 +407,12 @@ impl Assembler {
             if self.calls[slot].emitted {
                 continue;
             }
-            let text = self.calls[slot].arguments.clone();
+            if self.calls[slot].dropped > 0 {
+                let text = self.calls[slot].too_long();
+                self.emit_call(slot, Map::new(), Some(text));
+                continue;
+            }
+            let text = std::mem::take(&mut self.calls[slot].arguments);
             match parse_arguments(&text) {
                 Arguments::Object(input) => self.emit_call(slot, input, None),
                 Arguments::Empty | Arguments::Incomplete | Arguments::Invalid if cut && slot == last => {
@@ -444,68 +490,4 @@ impl Assembler {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn assembler(cap: u64) -> Assembler {
-        Assembler::new(AnswerOf {
-            provider: "p".into(),
-            model: "m".into(),
-            cap,
-            seen: SeenCalls::default(),
-            server: "s".into(),
-            fatal_codes: Vec::new(),
-            id: Arc::default(),
-        })
-    }
-
-    #[test]
-    fn a_cut_call_never_comes_out_and_says_length() {
-        for (reason, cap, output, arguments, want) in [
-            (FinishReason::Length, 100, 50, "{\"a\":", FinishReason::Length),
-            (FinishReason::Length, 100, 50, "", FinishReason::Length),
-            (FinishReason::ToolCalls, 100, 100, "{\"a\":", FinishReason::Length),
-            (FinishReason::Stop, 100, 100, "{\"a\":", FinishReason::Length),
-        ] {
-            let mut a = assembler(cap);
-            let slot = a.call("c1", "write");
-            a.call_arguments(slot, arguments);
-            a.call_closed(slot);
-            a.usage(Usage { output, ..Usage::default() });
-            a.stopped(reason.clone());
-            a.end();
-            let events = a.take();
-            assert!(!events.iter().any(|e| matches!(e, ModelEvent::Part { .. })), "{reason:?}");
-            assert_eq!(events.last(), Some(&ModelEvent::Finish(want)));
-        }
-    }
-
-    #[test]
-    fn invalid_arguments_are_kept_as_text() {
-        let mut a = assembler(100);
-        let slot = a.call("c1", "write");
-        a.call_arguments(slot, "{\"a\":");
-        a.stopped(FinishReason::ToolCalls);
-        a.end();
-        let parts: Vec<ModelEvent> =
-            a.take().into_iter().filter(|e| matches!(e, ModelEvent::Part { .. })).collect();
-        let [ModelEvent::Part { index: 0, part: Part::ToolCall { input, invalid, .. } }] = &parts[..] else {
-            panic!("{parts:?}")
-        };
-        assert_eq!((input, invalid.as_deref()), (&json!({}), Some("{\"a\":")));
-    }
-
-    #[test]
-    fn ids_pass_unchanged_unless_they_are_missing_or_doubled_in_one_answer() {
-        let mut a = assembler(0);
-        a.of.seen.note(&CallId("old".into()));
-        for raw in ["x", "old", "x", "", " "] {
-            a.call(raw, "t");
-        }
-        let ids: Vec<&str> = a.calls.iter().map(|c| c.id.as_str()).collect();
-        assert_eq!(ids[..2], ["x", "old"]);
-        assert!(ids[2..].iter().all(|id| id.starts_with("call_")), "{ids:?}");
-        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), 5);
-    }
-}
+mod tests;

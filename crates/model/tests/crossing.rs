@@ -48,6 +48,7 @@ fn reasoning(by: Wire, text: &str, signature: Option<&str>, redacted: Option<&st
         redacted: redacted.map(str::to_owned),
         provider,
         model,
+        spill: None,
         extra: Map::new(),
     }
 }

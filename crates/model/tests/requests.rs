@@ -25,6 +25,7 @@ fn reasoning(text: &str, signature: Option<&str>, provider: &str, model: &str) -
         redacted: None,
         provider: provider.into(),
         model: model.into(),
+        spill: None,
         extra: Map::new(),
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The lines of a subagent are made in the same way, with the id of the call that it works for (`subagent`).
 
+mod answer;
 mod background;
 mod codex;
 mod control;
@@ -19,6 +20,7 @@ pub use lines::{CLAUDE_CODE_VERSION, McpFacts, SessionFacts};
 use crate::exit::ExitStatus;
 use crate::{InputError, Schema};
 use crate::{shapes, terminal};
+use answer::WholeAnswer;
 use becket_types::{
     Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial, PromptInput,
     TurnEnd, TurnResult, sdk_names,
@@ -255,7 +257,8 @@ impl Printer {
             // A value counts as an answer, even without a final message.
             || (given.is_some() && matches!(result.end, TurnEnd::NoAnswer { .. }));
         if let (Some(schema), true) = (schema, completed) {
-            let checked = given.map_or_else(|| schema.check(&result.text), Ok);
+            let checked =
+                given.map_or_else(|| schema.check(&result.text.read_whole(self.lines.blobs.as_ref())), Ok);
             match checked {
                 Ok(value) => {
                     structured = Some(value);
@@ -271,6 +274,7 @@ impl Printer {
                         text: schema.ask_again(&problem),
                         synthetic: true,
                         ignored: false,
+                        spill: None,
                         extra: serde_json::Map::new(),
                     }];
                     self.asking.carried = Some(result.into_owned());
@@ -317,19 +321,13 @@ impl Printer {
     ) -> io::Result<()> {
         let why = shapes::explain(&result.end).or_else(|| schema_error.map(str::to_owned));
         let uuid = MessageId::new().to_string();
+        let answer = WholeAnswer { text: &result.text, blobs: self.lines.blobs.as_ref() };
         match self.options.format {
             Format::Text => {
                 match structured {
                     Some(value) => writeln!(self.output.out, "{value}")?,
                     None if result.text.is_empty() => {}
-                    None => {
-                        let text = result.text.trim_end_matches('\n');
-                        if self.options.terminal {
-                            writeln!(self.output.out, "{}", terminal::clean(text))?;
-                        } else {
-                            writeln!(self.output.out, "{text}")?;
-                        }
-                    }
+                    None => answer.write_text(&mut self.output.out, self.options.terminal)?,
                 }
                 self.output.out.flush()?;
                 self.tell_why(why.as_deref())?;
@@ -366,7 +364,7 @@ impl Printer {
                     schema_error,
                     &self.lines.cwd,
                 );
-                self.output.last(line)?;
+                self.output.last(line, answer)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)
             }

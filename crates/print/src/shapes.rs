@@ -283,7 +283,7 @@ pub(crate) fn result(
         "permission_denials": r.denials.iter().map(|d| denial(d, cwd)).collect::<Vec<_>>(),
         "terminal_reason": terminal_reason,
         // The text is there also when the turn failed: what was produced is never thrown away.
-        "result": r.text,
+        "result": r.text.as_str(),
     });
     if let TurnEnd::Deferred { call } = &r.end {
         out["stop_reason"] = json!("tool_deferred");

@@ -32,7 +32,7 @@ impl Write for Sink {
 fn result(end: TurnEnd, text: &str) -> TurnResult {
     TurnResult {
         end,
-        text: text.to_owned(),
+        text: text.into(),
         stop_reason: Some("end_turn".to_owned()),
         steps: 2,
         duration: Millis(10),
@@ -446,4 +446,47 @@ fn a_compaction_by_hand_has_a_result_of_its_own_that_no_schema_is_asked_of() {
         print(options, &[failed, by_hand("Not compacted: there is nothing to summarise.", 5, 5)]);
     assert_eq!((out.as_str(), notes.as_str()), ("Not compacted: there is nothing to summarise.\n", ""));
     assert_eq!(status, ExitStatus::Ok);
+}
+
+struct OneBlob(&'static str, String);
+
+impl becket_types::Blobs for OneBlob {
+    fn get(&self, id: &becket_types::BlobId) -> Option<Vec<u8>> {
+        (id.as_str() == self.0).then(|| self.1.clone().into_bytes())
+    }
+}
+
+/// An answer that is too long for memory is printed whole in the formats that print only the answer, and escaped like any other.
+#[test]
+fn a_long_answer_is_printed_whole() {
+    let whole = "a line \"quoted\" of \u{1b}[31mits\u{202e} \\ own 漢\n".repeat(5_000) + "\n\n";
+    let shown = |whole: &str| becket_print::clean(whole.trim_end_matches('\n')).into_owned() + "\n";
+    let mut event = result(TurnEnd::Completed, "a line\n[cut: …]\nits own 漢\n");
+    event.text =
+        becket_types::AnswerText::new(event.text.to_string(), Some(becket_types::BlobId("b".to_owned())));
+    event.text.append("\n", "and more".into());
+    let all = format!("{whole}\nand more");
+    let print = |format: Format, verbose: bool, terminal: bool| {
+        let out = Sink::default();
+        let options = PrintOptions { format, verbose, terminal, ..PrintOptions::default() };
+        let blobs = Arc::new(OneBlob("b", whole.clone()));
+        let mut printer =
+            Printer::new(options, Box::new(out.clone()), Box::new(Sink::default())).with_blobs(blobs);
+        printer.event(&started()).unwrap();
+        printer.event(&Event::TurnFinished(Box::new(event.clone()))).unwrap();
+        out.text()
+    };
+    assert!(print(Format::Text, false, false) == all.clone() + "\n");
+    assert!(print(Format::Text, false, true) == shown(&all));
+    let json = print(Format::Json, false, false);
+    assert!(!json.contains(['\u{1b}', '\u{202e}']));
+    let line: Value = serde_json::from_str(&json).unwrap();
+    assert!(line["result"] == all.as_str());
+    assert_eq!((&line["type"], &line["num_turns"]), (&json!("result"), &json!(2)));
+    let list: Value = serde_json::from_str(&print(Format::Json, true, false)).unwrap();
+    let last = list.as_array().and_then(|list| list.last()).unwrap();
+    assert!(last["result"] == all.as_str());
+    // Lines for programs have a limit, and say what is left out.
+    let lines = lines(&print(Format::StreamJson, false, false));
+    assert_eq!(lines.last().unwrap()["result"], "a line\n[cut: …]\nits own 漢\n\nand more");
 }

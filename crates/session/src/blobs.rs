@@ -10,15 +10,20 @@
 //!
 //! Deletes no blob: a session's blobs are deleted with its folder.
 
+mod writer;
+
+pub use writer::BlobWriter;
+
 use crate::store::{Io, OpenMode, layout, write_all};
 use becket_types::{BlobId, Blobs, hex};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use writer::{BlobTarget, Sink};
 
 /// Maximum unpacked size in bytes. A frame that claims more is not unpacked.
 const MAX_BLOB: u64 = 2 << 30;
@@ -110,18 +115,42 @@ impl BlobStore {
     /// Fails if `reader` fails, or if the disk cannot return the part it took before it refused more. Nothing
     /// is stored then.
     pub fn put_from(&self, reader: &mut dyn Read) -> io::Result<BlobId> {
-        let mut sink = self.sink();
-        let hash = pack(reader, &mut sink);
-        let Sink { place, refused, .. } = sink;
-        let id = match hash {
-            Ok(id) => id,
-            Err(error) => {
-                if let BlobTarget::Disk { temp, .. } = &place {
-                    let _ = self.io.remove(temp);
-                }
-                return Err(error);
+        let mut writer = self.writer()?;
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return self.keep(writer),
+                Ok(n) => writer.write(buffer.get(..n).unwrap_or_default())?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
-        };
+        }
+    }
+
+    /// Begins a blob whose id is known only after its last byte. [`BlobStore::keep`] stores it; a writer that is dropped leaves
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if memory for the compression cannot be had. A disk that refuses is no error: the bytes stay in memory.
+    pub fn writer(&self) -> io::Result<BlobWriter> {
+        let Some(dir) = &self.dir else { return BlobWriter::new(Sink::in_memory(&self.io, None)) };
+        let temp = self.temp_in(dir);
+        let opened = self.io.create_dir(dir).and_then(|()| self.io.open(&temp, OpenMode::Fresh));
+        BlobWriter::new(match opened {
+            Ok(file) => Sink::on_disk(&self.io, file, temp),
+            Err(error) => Sink::in_memory(&self.io, Some(error)),
+        })
+    }
+
+    /// Stores what was written, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the disk cannot return the part that it took before it refused more. Nothing is stored then.
+    pub fn keep(&self, writer: BlobWriter) -> io::Result<BlobId> {
+        let (id, sink) = writer.finish()?;
+        let (place, refused) = sink.into_parts();
         match place {
             BlobTarget::Memory(packed) => self.keep_in_memory(id.clone(), packed, refused),
             BlobTarget::Disk { file, temp, .. } => {
@@ -138,19 +167,6 @@ impl BlobStore {
             }
         }
         Ok(id)
-    }
-
-    /// Returns the destination of a blob whose id is known only after its last byte.
-    fn sink(&self) -> Sink<'_> {
-        let io = self.io.as_ref();
-        let Some(dir) = &self.dir else {
-            return Sink { io, place: BlobTarget::Memory(Vec::new()), refused: None };
-        };
-        let temp = self.temp_in(dir);
-        match io.create_dir(dir).and_then(|()| io.open(&temp, OpenMode::Fresh)) {
-            Ok(file) => Sink { io, place: BlobTarget::Disk { file, temp, len: 0 }, refused: None },
-            Err(error) => Sink { io, place: BlobTarget::Memory(Vec::new()), refused: Some(error) },
-        }
     }
 
     /// Keeps a blob in memory. `error`: the reason why it is not on disk, if it should be.
@@ -291,77 +307,33 @@ impl Blobs for BlobStore {
             .flatten()
             .find_map(|dir| unpack(&self.io.read(&dir.join(file_name(id))).ok()?, id))
     }
-}
 
-/// A destination for compressed bytes: a file, or memory after the disk has refused.
-struct Sink<'a> {
-    io: &'a dyn Io,
-    place: BlobTarget,
-    refused: Option<io::Error>,
-}
-
-enum BlobTarget {
-    Disk {
-        file: fs::File,
-        temp: PathBuf,
-        /// Number of bytes that the disk has taken completely.
-        len: usize,
-    },
-    Memory(Vec<u8>),
-}
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let refused = match &mut self.place {
-            BlobTarget::Memory(packed) => {
-                packed.extend_from_slice(bytes);
-                return Ok(bytes.len());
-            }
-            BlobTarget::Disk { file, len, .. } => match write_all(self.io, file, bytes) {
-                Ok(()) => {
-                    *len += bytes.len();
-                    return Ok(bytes.len());
-                }
-                Err(error) => error,
-            },
-        };
-        if let BlobTarget::Disk { temp, len, .. } = &self.place {
-            let mut packed = self.io.read(temp)?;
-            packed.truncate(*len);
-            if packed.len() < *len {
-                return Err(refused);
-            }
-            packed.extend_from_slice(bytes);
-            let _ = self.io.remove(temp);
-            self.refused = Some(refused);
-            self.place = BlobTarget::Memory(packed);
+    /// Reads the blob twice: once to check that it is whole, and once for the caller.
+    fn read(&self, id: &BlobId) -> Option<Box<dyn Read + Send>> {
+        if !is_id(id.as_str()) {
+            return None;
         }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        let in_memory = self.state().memory.get(id).map(|packed| Arc::<[u8]>::from(packed.as_slice()));
+        if let Some(packed) = in_memory {
+            return stream(id, || Some(io::Cursor::new(Arc::clone(&packed))));
+        }
+        [&self.dir, &self.also]
+            .into_iter()
+            .flatten()
+            .find_map(|dir| stream(id, || self.io.open(&dir.join(file_name(id)), OpenMode::Read).ok()))
     }
 }
 
-/// Reads to the end, writes one zstd frame, and returns the id of the bytes.
-fn pack(reader: &mut dyn Read, sink: &mut Sink<'_>) -> io::Result<BlobId> {
-    let mut encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        let n = match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let bytes = buffer.get(..n).unwrap_or_default();
-        hash.update(bytes);
-        encoder.write_all(bytes)?;
+/// Opens the unpacked bytes of a blob, if they are those of its id.
+fn stream<R: Read + Send + 'static>(
+    id: &BlobId,
+    open: impl Fn() -> Option<R>,
+) -> Option<Box<dyn Read + Send>> {
+    if !is_packed(open()?, id.as_str()) {
+        return None;
     }
-    encoder.finish()?;
-    Ok(BlobId(hex(&hash.finalize())))
+    let decoder = zstd::stream::read::Decoder::new(open()?).ok()?;
+    Some(Box::new(decoder.take(MAX_BLOB)))
 }
 
 /// Returns the id of these bytes, which is the same in every session.
@@ -398,7 +370,7 @@ fn is_id(id: &str) -> bool {
 
 /// True if these are the compressed bytes of the blob with this id. Uses only a small buffer, regardless of
 /// the uncompressed size.
-pub(crate) fn is_packed(packed: &[u8], id: &str) -> bool {
+pub(crate) fn is_packed(packed: impl Read, id: &str) -> bool {
     let Ok(decoder) = zstd::stream::read::Decoder::new(packed) else { return false };
     let (mut bytes, mut hash, mut buffer) = (decoder.take(MAX_BLOB + 1), Sha256::new(), vec![0; BUFFER]);
     loop {
@@ -435,11 +407,11 @@ mod tests {
         assert_eq!(blobs.put(&bytes), id);
         assert_eq!(store(dir.path()).get(&id), Some(bytes));
         let packed = fs::read(dir.path().join("blobs").join(file_name(&id))).unwrap();
-        assert!(is_packed(&packed, id.as_str()));
+        assert!(is_packed(packed.as_slice(), id.as_str()));
         for other in [&packed[..packed.len() - 1], b"", b"no zstd"] {
             assert!(!is_packed(other, id.as_str()));
         }
-        assert!(!is_packed(&packed, &"0".repeat(64)));
+        assert!(!is_packed(packed.as_slice(), &"0".repeat(64)));
         let names: Vec<_> =
             fs::read_dir(dir.path().join("blobs")).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, [std::ffi::OsString::from(format!("{id}.zst"))]);
@@ -509,6 +481,33 @@ mod tests {
         blobs.put_from(&mut &b"short"[..]).unwrap();
         assert_eq!(blobs.get(&id), Some(b"short".to_vec()));
         assert_eq!(fs::read_dir(dir.path().join("blobs")).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_blob_is_read_as_a_stream_if_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (blobs, memory) = (store(dir.path()), BlobStore::in_memory(Arc::new(Disk), None));
+        let bytes = b"0123456789abcdef ".repeat(40_000);
+        for blobs in [&blobs, &memory] {
+            let mut writer = blobs.writer().unwrap();
+            bytes.chunks(777).for_each(|chunk| writer.write(chunk).unwrap());
+            assert_eq!(writer.len(), bytes.len() as u64);
+            let id = blobs.keep(writer).unwrap();
+            assert_eq!(id, id_of(&bytes));
+            let mut read = Vec::new();
+            blobs.read(&id).unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == bytes);
+            // A writer that is given up leaves nothing.
+            drop(blobs.writer().unwrap());
+        }
+        assert_eq!(fs::read_dir(dir.path().join("blobs")).unwrap().count(), 1);
+        let path = dir.path().join("blobs").join(file_name(&id_of(&bytes)));
+        let good = fs::read(&path).unwrap();
+        for bad in [&good[..good.len() / 2], &zstd::bulk::compress(b"other", 3).unwrap()] {
+            fs::write(&path, bad).unwrap();
+            assert!(blobs.read(&id_of(&bytes)).is_none());
+        }
+        assert!(blobs.read(&BlobId("../ledger".to_owned())).is_none());
     }
 
     #[test]

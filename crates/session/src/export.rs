@@ -131,7 +131,8 @@ fn write_to(
             text.find_subagents(session_dir);
             let mut whole = Vec::new();
             let failed = StoreError::io("export", session_dir);
-            let written = text.write(&mut whole).and_then(|()| {
+            let blobs = BlobStore::in_memory(Arc::new(Disk), Some(session_dir));
+            let written = text.write(&blobs, &mut whole).and_then(|()| {
                 let (masked, count) = mask(&String::from_utf8_lossy(&whole));
                 out.write_all(without_controls(&masked).as_bytes()).map(|()| count)
             });

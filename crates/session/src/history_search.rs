@@ -110,6 +110,15 @@ impl HistorySearch {
     fn look(&self, message: MessageId, seq: Seq, role: Role, part: &Part, ranking: &mut Ranking) {
         let live = self.shown.messages.contains_key(&message);
         match part {
+            Part::Text { text, spill: Some(spill), synthetic: false, ignored: false, .. } => {
+                let visible = live.then_some(text.as_str());
+                let whole = self.spilled(Some(spill));
+                if whole.is_none() && live {
+                    return;
+                }
+                let text = whole.as_ref().unwrap_or(text);
+                ranking.add(text, visible, || (format!("m{seq}"), seq, author(role).to_owned()));
+            }
             Part::Text { .. } | Part::ToolCall { .. } if live => {}
             Part::ToolResult { call_id, name, output, spill, .. } if name != RECALL => {
                 let id = self.shown.renamed.get(&seq).unwrap_or(call_id);
@@ -282,7 +291,7 @@ impl HistorySearch {
                     (format!("output of {name}"), whole.unwrap_or_else(|| output.clone()))
                 }
                 _ => match said(part, message.role) {
-                    Some(said) => said,
+                    Some((who, text)) => (who, self.spilled(part.spill()).unwrap_or(text)),
                     None => continue,
                 },
             };
@@ -308,8 +317,7 @@ fn next(reader: &mut Reader<Box<dyn BufRead + Send>>) -> Result<Option<Vec<Entry
 fn said(part: &Part, role: Role) -> Option<(String, String)> {
     match part {
         Part::Text { text, synthetic: false, ignored: false, .. } => {
-            let who = if role == Role::User { "user" } else { "assistant" };
-            Some((who.to_owned(), text.clone()))
+            Some((author(role).to_owned(), text.clone()))
         }
         Part::ToolCall { name, input, .. } if name != RECALL => {
             let mut text = name.clone();
@@ -318,6 +326,10 @@ fn said(part: &Part, role: Role) -> Option<(String, String)> {
         }
         _ => None,
     }
+}
+
+fn author(role: Role) -> &'static str {
+    if role == Role::User { "user" } else { "assistant" }
 }
 
 /// Converts an input to lines of plain text, so that escaped strings can be found in their original form.

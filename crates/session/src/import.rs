@@ -370,6 +370,7 @@ fn reasoning(provider: &str, model: &str, text: &str, signature: Option<&str>) -
         redacted: None,
         provider: provider.to_owned(),
         model: model.to_owned(),
+        spill: None,
         extra: Map::new(),
     }
 }

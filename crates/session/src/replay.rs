@@ -6,9 +6,9 @@
 
 use crate::context::edit;
 use becket_types::{
-    CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState, Message,
-    MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnCompaction, TurnEnd,
-    TurnResult, Usage, Verb,
+    AnswerText, CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState,
+    Message, MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnCompaction,
+    TurnEnd, TurnResult, Usage, Verb,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -141,7 +141,7 @@ impl Replay {
         }
         self.events.push(Event::TurnFinished(Box::new(TurnResult {
             end,
-            text: String::new(),
+            text: AnswerText::default(),
             stop_reason: None,
             steps,
             duration: Millis(began.map_or(0, |began| time.0.saturating_sub(began.0))),

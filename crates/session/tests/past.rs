@@ -115,7 +115,13 @@ fn what_is_not_for_people_and_what_was_taken_back_is_never_found() {
     let mut session = create(dir.path(), false);
     let mut going_on = Message::user("zeppelin");
     going_on.metadata.compaction_continue = true;
-    let ignored = Part::Text { text: "zeppelin".into(), synthetic: false, ignored: true, extra: Map::new() };
+    let ignored = Part::Text {
+        text: "zeppelin".into(),
+        synthetic: false,
+        ignored: true,
+        spill: None,
+        extra: Map::new(),
+    };
     put(
         &mut session,
         [
@@ -331,5 +337,37 @@ proptest! {
                 prop_assert!(whole.unwrap().1.contains(fact.as_str()));
             }
         }
+    }
+}
+
+/// The middle of an answer that is too long for its entry is found and returned, also while the view shows its ends.
+#[test]
+fn the_middle_of_a_long_answer_is_found_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for persist in [true, false] {
+        let mut session = create(dir.path(), persist);
+        let whole =
+            format!("{}the zeppelin lands here\n{}", "before\n".repeat(9_000), "after\n".repeat(9_000));
+        let mut part = Part::text("before\n[cut: …]\nafter\n");
+        if let Part::Text { spill, .. } = &mut part {
+            *spill = Some(session.put_blob(whole.as_bytes()).unwrap());
+        }
+        let long = put(&mut session, [user("write"), message(Message::assistant(vec![part]))])[1];
+        let places = session.history_search().unwrap().search("zeppelin", 5).unwrap();
+        let [place] = &places.places[..] else { panic!("{places:?}") };
+        assert_eq!((&place.id, place.seq), (&format!("m{long}"), long));
+        assert!(place.snippet.contains("the zeppelin lands here"), "{}", place.snippet);
+        // What is shown anyway is not found.
+        let shown = session.history_search().unwrap().search("write", 5).unwrap();
+        assert!(shown.places.is_empty(), "{shown:?}");
+        let (who, text) = session.history_search().unwrap().message(long).unwrap().unwrap();
+        assert_eq!(who, "assistant");
+        assert!(text == whole, "{} bytes of {}", text.len(), whole.len());
+        let mut markdown = Vec::new();
+        session.export(becket_session::export::Format::Markdown, &mut markdown).unwrap();
+        assert_eq!(
+            String::from_utf8(markdown).unwrap(),
+            format!("## User\n\nwrite\n\n## Assistant\n\n{}\n\n", whole.trim_end_matches('\n'))
+        );
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Does no IO, reads no clock, and contains no logic except small pure functions on its own types.
 
+mod answer_text;
 mod call;
 mod change;
 mod compaction;
@@ -36,6 +37,7 @@ mod turn;
 mod undo;
 mod usage;
 
+pub use answer_text::{AnswerText, LONG_TEXT, TextPiece, TrimmedChunks, blob_chunks};
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
 pub use compaction::{
@@ -90,4 +92,9 @@ pub use usage::{CacheLifetime, Cost, Limit, Prices, Tokens, Usage, Used};
 pub trait Blobs: Send + Sync {
     /// Returns the bytes of the blob, or `None` if it is missing. The caller then sends a text stub instead.
     fn get(&self, id: &BlobId) -> Option<Vec<u8>>;
+
+    /// Returns the same bytes as a stream, for blobs that need not be in memory as a whole.
+    fn read(&self, id: &BlobId) -> Option<Box<dyn std::io::Read + Send>> {
+        Some(Box::new(std::io::Cursor::new(self.get(id)?)))
+    }
 }

@@ -153,7 +153,13 @@ impl Message {
         Self::new(
             Role::User,
             Origin::Synthetic(kind),
-            vec![Part::Text { text: text.into(), synthetic: true, ignored: false, extra: Map::new() }],
+            vec![Part::Text {
+                text: text.into(),
+                synthetic: true,
+                ignored: false,
+                spill: None,
+                extra: Map::new(),
+            }],
         )
     }
 
@@ -219,6 +225,9 @@ pub enum Part {
         /// True if the text is kept for people and not sent to the model.
         #[serde(default, skip_serializing_if = "is_false")]
         ignored: bool,
+        /// The blob with the whole text, if `text` holds only its beginning and its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spill: Option<BlobId>,
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
@@ -255,6 +264,10 @@ pub enum Part {
         redacted: Option<String>,
         provider: String,
         model: String,
+        /// The blob with the whole text, if `text` holds only its beginning and its end. Such a part has no signature,
+        /// because a signature is valid for the whole only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spill: Option<BlobId>,
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
@@ -294,7 +307,7 @@ pub enum Part {
 
 impl Part {
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), synthetic: false, ignored: false, extra: Map::new() }
+        Self::Text { text: text.into(), synthetic: false, ignored: false, spill: None, extra: Map::new() }
     }
 
     pub fn tool_call(call_id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
@@ -304,6 +317,16 @@ impl Part {
             input,
             invalid: None,
             extra: Map::new(),
+        }
+    }
+
+    /// Returns the blob with the whole text of this part, if the part holds only a piece of it.
+    pub fn spill(&self) -> Option<&BlobId> {
+        match self {
+            Self::Text { spill, .. } | Self::Reasoning { spill, .. } | Self::ToolResult { spill, .. } => {
+                spill.as_ref()
+            }
+            _ => None,
         }
     }
 

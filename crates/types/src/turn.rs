@@ -1,6 +1,6 @@
 //! Turns: the terms of one, the reason why it ended, and its result with usage and cost.
 
-use crate::{CallId, Cost, Millis, TurnCompaction, Usage};
+use crate::{AnswerText, CallId, Cost, Millis, TurnCompaction, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -128,7 +128,8 @@ pub struct DeferredCall {
 pub struct TurnResult {
     pub end: TurnEnd,
     /// Text of the last assistant message that has text. Incomplete if the stream broke.
-    pub text: String,
+    #[serde(flatten)]
+    pub text: AnswerText,
     pub stop_reason: Option<String>,
     /// Number of steps: requests that were answered in this turn.
     pub steps: u64,
@@ -151,7 +152,7 @@ impl TurnResult {
     pub fn failed(message: String) -> Self {
         Self {
             end: TurnEnd::Failed { message },
-            text: String::new(),
+            text: AnswerText::default(),
             stop_reason: None,
             steps: 0,
             duration: Millis(0),

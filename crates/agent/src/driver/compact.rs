@@ -348,7 +348,7 @@ fn tell_compacted_by_hand(
     conversation.core.flush(Durability::Synced);
     conversation.core.tell_notices();
     conversation.core.flush(Durability::Buffered);
-    conversation.spending.turn.text = text;
+    conversation.spending.turn.text = text.into();
     let mut result = conversation.take_result(end);
     result.compaction.by_hand =
         Some(compacted.unwrap_or(CompactedByHand { pre_tokens: used, post_tokens: used }));

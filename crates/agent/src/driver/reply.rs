@@ -10,6 +10,7 @@ use crate::reply_error;
 use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
+use becket_session::blobs::BlobStore;
 use becket_types::{Cost, EntryKind, Event, FinishReason};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
@@ -39,9 +40,15 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(model: Arc<dyn Model>, prepared: Prepared, delay: Option<Duration>, step: u64) -> Self {
+    pub(super) fn new(
+        model: Arc<dyn Model>,
+        prepared: Prepared,
+        delay: Option<Duration>,
+        step: u64,
+        blobs: Arc<BlobStore>,
+    ) -> Self {
         let info = model.info();
-        let answer = Answer::new(info.id.clone(), info.provider.clone());
+        let answer = Answer::new(info.id.clone(), info.provider.clone(), blobs);
         let now = Instant::now();
         let (waiting, stream) = match delay {
             Some(delay) => (Some((prepared, Pause::new(delay))), None),
@@ -115,6 +122,7 @@ impl Reply {
     /// Appends complete parts to the ledger that are not in it yet. Call ids are made unique before.
     pub(super) fn save_parts(&mut self, core: &mut Core, ids: &mut CallIds) {
         ids.admit(self.answer.unsaved_parts());
+        self.answer.name_long_texts(self.answer.entry.unwrap_or_else(|| core.next_seq()));
         let entries = self.answer.unsaved();
         if entries.is_empty() {
             return;
@@ -155,6 +163,7 @@ impl Reply {
         conversation.spending.turn.api += self.sent.elapsed();
         let answer = &mut self.answer;
         ids.admit(answer.unsaved_parts());
+        answer.name_long_texts(answer.entry.unwrap_or_else(|| conversation.core.next_seq()));
         if answer.entry.is_none() && !answer.parts.is_empty() {
             let entries = answer.unsaved();
             answer.entry = Some(conversation.core.next_seq());

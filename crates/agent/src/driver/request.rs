@@ -160,7 +160,8 @@ impl Agent {
                     self.conversation.retry_delay(attempt).or_else(|| self.conversation.quota_delay());
                 count_warming(&mut self.conversation);
                 self.conversation.wire.cache.used();
-                let reply = Reply::new(self.conversation.model(), prepared, delay, step);
+                let blobs = lock(&self.conversation.core.session).blob_store();
+                let reply = Reply::new(self.conversation.model(), prepared, delay, step, blobs);
                 self.flow.op = Op::Reply(Box::new(reply.holding(reservation)));
                 if attempt == 0 && !wrap_up {
                     self.compaction.prepare_summary(&mut self.conversation, step);

@@ -82,7 +82,7 @@ impl ToolRunner<'_> {
             scope(model.info()),
         );
         let session = session.map_err(|error| format!("Not run: its session cannot be made: {error}."))?;
-        let id = session.id();
+        let (id, blobs) = (session.id(), session.blobs());
         let parts = AgentParts {
             session,
             model,
@@ -114,6 +114,7 @@ impl ToolRunner<'_> {
         let watched = Watched {
             task,
             session: id,
+            blobs,
             env: ToolEnv { cancel: cancel.clone(), ..env.clone() },
             commands: handle.commands.downgrade(),
             events: self.conversation.core.events.clone(),

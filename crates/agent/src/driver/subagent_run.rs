@@ -7,7 +7,7 @@ use crate::host::lock;
 use crate::subagent::Task;
 use becket_tool::{Keep, ToolEnv, finish};
 use becket_types::{
-    CallId, Command, Event, FileChange, NoticeLevel, Part, SessionId, SubagentCall, SubagentReport,
+    Blobs, CallId, Command, Event, FileChange, NoticeLevel, Part, SessionId, SubagentCall, SubagentReport,
     ToolOutput, TurnEnd, TurnResult, cut_end, is_blank, subject,
 };
 use serde_json::json;
@@ -43,6 +43,8 @@ pub(super) struct Watched {
     pub(super) task: Task,
     pub(super) session: SessionId,
     pub(super) env: ToolEnv,
+    /// The blobs of the subagent's session, which may hold its answer.
+    pub(super) blobs: Arc<dyn Blobs>,
     /// Weak, so that the subagent's commands end when no person is left to decide.
     pub(super) commands: mpsc::WeakSender<Command>,
     pub(super) events: mpsc::UnboundedSender<Event>,
@@ -124,13 +126,13 @@ impl Watched {
         let (text, why, interrupted) = match &result {
             Some(result) => {
                 let (why, interrupted) = shortfall(result);
-                (result.text.as_str(), why, interrupted)
+                (result.text.read_whole(self.blobs.as_ref()), why, interrupted)
             }
-            None => ("", Some("it never began".to_owned()), false),
+            None => (String::new(), Some("it never began".to_owned()), false),
         };
         let content = match &why {
-            None => text.to_owned(),
-            Some(why) if is_blank(text) => format!("The subagent did not finish: {why}."),
+            None => text,
+            Some(why) if is_blank(&text) => format!("The subagent did not finish: {why}."),
             Some(why) => format!("The subagent did not finish: {why}.\nIts last words:\n{text}"),
         };
         let report = SubagentReport {

@@ -60,6 +60,7 @@ async fn an_empty_answer_is_asked_again_once() {
             redacted: None,
             provider: "test".into(),
             model: "one".into(),
+            spill: None,
             extra: serde_json::Map::new(),
         }],
         FinishReason::Stop,
@@ -227,4 +228,52 @@ async fn a_call_in_the_text_runs_if_the_user_approves_it() {
         assert_eq!(rig.ran().len(), 0, "{text}");
         assert!(!rig.log.iter().any(|event| matches!(event, Event::PermissionAsked(_))), "{text}");
     }
+}
+
+/// An answer of three megabytes: the session has all of it, the model reads its ends with a notice, and the result has the whole.
+#[tokio::test(start_paused = true)]
+async fn a_long_answer_moves_to_a_blob_and_the_model_reads_its_ends() {
+    let long: String = (0..150_000).map(|line| format!("line {line} of the answer\n")).collect();
+    let thought = "thinking about it\n".repeat(80_000);
+    let reasoning = Part::Reasoning {
+        text: thought.clone(),
+        signature: Some("signed".into()),
+        redacted: None,
+        provider: "test".into(),
+        model: "m".into(),
+        spill: None,
+        extra: serde_json::Map::new(),
+    };
+    let parts = vec![reasoning, Part::text(long.clone())];
+    let mut rig = Setup::new(vec![Reply::Answer(parts, FinishReason::Stop), say("ok")]).start();
+    let result = rig.turn("go").await;
+    assert_eq!(result.end, TurnEnd::Completed);
+    assert!(result.text.len() < 60_000 && !result.text.is_whole());
+    assert_eq!(rig.turn("and?").await.text, "ok");
+    let sent = rig.model.turns()[1].lines().join("\n");
+    assert!(sent.len() < 150_000, "{}", sent.len());
+    for part in ["line 0 of", "line 149999 of", " lines, ", r#"recall {"id":"m"#] {
+        assert!(sent.contains(part), "{part}: {}", &sent[..1_000]);
+    }
+    assert!(!sent.contains("line 75000 of"));
+    let session = rig.end().await;
+    let session = session.lock().unwrap();
+    let blobs = session.blobs();
+    assert!(result.text.read_whole(blobs.as_ref()) == long);
+    let (number, id) = session
+        .entries()
+        .unwrap()
+        .find_map(|entry| match entry.kind {
+            EntryKind::Message { message }
+                if !message.text().is_empty() && message.text().contains("[cut: ") =>
+            {
+                Some((entry.seq, message.parts[1].spill().cloned().unwrap()))
+            }
+            _ => None,
+        })
+        .unwrap();
+    assert!(blobs.get(&id).unwrap() == long.clone().into_bytes());
+    assert!(sent.contains(&format!(r#"recall {{"id":"m{number}""#)), "the notice names the message");
+    let (_, recalled) = session.history_search().unwrap().message(number).unwrap().unwrap();
+    assert!(recalled == long, "{} of {} bytes", recalled.len(), long.len());
 }

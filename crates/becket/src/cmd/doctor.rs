@@ -405,12 +405,10 @@ fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
         };
         for part in parts {
             match part {
-                Part::Image { source: ImageSource::Blob(id), .. }
-                | Part::File { blob: id, .. }
-                | Part::ToolResult { spill: Some(id), .. } => {
+                Part::Image { source: ImageSource::Blob(id), .. } | Part::File { blob: id, .. } => {
                     named.insert(id.clone());
                 }
-                _ => {}
+                _ => named.extend(part.spill().cloned()),
             }
         }
     })?;

@@ -24,7 +24,9 @@ use crate::slash::Slash;
 use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
 use becket_tool_shell::JobChange;
-use becket_types::{CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult};
+use becket_types::{
+    AnswerText, Blobs, CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult,
+};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -163,10 +165,11 @@ pub(super) struct SessionAnswers {
 }
 
 /// The last answer of the run, if it is needed at the end.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct LastAnswer {
-    pub(super) wanted: bool,
-    pub(super) text: Option<String>,
+    /// The blobs that may hold the answer; `None` if it is not needed.
+    pub(super) blobs: Option<Arc<dyn Blobs>>,
+    pub(super) text: Option<AnswerText>,
 }
 
 impl Front {
@@ -336,7 +339,7 @@ impl Front {
                 if result.compaction.by_hand.is_some() {
                     self.pending.delivered(None);
                 }
-                if self.answer.wanted {
+                if self.answer.blobs.is_some() {
                     self.answer.text = Some(result.text.clone());
                 }
             }

@@ -116,7 +116,7 @@ impl Judge {
             }
         }
         match last {
-            Some(result) if result.end == TurnEnd::Completed => Ok(result.text),
+            Some(result) if result.end == TurnEnd::Completed => Ok(result.text.to_string()),
             Some(_) => Err("the agent ended without an answer".to_owned()),
             None => Err("the agent ended before its turn began".to_owned()),
         }

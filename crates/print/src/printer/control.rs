@@ -138,7 +138,7 @@ impl Printer {
             self.output.emit(line)?;
         }
         let mut result = TurnResult::failed(String::new());
-        (result.end, result.text) = (TurnEnd::Completed, text.to_owned());
+        (result.end, result.text) = (TurnEnd::Completed, text.into());
         self.status = ExitStatus::Ok;
         self.write_result(&result, None, None)?;
         self.state("idle")

@@ -3,6 +3,7 @@
 //! Invariants: every line is flushed at once and is short enough for clients (`fit`). Text in notes is cleaned of escape
 //! sequences. Does not decide what is written.
 
+use super::answer::WholeAnswer;
 use super::{Format, fit};
 use crate::terminal;
 use serde_json::Value;
@@ -60,8 +61,12 @@ impl Output {
         }
     }
 
-    /// Writes the last line of a run that prints only that one, after the collected ones if there are any.
-    pub(super) fn last(&mut self, line: Value) -> io::Result<()> {
+    /// Writes the last line of a run that prints only that one, after the collected ones if there are any. `answer`: the whole
+    /// `result` of the line.
+    pub(super) fn last(&mut self, line: Value, answer: WholeAnswer<'_>) -> io::Result<()> {
+        if !answer.text.is_whole() {
+            return self.last_long(&line, answer);
+        }
         if self.stream == Stream::Collected {
             self.collected.push(line);
             let all = std::mem::take(&mut self.collected);
@@ -69,6 +74,20 @@ impl Output {
         } else {
             writeln!(self.out, "{}", terminal::clean_json(&line.to_string()))?;
         }
+        self.out.flush()
+    }
+
+    /// Writes the last line piece by piece.
+    fn last_long(&mut self, line: &Value, answer: WholeAnswer<'_>) -> io::Result<()> {
+        let is_array = self.stream == Stream::Collected;
+        if is_array {
+            self.out.write_all(b"[")?;
+            for line in std::mem::take(&mut self.collected) {
+                write!(self.out, "{},", terminal::clean_json(&line.to_string()))?;
+            }
+        }
+        answer.write_json(line, &mut self.out)?;
+        self.out.write_all(if is_array { b"]\n" } else { b"\n" })?;
         self.out.flush()
     }
 

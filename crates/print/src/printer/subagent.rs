@@ -220,7 +220,7 @@ impl Printer {
         json!({
             "task_id": task.map(|task| task.session), "output_file": file.unwrap_or_default(),
             "status": status,
-            "summary": shapes::explain(&result.end).unwrap_or_else(|| result.text.clone()),
+            "summary": shapes::explain(&result.end).unwrap_or_else(|| result.text.to_string()),
             "num_turns": result.steps,
             "duration_ms": result.duration,
             "total_cost_usd": result.cost,

@@ -382,7 +382,13 @@ mod tests {
             height,
             extra: Map::new(),
         };
-        let ignored = Part::Text { text: "x".repeat(99), synthetic: false, ignored: true, extra: Map::new() };
+        let ignored = Part::Text {
+            text: "x".repeat(99),
+            synthetic: false,
+            ignored: true,
+            spill: None,
+            extra: Map::new(),
+        };
         for (part, want) in [
             (ignored, 0),
             (Part::Unknown(Map::new()), 0),

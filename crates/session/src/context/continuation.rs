@@ -108,7 +108,7 @@ fn synthetic(id: MessageId, text: String) -> Message {
         seq: Seq(0),
         role: Role::User,
         origin: Origin::Synthetic(Synthetic::CompactionContinue),
-        parts: vec![Part::Text { text, synthetic: true, ignored: false, extra: Map::new() }],
+        parts: vec![Part::Text { text, synthetic: true, ignored: false, spill: None, extra: Map::new() }],
         metadata: Metadata { compaction_continue: true, ..Metadata::default() },
         extra: Map::new(),
     }

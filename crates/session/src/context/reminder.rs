@@ -59,6 +59,7 @@ mod tests {
             text: text.into(),
             synthetic,
             ignored,
+            spill: None,
             extra: Map::new(),
         };
         for (part, want) in [

@@ -218,6 +218,7 @@ mod tests {
             redacted: None,
             provider: provider.into(),
             model: model.into(),
+            spill: None,
             extra: Map::new(),
         };
         for (part, want) in [

@@ -139,13 +139,15 @@ mod tests {
 
     #[test]
     fn extract_table() {
-        let ignored = Part::Text { text: "no".into(), synthetic: false, ignored: true, extra: Map::new() };
+        let ignored =
+            Part::Text { text: "no".into(), synthetic: false, ignored: true, spill: None, extra: Map::new() };
         let reasoning = Part::Reasoning {
             text: "thinking".into(),
             signature: None,
             redacted: None,
             provider: "p".into(),
             model: "m".into(),
+            spill: None,
             extra: Map::new(),
         };
         let mixed = Message::new(

@@ -218,6 +218,7 @@ mod tests {
             redacted: None,
             provider: "p".into(),
             model: "m".into(),
+            spill: None,
             extra: serde_json::Map::new(),
         });
         let table: Vec<(&str, Vec<Message>, Option<usize>)> = vec![

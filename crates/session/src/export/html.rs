@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(page.matches("9 → 1 tokens, undone <time>").count(), 1);
         assert_eq!(page.matches("9 → 1 tokens <time>").count(), 1);
         let mut out = Vec::new();
-        text.write(&mut out).unwrap();
+        text.write(&BlobStore::in_memory(Arc::new(crate::store::Disk), None), &mut out).unwrap();
         let want = "## User\n\nstays\n\n## User (taken out)\n\ngoes\n\n## User\n\ngoes and comes\n\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }

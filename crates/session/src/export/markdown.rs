@@ -3,7 +3,9 @@
 
 use super::conversation::{CallPlace, Conversation};
 use super::subagents::{Subagent, Subagents};
-use becket_types::{Entry, ImageSource, MessageId, Part, Role, SubagentReport};
+use becket_types::{
+    Blobs, Entry, ImageSource, MessageId, Part, Role, SubagentReport, TrimmedChunks, blob_chunks,
+};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,11 +32,12 @@ impl Markdown {
         self.subagents = Subagents::of(session_dir, &self.talk);
     }
 
-    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// `blobs`: the source of texts that are too long for an entry.
+    pub(crate) fn write(&self, blobs: &dyn Blobs, out: &mut dyn Write) -> io::Result<()> {
         if let Some(title) = &self.talk.transcript.title {
             writeln!(out, "# {}\n", one_line(title))?;
         }
-        Quoting::new(&self.talk, &self.subagents, 2).write(out)
+        Quoting::new(&self.talk, &self.subagents, Some(blobs), 2).write(out)
     }
 }
 
@@ -42,6 +45,8 @@ impl Markdown {
 struct Quoting<'a> {
     talk: &'a Conversation,
     subagents: &'a Subagents,
+    /// `None` for a subagent, of whose long texts the beginning and the end are written.
+    blobs: Option<&'a dyn Blobs>,
     /// The call of each message with a result.
     calls: HashMap<MessageId, CallPlace>,
     /// Level of the headings.
@@ -49,9 +54,14 @@ struct Quoting<'a> {
 }
 
 impl<'a> Quoting<'a> {
-    fn new(talk: &'a Conversation, subagents: &'a Subagents, level: usize) -> Self {
+    fn new(
+        talk: &'a Conversation,
+        subagents: &'a Subagents,
+        blobs: Option<&'a dyn Blobs>,
+        level: usize,
+    ) -> Self {
         let calls = talk.results().into_iter().map(|(call, result)| (result.id, call)).collect();
-        Self { talk, subagents, calls, level }
+        Self { talk, subagents, blobs, calls, level }
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -68,7 +78,7 @@ impl<'a> Quoting<'a> {
                 writeln!(out, "{} {}{note}\n", self.marks(0), heading(role))?;
             }
             for (at, part) in message.parts.iter().enumerate() {
-                write_part(part, out)?;
+                write_part(part, self.blobs, out)?;
                 // If a call has no result, the subagent's conversation is placed after the call.
                 if !answered.contains(&(message.id, at)) {
                     self.quote_all(self.subagents.of_call((message.id, at)), out)?;
@@ -97,7 +107,7 @@ impl<'a> Quoting<'a> {
     fn quote(&self, subagent: &Subagent, out: &mut dyn Write) -> io::Result<()> {
         let mut text = Vec::new();
         writeln!(text, "{} {}\n\nSession {}\n", self.marks(1), one_line(&subagent.head()), subagent.session)?;
-        Quoting::new(&subagent.talk, &subagent.below, self.level + 2).write(&mut text)?;
+        Quoting::new(&subagent.talk, &subagent.below, None, self.level + 2).write(&mut text)?;
         if let Some(cut) = subagent.cut() {
             writeln!(text, "{cut}\n")?;
         }
@@ -120,8 +130,15 @@ fn heading(role: Role) -> &'static str {
     }
 }
 
-fn write_part(part: &Part, out: &mut dyn Write) -> io::Result<()> {
+fn write_part(part: &Part, blobs: Option<&dyn Blobs>, out: &mut dyn Write) -> io::Result<()> {
     match part {
+        Part::Text { synthetic: false, spill: Some(id), .. } if let Some(blobs) = blobs => {
+            let mut trimmed = TrimmedChunks::default();
+            blob_chunks(blobs, id, &mut |chunk| {
+                trimmed.pass(chunk, &mut |text| out.write_all(text.as_bytes()))
+            })?;
+            writeln!(out, "\n")
+        }
         Part::Text { text, synthetic: false, .. } if !becket_types::is_blank(text) => {
             writeln!(out, "{}\n", text.trim_end_matches('\n'))
         }
@@ -200,7 +217,11 @@ mod tests {
             text.take(&Entry { seq: Seq(i as u64 + 1), time: Millis(0), kind });
         }
         let mut out = Vec::new();
-        text.write(&mut out).unwrap();
+        text.write(
+            &crate::blobs::BlobStore::in_memory(std::sync::Arc::new(crate::store::Disk), None),
+            &mut out,
+        )
+        .unwrap();
         let want = "# Fix the build\n\n## User\n\nfix it\n\n## Assistant\n\nLooking.\n\n**read**\n\n```json\n{\n  \
                     \"path\": \"a.md\"\n}\n```\n\nResult of **read** (error):\n\n````\n```\ncode\n```\n````\n\nDone.\n\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);

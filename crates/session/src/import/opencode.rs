@@ -48,6 +48,7 @@ fn user(out: &mut Conversation, time: Millis, parts: &[Value]) {
                         text: text.to_owned(),
                         synthetic: part["synthetic"] == true,
                         ignored: part["ignored"] == true,
+                        spill: None,
                         extra: Map::new(),
                     });
                 }

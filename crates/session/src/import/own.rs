@@ -126,8 +126,10 @@ fn put_blobs(io: &dyn Io, imported: &mut Imported, blobs: &[BlobLine]) -> Result
     let failed = || StoreError::io("write", &dir);
     io.create_dir(&dir).map_err(failed())?;
     for line in blobs {
-        let packed =
-            STANDARD.decode(&line.zstd).ok().filter(|packed| crate::blobs::is_packed(packed, &line.blob));
+        let packed = STANDARD
+            .decode(&line.zstd)
+            .ok()
+            .filter(|packed| crate::blobs::is_packed(packed.as_slice(), &line.blob));
         let Some(packed) = packed else {
             imported.bad_blobs.push(line.blob.clone());
             continue;

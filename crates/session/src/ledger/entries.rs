@@ -275,8 +275,8 @@ fn part_of<'de, A: MapAccess<'de>>(of: &str, rest: A) -> Result<Part, A::Error> 
     let rest = MapAccessDeserializer::new(Rest { map: rest, read: &["type"] });
     Ok(match of {
         "text" => {
-            let Words { text, synthetic, ignored, extra } = Words::deserialize(rest)?;
-            Part::Text { text, synthetic, ignored, extra }
+            let Words { text, synthetic, ignored, spill, extra } = Words::deserialize(rest)?;
+            Part::Text { text, synthetic, ignored, spill, extra }
         }
         "tool_call" => {
             let Asked { call_id, name, input, invalid, extra } = Asked::deserialize(rest)?;
@@ -298,6 +298,8 @@ struct Words {
     synthetic: bool,
     #[serde(default)]
     ignored: bool,
+    #[serde(default)]
+    spill: Option<BlobId>,
     #[serde(flatten)]
     extra: Map<String, Value>,
 }

@@ -553,7 +553,7 @@ impl Session {
                 let mut text = export::Markdown::default();
                 self.entries()?.for_each(|entry| text.take(&entry));
                 text.find_subagents(&self.dir);
-                text.write(out).map_err(StoreError::io("export", &self.dir))
+                text.write(self.blobs.as_ref(), out).map_err(StoreError::io("export", &self.dir))
             }
         }
     }

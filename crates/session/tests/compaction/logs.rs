@@ -340,6 +340,7 @@ pub(crate) fn log(ops: &[Op]) -> Log {
                     redacted: None,
                     provider: "p".into(),
                     model: "m".into(),
+                    spill: None,
                     extra: Map::new(),
                 };
                 log.push(Message::assistant(vec![reasoning])).says("signed")

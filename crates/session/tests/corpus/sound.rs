@@ -52,6 +52,7 @@ fn reasoning(text: &str) -> Part {
         redacted: None,
         provider: "p".into(),
         model: "m".into(),
+        spill: None,
         extra: Map::new(),
     }
 }

@@ -123,6 +123,7 @@ fn part(kind: u8, n: usize) -> Part {
         redacted: None,
         provider: "p".into(),
         model: MODELS[model].into(),
+        spill: None,
         extra: Map::new(),
     };
     match kind {
@@ -130,7 +131,13 @@ fn part(kind: u8, n: usize) -> Part {
         1 => reasoning(n % 2, Some(format!("sig{n}"))),
         2 => reasoning(n % 2, None),
         3 => Part::Unknown(Map::new()),
-        4 => Part::Text { text: "note".into(), synthetic: false, ignored: true, extra: Map::new() },
+        4 => Part::Text {
+            text: "note".into(),
+            synthetic: false,
+            ignored: true,
+            spill: None,
+            extra: Map::new(),
+        },
         _ => {
             let input = if n.is_multiple_of(5) { json!(["no object"]) } else { json!({"n": n}) };
             Part::tool_call(IDS[n % IDS.len()], TOOLS[n % TOOLS.len()], input)

@@ -16,7 +16,7 @@ pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
         let ranges: Vec<Value> = pasted.iter().map(|range| json!([range.start, range.end])).collect();
         extra.insert(KEY.to_owned(), Value::Array(ranges));
     }
-    Part::Text { text, synthetic: false, ignored: false, extra }
+    Part::Text { text, synthetic: false, ignored: false, spill: None, extra }
 }
 
 /// Returns the pastes in `parts`, as byte ranges of the parts' texts joined by line ends. Ranges that do not fit a text
@@ -88,7 +88,7 @@ mod tests {
             let Part::Text { text, .. } = Part::text("日本") else { unreachable!() };
             let mut extra = Map::new();
             extra.insert(KEY.to_owned(), bad.clone());
-            let parts = [Part::Text { text, synthetic: false, ignored: false, extra }];
+            let parts = [Part::Text { text, synthetic: false, ignored: false, spill: None, extra }];
             assert!(ranges(&parts).is_empty(), "{bad}");
         }
     }

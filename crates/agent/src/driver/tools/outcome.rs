@@ -195,8 +195,12 @@ pub(super) fn invalid_arguments(text: &str) -> String {
         Err(error) => format!("at line {}, column {}: {error}", error.line(), error.column()),
     };
     let start = cut_end(text, 200);
-    let more = if start.len() < text.len() { "…" } else { "" };
-    format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{more}")
+    // The end shows if they were cut off, or are too long.
+    let end = match cut_start(&text[start.len()..], 200) {
+        "" => String::new(),
+        end => format!("… and end: {end}"),
+    };
+    format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{end}")
 }
 
 /// The subject of a call in one line, for people and for the summary.

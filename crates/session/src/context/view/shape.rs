@@ -144,7 +144,13 @@ fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &RenderOption
     match shown {
         Cow::Borrowed(_) => out.keep(part),
         Cow::Owned(text) => {
-            out.put(Part::Text { text, synthetic: *synthetic, ignored: false, extra: extra.clone() });
+            out.put(Part::Text {
+                text,
+                synthetic: *synthetic,
+                ignored: false,
+                spill: None,
+                extra: extra.clone(),
+            });
         }
     }
 }
@@ -152,7 +158,7 @@ fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &RenderOption
 fn media_text(raw: &Message, part: &Part, out: &mut Shaped<'_>) {
     if let Some(text) = media::placeholder(part, Some(&format!("m{}", raw.seq))) {
         out.did("media: shown as text");
-        out.put(Part::Text { text, synthetic: true, ignored: false, extra: Map::new() });
+        out.put(Part::Text { text, synthetic: true, ignored: false, spill: None, extra: Map::new() });
     }
 }
 

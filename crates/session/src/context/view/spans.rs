@@ -196,7 +196,6 @@ fn bytes(part: &Part) -> u64 {
 fn blob(part: &Part) -> Option<&BlobId> {
     match part {
         Part::Image { source: ImageSource::Blob(id), .. } | Part::File { blob: id, .. } => Some(id),
-        Part::ToolResult { spill, .. } => spill.as_ref(),
-        _ => None,
+        _ => part.spill(),
     }
 }

@@ -194,6 +194,7 @@ fn reasoning(text: &str, model: &str, signature: Option<&str>) -> Part {
         redacted: None,
         provider: "p".into(),
         model: model.into(),
+        spill: None,
         extra: Map::new(),
     }
 }

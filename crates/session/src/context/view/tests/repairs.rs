@@ -144,7 +144,8 @@ fn repair_call_ids_used_twice_are_told_apart() {
 
 #[test]
 fn repair_part_by_part() {
-    let ignored = Part::Text { text: "note".into(), synthetic: false, ignored: true, extra: Map::new() };
+    let ignored =
+        Part::Text { text: "note".into(), synthetic: false, ignored: true, spill: None, extra: Map::new() };
     let invalid = Part::ToolCall {
         call_id: "i".into(),
         name: "read".into(),

@@ -1,0 +1,136 @@
+//! A blob that is being written: its bytes are hashed and compressed on their way to a file, and are never in memory as a whole.
+//!
+//! Invariants: a disk that refuses loses nothing, because the compressed bytes then continue in memory. A writer that is dropped
+//! removes its file. Gives no blob its name: the store does ([`super::BlobStore::keep`]).
+
+use super::LEVEL;
+use crate::store::{Io, write_all};
+use becket_types::{BlobId, hex};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A blob whose id is known only after its last byte.
+pub struct BlobWriter {
+    encoder: zstd::stream::write::Encoder<'static, Sink>,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl fmt::Debug for BlobWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobWriter").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl BlobWriter {
+    pub(super) fn new(sink: Sink) -> io::Result<Self> {
+        let encoder = zstd::stream::write::Encoder::new(sink, LEVEL)?;
+        Ok(Self { encoder, hash: Sha256::new(), bytes: 0 })
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the disk refuses them and cannot return the part that it took before.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.encoder.write_all(bytes)
+    }
+
+    /// Returns the number of bytes so far.
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// True if nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    pub(super) fn finish(self) -> io::Result<(BlobId, Sink)> {
+        let sink = self.encoder.finish()?;
+        Ok((BlobId(hex(&self.hash.finalize())), sink))
+    }
+}
+
+/// A destination for compressed bytes: a file, or memory after the disk has refused.
+pub(super) struct Sink {
+    io: Arc<dyn Io>,
+    place: BlobTarget,
+    refused: Option<io::Error>,
+}
+
+pub(super) enum BlobTarget {
+    Disk {
+        file: File,
+        temp: PathBuf,
+        /// Number of bytes that the disk has taken completely.
+        len: usize,
+    },
+    Memory(Vec<u8>),
+}
+
+impl Sink {
+    pub(super) fn on_disk(io: &Arc<dyn Io>, file: File, temp: PathBuf) -> Self {
+        Self { io: Arc::clone(io), place: BlobTarget::Disk { file, temp, len: 0 }, refused: None }
+    }
+
+    /// `refused`: the reason why the bytes are not on disk, if they should be.
+    pub(super) fn in_memory(io: &Arc<dyn Io>, refused: Option<io::Error>) -> Self {
+        Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused }
+    }
+
+    /// Returns the place of the bytes, and the reason if the disk refused them. The file, if there is one, is the caller's.
+    pub(super) fn into_parts(mut self) -> (BlobTarget, Option<io::Error>) {
+        let place = std::mem::replace(&mut self.place, BlobTarget::Memory(Vec::new()));
+        (place, self.refused.take())
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if let BlobTarget::Disk { temp, .. } = &self.place {
+            let _ = self.io.remove(temp);
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let refused = match &mut self.place {
+            BlobTarget::Memory(packed) => {
+                packed.extend_from_slice(bytes);
+                return Ok(bytes.len());
+            }
+            BlobTarget::Disk { file, len, .. } => match write_all(self.io.as_ref(), file, bytes) {
+                Ok(()) => {
+                    *len += bytes.len();
+                    return Ok(bytes.len());
+                }
+                Err(error) => error,
+            },
+        };
+        if let BlobTarget::Disk { temp, len, .. } = &self.place {
+            let mut packed = self.io.read(temp)?;
+            packed.truncate(*len);
+            if packed.len() < *len {
+                return Err(refused);
+            }
+            packed.extend_from_slice(bytes);
+            let _ = self.io.remove(temp);
+            self.refused = Some(refused);
+            self.place = BlobTarget::Memory(packed);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
