@@ -35,6 +35,8 @@ use tokio::sync::mpsc;
 
 /// The last lines of output that are read out, at most.
 const OUTPUT_LINES: usize = 20;
+/// Bytes of a line of an answer that are held back until it ends.
+const LONGEST_LINE: usize = 64 << 10;
 /// An answer that comes sooner after its question than this was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
 const TOO_EARLY: &str = "That came before the question was read out. Answer again.";
@@ -78,6 +80,10 @@ impl Speaker {
                 self.partial.push_str(text);
                 while let Some(end) = self.partial.find('\n') {
                     let line: String = self.partial.drain(..=end).collect();
+                    self.answer(&line, &mut out);
+                }
+                if self.partial.len() > LONGEST_LINE {
+                    let line = std::mem::take(&mut self.partial);
                     self.answer(&line, &mut out);
                 }
                 return out;

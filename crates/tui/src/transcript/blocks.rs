@@ -8,6 +8,7 @@ use super::block::{Block, Body};
 use super::call_view::CallView;
 use super::gap::{Gap, State as GapState};
 use super::image::State as ImageState;
+use super::long_answer::{self, LongAnswer};
 use super::tool::{State, ToolCall};
 use becket_types::{BlobId, CallId, MessageId, Seq};
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +23,8 @@ pub(super) struct Blocks {
     calls: HashMap<CallId, usize>,
     /// Streaming parts by message and index.
     parts: HashMap<(MessageId, u32), usize>,
+    /// Streaming answers that are too long for one block.
+    long: HashMap<(MessageId, u32), LongAnswer>,
     /// This is a page: its text begins at the left edge.
     pub page: bool,
     pub view: Arc<CallView>,
@@ -142,6 +145,40 @@ impl Blocks {
     /// Ends the streaming of a message's parts.
     pub(super) fn end_parts(&mut self, message: MessageId) {
         self.parts.retain(|(id, _), _| *id != message);
+        self.long.retain(|(id, _), _| *id != message);
+    }
+
+    /// Adds text to a streaming answer. A long one continues in further blocks.
+    pub(super) fn grow_answer(&mut self, message: &MessageId, index: u32, delta: &str) {
+        let key = (*message, index);
+        let at = self.part(message, index, long_answer::empty);
+        let Body::Answer { text, .. } = self.list[at].body() else { return };
+        let Some((head, rest)) = long_answer::split(text.len(), delta, !self.long.contains_key(&key)) else {
+            return self.add_text(at, delta);
+        };
+        self.add_text(at, head);
+        let next = self.push(long_answer::empty());
+        self.add_text(next, rest);
+        self.parts.insert(key, next);
+        self.long.entry(key).or_default().continued(at, &mut self.list);
+    }
+
+    fn add_text(&mut self, at: usize, more: &str) {
+        self.list[at].change(|body| {
+            if let Body::Answer { text, .. } = body {
+                text.push_str(more);
+            }
+        });
+    }
+
+    /// Gives the blocks of a long answer their message. Returns false if the answer is in one block.
+    pub(super) fn set_long_message(&mut self, message: &MessageId, index: u32, seq: Seq) -> bool {
+        let key = (*message, index);
+        let Some(long) = self.long.get(&key) else { return false };
+        for at in long.blocks().chain(self.parts.get(&key).copied()) {
+            self.list[at].set_message(seq, *message);
+        }
+        true
     }
 
     /// True if a part streams into this block.
@@ -154,7 +191,7 @@ impl Blocks {
         let (behind, more) = (at + count, with.list.len());
         let moved = |block: usize| if block < at { block } else { block - count + more };
         self.list.splice(at..behind, with.list);
-        let stays = |block: &mut usize| {
+        let mut stays = |block: &mut usize| {
             let stays = *block < at || *block >= behind;
             if stays {
                 *block = moved(*block);
@@ -163,6 +200,7 @@ impl Blocks {
         };
         self.calls.retain(|_, block| stays(block));
         self.parts.retain(|_, block| stays(block));
+        self.long.values_mut().for_each(|long| long.moved(&mut stays));
         for (call, block) in with.calls {
             self.calls.entry(call).or_insert(at + block);
         }

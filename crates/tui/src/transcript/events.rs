@@ -5,12 +5,16 @@ use super::blocks::{Blocks, Changed};
 use super::call_view::CallView;
 use super::compaction::{Compaction, LossReport};
 use super::image::Image;
+use super::long_answer;
 use super::markdown::Markdown;
 use super::pasted;
 use super::tool::{State, changed_lines};
 use crate::keymap::pretty;
 use crate::text::thousands;
-use becket_types::{CallId, Event, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult};
+use becket_types::{
+    CallId, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult,
+    cut_start,
+};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -23,7 +27,7 @@ impl Blocks {
         }
         match event {
             Event::UserMessage { message, steered, .. } => self.user(message, *steered),
-            Event::TextDelta { message, index, text } => self.text_delta(message, *index, text),
+            Event::TextDelta { message, index, text } => self.grow_answer(message, *index, text),
             Event::ReasoningDelta { message, index, text } => self.reasoning_delta(message, *index, text),
             Event::AssistantMessage { message, .. } => self.assistant(message),
             Event::CompactBoundary {
@@ -278,22 +282,16 @@ impl Blocks {
         self[at].set_message(message.seq, message.id);
     }
 
-    fn text_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
-        let at =
-            self.part(message, index, || Body::Answer { text: String::new(), layout: Markdown::default() });
-        self[at].change(|body| {
-            if let Body::Answer { text, .. } = body {
-                text.push_str(delta);
-            }
-        });
-    }
-
     fn reasoning_delta(&mut self, message: &MessageId, index: u32, delta: &str) {
         let at =
             self.part(message, index, || Body::Thinking { text: String::new(), open: false, done: false });
         self[at].change(|body| {
             if let Body::Thinking { text, .. } = body {
                 text.push_str(delta);
+                // Only the end of long thoughts is kept here; the session has them whole.
+                if text.len() > LONG_TEXT {
+                    text.drain(..text.len() - cut_start(text, LONG_TEXT / 2).len());
+                }
             }
         });
     }
@@ -311,11 +309,9 @@ impl Blocks {
         for (index, part) in message.parts.iter().enumerate() {
             let index = index as u32;
             match part {
+                Part::Text { .. } if self.set_long_message(&message.id, index, message.seq) => {}
                 Part::Text { text, .. } => {
-                    let at = self.part(&message.id, index, || Body::Answer {
-                        text: String::new(),
-                        layout: Markdown::default(),
-                    });
+                    let at = self.part(&message.id, index, long_answer::empty);
                     self[at].change(|body| {
                         if let Body::Answer { text: have, layout } = body
                             && have != text

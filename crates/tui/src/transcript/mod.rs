@@ -21,6 +21,7 @@ mod find;
 mod folded;
 mod gap;
 pub mod image;
+mod long_answer;
 mod markdown;
 pub mod pasted;
 pub mod print;
