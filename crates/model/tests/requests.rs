@@ -645,6 +645,51 @@ fn turns_and_marks_of_converse() {
     }
 }
 
+/// Converse takes an image as its format and its bytes, in a message and in a result, for models of it that read images.
+#[test]
+fn images_of_converse_go_as_their_bytes() {
+    let encoded = |format: image::ImageFormat| {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        image::DynamicImage::new_rgb8(2, 2).write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    };
+    let (png, jpeg) = (encoded(image::ImageFormat::Png), encoded(image::ImageFormat::Jpeg));
+    let blobs: Arc<dyn Blobs> =
+        Arc::new(MemoryBlobs([("png".to_owned(), png.clone()), ("jpeg".to_owned(), jpeg.clone())].into()));
+    let mut user = Message::user("look");
+    user.parts.push(image_part("png"));
+    let mut tool = result("c1", "a picture");
+    // The bytes say what it is, not the name.
+    tool.parts.push(image_part("jpeg"));
+    let context =
+        context(vec![user, Message::assistant(vec![Part::tool_call("c1", "read", json!({}))]), tool]);
+    let bytes = |block: &Value, format: &str| {
+        let image = &block["image"];
+        assert_eq!(image["format"], format, "{block}");
+        let text = image["source"]["bytes"].as_str().unwrap();
+        base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).unwrap()
+    };
+    for (name, reads_images) in [
+        ("amazon.nova-pro-v1:0", true),
+        ("eu.amazon.nova-lite-v1:0", true),
+        ("mistral.pixtral-large-2502-v1:0", true),
+        ("amazon.nova-micro-v1:0", false),
+    ] {
+        let (settings, _) = settings("http://127.0.0.1:9");
+        let model = open(&ModelRef::named("bedrock", name), &settings).unwrap();
+        let prepared = model.prepare(&request(&context, &tools(), &blobs)).unwrap();
+        let body: Value = serde_json::from_slice(&prepared.body.concat()).unwrap();
+        let said = &body["messages"][0]["content"][1];
+        let read = &body["messages"][2]["content"][0]["toolResult"]["content"][1];
+        if reads_images {
+            assert!(bytes(said, "png") == png && bytes(read, "jpeg") == jpeg, "{name}");
+        } else {
+            let words = said["text"].as_str().unwrap_or_default();
+            assert!(words.contains("this model reads no images"), "{name}: {said}");
+        }
+    }
+}
+
 /// Google's own libraries add the version of the API to an address that names none.
 #[tokio::test]
 async fn an_address_of_gemini_gets_its_version() {
