@@ -25,6 +25,12 @@ fn a_locked_run_begins_only_under_the_same_conditions() {
     bench.project.write("AGENTS.md", "Use spaces.\n");
     refused(&[], "rules AGENTS.md: changed");
     bench.project.write("AGENTS.md", "Use tabs.\n");
+    // The same name of a model at another server is another model.
+    let elsewhere = MockServer::with(|_| Answer::text("fine").into());
+    let mut command = bench.print(Api::Anthropic, &elsewhere);
+    let ran = run(command.args(["--locked", "run.lock", "go"])).expect(2);
+    assert!(ran.stderr.contains("server of the model: "), "{}", ran.stderr);
+    assert!(elsewhere.requests().is_empty());
     assert_eq!(server.requests().len(), sent, "nothing was sent");
     assert_eq!(bench.ledgers().len(), sessions, "no session is left behind");
     print(&[]).expect(0);

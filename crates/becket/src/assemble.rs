@@ -26,7 +26,7 @@ use becket_agent::subagent::Kind;
 use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent};
 use becket_config::Source;
 use becket_guard::Guard;
-use becket_model::{Model, ModelInfo, Tape};
+use becket_model::{Endpoint, Model, ModelInfo, Settings, Tape};
 use becket_sandbox::Programs;
 use becket_session::Session;
 use becket_session::context::budget::Budget;
@@ -147,13 +147,12 @@ impl Opening {
     }
 
     /// Compares the first request with the lock file of the run, if there is one.
-    fn check_lock(&self, run: &RunSettings) -> Result<(), Failure> {
+    fn check_lock(&self, run: &RunSettings, models: &Settings) -> Result<(), Failure> {
         let Some(file) = &run.files.locked else { return Ok(()) };
-        locked::check(
-            file,
-            run,
-            &FirstRequest { model: &self.model, tools: &self.tools, prompt: self.items() },
-        )
+        let provider = self.model.split('/').next().unwrap_or_default();
+        let server = models.endpoint(provider).map(Endpoint::place);
+        let first = FirstRequest { model: &self.model, server, tools: &self.tools, prompt: self.items() };
+        locked::check(file, run, &first)
     }
 }
 
@@ -244,7 +243,7 @@ async fn assembled(
     }
     let offers = offers(&settings, &skills);
     let opening = Opening::of(&settings, model.info(), &tools, own.agents.all.clone());
-    if let Err(failure) = opening.check_lock(run) {
+    if let Err(failure) = opening.check_lock(run, &model_settings) {
         abandon(session, &opened, mcp.as_deref()).await;
         return Err(failure);
     }

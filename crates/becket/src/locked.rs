@@ -1,6 +1,6 @@
 //! `--locked FILE`: pins what a run depends on, so that it is repeated under the same conditions or not at all.
 //!
-//! Owns the list of what is pinned: becket's version, the model and its effort, the tools with their specifications, and
+//! Owns the list of what is pinned: becket's version, the model, its server and its effort, the tools with their specifications, and
 //! the system prompt with its rules files. The first run writes the file; a later run compares and names each
 //! difference before anything is sent. Not pinned: the text of the task, files of the project, limits, and tools of MCP
 //! servers, which appear after the start.
@@ -23,6 +23,9 @@ struct Pinned {
     form: u32,
     becket: String,
     model: String,
+    /// Wire format and address of the model's server: the same name may mean another server. `None` in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     #[serde(default)]
     effort: Option<String>,
     tools: BTreeMap<String, String>,
@@ -34,6 +37,8 @@ struct Pinned {
 pub(crate) struct FirstRequest<'a> {
     /// `provider/name`.
     pub model: &'a str,
+    /// Wire format and address of the model's server.
+    pub server: Option<String>,
     pub tools: &'a [ToolSpec],
     pub prompt: Vec<SystemItem>,
 }
@@ -100,6 +105,7 @@ fn pinned(run: &RunSettings, first: &FirstRequest<'_>) -> Pinned {
         form: FORM,
         becket: env!("CARGO_PKG_VERSION").to_owned(),
         model: first.model.to_owned(),
+        server: first.server.clone(),
         effort: run.settings.value("effort").and_then(|value| value.as_str()).map(str::to_owned),
         tools: first.tools.iter().map(tool).collect(),
         prompt,
@@ -131,6 +137,11 @@ fn differences(then: &Pinned, now: &Pinned) -> Vec<String> {
             out.push(format!("{name}: {then} then, {now} now"));
         }
     }
+    if let (Some(then), now) = (&then.server, now.server.as_ref().unwrap_or(&none))
+        && then != now
+    {
+        out.push(format!("server of the model: {then} then, {now} now"));
+    }
     for (what, then, now) in [("tool ", &then.tools, &now.tools), ("", &then.prompt, &now.prompt)] {
         for (name, hash) in then {
             match now.get(name) {
@@ -157,6 +168,7 @@ mod tests {
         let then = Pinned {
             becket: "1".to_owned(),
             model: "p/a".to_owned(),
+            server: Some("the provider's own address".to_owned()),
             tools: map(&[("bash", "1"), ("read", "2")]),
             prompt: map(&[("rules AGENTS.md", "3")]),
             ..Pinned::default()
@@ -164,6 +176,7 @@ mod tests {
         assert_eq!(differences(&then, &then.clone()), Vec::<String>::new());
         let now = Pinned {
             model: "p/b".to_owned(),
+            server: Some("chat at http://proxy".to_owned()),
             effort: Some("high".to_owned()),
             tools: map(&[("bash", "9"), ("write", "2")]),
             prompt: map(&[("rules AGENTS.md", "4")]),
@@ -174,11 +187,15 @@ mod tests {
             [
                 "model: p/a then, p/b now",
                 "effort: none then, high now",
+                "server of the model: the provider's own address then, chat at http://proxy now",
                 "tool bash: changed",
                 "tool read: missing now",
                 "tool write: new",
                 "rules AGENTS.md: changed",
             ]
         );
+        // A file of an earlier version does not know the server.
+        let earlier = Pinned { server: None, ..then.clone() };
+        assert_eq!(differences(&earlier, &then), Vec::<String>::new());
     }
 }

@@ -7,6 +7,7 @@ use crate::credential::{Auth, Credential};
 use crate::kind::Kind;
 use becket_types::Prices;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 /// Figures of a model that are known better than the catalog has them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,4 +51,35 @@ pub struct Endpoint {
     pub asks_text_calls: bool,
     /// True if a request without a key is refused before it is sent.
     pub needs_key: bool,
+}
+
+impl Endpoint {
+    /// Returns the wire format and the address that are set, for comparison and display. Contains no login.
+    pub fn place(&self) -> String {
+        let address = self.base_url.as_deref().map_or_else(
+            || "the provider's own address".to_owned(),
+            |address| without_login(address.trim_end_matches('/')),
+        );
+        match self.kind {
+            Some(kind) => format!(
+                "{} at {address}",
+                serde_json::to_value(kind)
+                    .ok()
+                    .and_then(|v| v.as_str().map(str::to_owned))
+                    .unwrap_or_default()
+            ),
+            None => address,
+        }
+    }
+}
+
+/// Removes a user and a password from an address, because recordings and locks contain no keys.
+pub(crate) fn without_login(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
+    if url.username().is_empty() && url.password().is_none() {
+        return address.to_owned();
+    }
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
 }

@@ -8,13 +8,13 @@
 //! A recording contains no key and no header. The caller decides where the lines are written. [`crate::Recording`] reads
 //! them.
 
+use crate::endpoint::without_login;
 use crate::{Endpoint, Kind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
 use becket_types::hex;
 use futures::stream::{BoxStream, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use url::Url;
 
 /// The version of the form of recordings.
 pub(crate) const VERSION: u32 = 1;
@@ -136,17 +136,6 @@ impl Tape {
         };
         Arc::new(Recorder { inner, model, tape: self.clone() })
     }
-}
-
-/// Removes a user and a password from an address, because recordings contain no keys.
-fn without_login(address: &str) -> String {
-    let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
-    if url.username().is_empty() && url.password().is_none() {
-        return address.to_owned();
-    }
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.into()
 }
 
 /// Passes requests to a model and records them with their answers.
