@@ -135,3 +135,35 @@ fn models_beside_the_session_may_be_missing() {
     assert_eq!(ran.stdout, "fine\n");
     assert!(ran.stderr.contains("models.summary: There is no key for Anthropic."), "{}", ran.stderr);
 }
+
+/// The first fallback model that has a key writes titles if the model for them has none, and a note says so.
+#[test]
+fn a_title_comes_from_the_next_fallback_model_if_its_own_has_no_key() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|request| match request.json()["model"].as_str() {
+        Some("small") => Answer::text("Needle in a haystack").usage(50, 5).into(),
+        _ if request.text().contains("step-one") => Answer::text("fine").usage(100, 10).into(),
+        _ => Answer::tool("c1", "bash", json!({ "command": "echo step-one" })).into(),
+    });
+    let config =
+        "[models]\ntitle = \"anthropic/claude-haiku-4-5\"\nfallback = [\"groq/other\", \"mine/small\"]\n";
+    let mut command = mine(&bench, &server, config);
+    let ran = run(command.args([
+        "--model",
+        "mine/large",
+        "--verbose",
+        "--allowedTools",
+        "Bash(echo *)",
+        "--",
+        "find",
+    ]))
+    .expect(0);
+    assert!(ran.stderr.contains("mine/small, the next fallback model, writes titles"), "{}", ran.stderr);
+    let titles: Vec<Value> = bench
+        .entries()
+        .into_iter()
+        .filter(|entry| entry["kind"] == "title")
+        .map(|entry| entry["title"].clone())
+        .collect();
+    assert_eq!(titles, [json!("find"), json!("Needle in a haystack")]);
+}

@@ -101,7 +101,7 @@ pub(crate) async fn open(
         return Err(refused(&error, &reference, run));
     };
     notes.extend(models::notes(&reference, model.info(), &run.settings));
-    let auxiliary = auxiliary(run, settings, &mut notes)?;
+    let auxiliary = auxiliary(run, settings, &fallbacks, &mut notes)?;
     let chosen = Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes };
     match &run.files.record {
         Some(file) => recorded(chosen, file, environment, run, settings),
@@ -139,7 +139,15 @@ fn named(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn M
 }
 
 /// Opens the configured models for work beside the conversation.
-fn auxiliary(run: &RunSettings, settings: &Settings, notes: &mut Vec<String>) -> Result<Auxiliary, Failure> {
+///
+/// A title has no session's model to fall back to, which is usually too dear for it: the first fallback model that has a key takes
+/// its place.
+fn auxiliary(
+    run: &RunSettings,
+    settings: &Settings,
+    fallbacks: &[Arc<dyn Model>],
+    notes: &mut Vec<String>,
+) -> Result<Auxiliary, Failure> {
     let config = &run.settings.config.models;
     let mut open = |name: &Option<String>, key: &str, instead: &str| {
         let Some(name) = name else { return Ok(None) };
@@ -153,9 +161,15 @@ fn auxiliary(run: &RunSettings, settings: &Settings, notes: &mut Vec<String>) ->
             Err(e) => Err(models::usage(&e)),
         }
     };
+    let next = fallbacks.first();
+    let instead = next.map_or_else(
+        || "Titles are the first line of a session".to_owned(),
+        |model| format!("{}, the next fallback model, writes titles", model.info().id),
+    );
+    let title = open(&config.title, "title", &instead)?;
     Ok(Auxiliary {
         summary: open(&config.summary, "summary", "The session's model writes summaries")?,
-        title: open(&config.title, "title", "Titles are the first line of a session")?,
+        title: title.or_else(|| config.title.as_ref().and(next).cloned()),
         subagent: open(&config.subagent, "subagent", "Subagents run with the session's model")?,
     })
 }
