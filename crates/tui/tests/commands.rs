@@ -130,6 +130,19 @@ fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
     assert!(stage.screen().contains("› first"));
 }
 
+/// A list is drawn where the header is, so the header makes room.
+#[test]
+fn a_list_leaves_no_part_of_the_header() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    assert!(stage.screen().contains("becket 0."), "{}", stage.screen());
+    stage.type_text("/mo");
+    let screen = stage.screen();
+    assert!(screen.contains("❯ /mo") && !screen.contains('▌') && !screen.contains("To begin"), "{screen}");
+    stage.key(KeyCode::Esc);
+    assert!(stage.screen().contains("becket 0."), "{}", stage.screen());
+}
+
 #[test]
 fn the_palette_finds_commands_by_name_and_purpose() {
     let mut stage = stage();

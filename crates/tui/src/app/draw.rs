@@ -282,7 +282,9 @@ impl App {
         if covered > 0 {
             frame.render_widget(ratatui::widgets::Clear, Rect { height: covered, ..areas.question });
         }
-        if self.transcript.is_empty() && self.window.screen.is_none() {
+        // A list is drawn over the header, and a part of the header above it would look like one of its entries.
+        let listed = self.editor.completion.is_open() || self.pages.palette.is_some();
+        if self.transcript.is_empty() && self.window.screen.is_none() && !listed {
             // The header is next to the input, with a blank row between them.
             let lines = self.status.header(transcript, &self.look.theme);
             let y = transcript.bottom().saturating_sub(lines.len() as u16 + 1).max(transcript.y);
