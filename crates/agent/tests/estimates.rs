@@ -10,7 +10,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use becket_model::tokens;
-use becket_session::context::budget::{Meter, estimate_json, estimate_message, estimate_text};
+use becket_session::context::budget::{
+    Appended, Meter, Vocabulary, estimate_json, estimate_message, estimate_text,
+};
 use becket_types::{CallId, Message, Part, Tokens, Usage};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand_like::Rng;
@@ -70,12 +72,15 @@ impl Material {
 struct Sizes {
     base: Tokens,
     exact: Tokens,
+    /// Messages that no report includes.
+    appended: Appended,
 }
 
 impl Sizes {
     fn add(&mut self, message: &Message) {
         self.base += estimate_message(message);
         self.exact += exact(message);
+        self.appended.add(message);
     }
 }
 
@@ -132,7 +137,7 @@ fn step(material: &Material, favourite: usize, n: usize, sizes: &mut Sizes, rng:
 
 /// Plays sessions; `usage` says what is reported for request `n`, whose true usage it gets. Gives the error of each
 /// figure but the first of a session, in shares of the true count.
-fn play(seed: u8, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
+fn play(seed: u8, vocabulary: Vocabulary, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
     let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]));
     let material = Material::load(&mut rng);
     let english = material.at("English");
@@ -145,12 +150,13 @@ fn play(seed: u8, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
         let mut sizes = Sizes {
             base: estimate_text(&prompt) + estimate_json(&schema),
             exact: tokens::count(&prompt) + tokens::count(&schema.to_string()),
+            appended: Appended::new(vocabulary),
         };
         for n in 0..STEPS {
             let mut turn =
                 step(&material, session % material.kinds.len(), n, &mut sizes, &mut rng).into_iter();
             if n > 0 {
-                let figure = meter.used(sizes.base).0 as f64;
+                let figure = meter.used_with(sizes.base, sizes.appended).0 as f64;
                 errors.push((figure / sizes.exact.0 as f64 - 1.0).abs());
             }
             let (sent, answer) = (Sizes { ..sizes }, turn.next().unwrap());
@@ -161,7 +167,9 @@ fn play(seed: u8, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
             let cached = context.0 / 10 * 9;
             let true_usage =
                 Usage { input: context.0 - cached, cache_read: cached, output, ..Usage::default() };
-            meter.report(&usage(n, true_usage), base_sent, sizes.base);
+            if meter.report_with(&usage(n, true_usage), base_sent, sizes.base, sent.appended) {
+                sizes.appended.clear();
+            }
             turn.for_each(|message| sizes.add(&message));
         }
     }
@@ -176,7 +184,7 @@ fn share(errors: &[f64], of: f64) -> f64 {
 #[test]
 fn figures_are_near_a_tokenizers_counts() {
     for seed in [7, 8, 9] {
-        let errors = play(seed, |_, usage| usage);
+        let errors = play(seed, Vocabulary::Other, |_, usage| usage);
         let (median, p99) = (share(&errors, 0.5), share(&errors, 0.99));
         println!(
             "{} requests: median {median:.4}, p99 {p99:.4}, largest {:.4}",
@@ -185,6 +193,21 @@ fn figures_are_near_a_tokenizers_counts() {
         );
         assert!(errors.len() >= 500);
         assert!(median <= 0.005 && p99 <= 0.06, "median {median:.4}, p99 {p99:.4}");
+    }
+}
+
+/// The model's own costs make large errors rarer: texts of unusual kinds are measured as its vocabulary counts them.
+#[test]
+fn the_costs_of_a_vocabulary_are_nearer_than_those_of_all() {
+    for seed in [7, 8, 9] {
+        let errors = play(seed, Vocabulary::O200k, |_, usage| usage);
+        let (median, p99) = (share(&errors, 0.5), share(&errors, 0.99));
+        println!(
+            "{} requests: median {median:.4}, p99 {p99:.4}, largest {:.4}",
+            errors.len(),
+            share(&errors, 1.0)
+        );
+        assert!(median <= 0.005 && p99 <= 0.04, "median {median:.4}, p99 {p99:.4}");
     }
 }
 
@@ -209,7 +232,7 @@ fn no_kind_of_text_is_far_off_by_itself() {
 #[test]
 fn a_single_false_report_changes_next_to_nothing() {
     let mut kind = 0;
-    let errors = play(7, |n, usage| {
+    let errors = play(7, Vocabulary::Other, |n, usage| {
         if n % 10 != 9 {
             return usage;
         }

@@ -202,6 +202,10 @@ pub struct SentRequest {
     /// Length of the request body in bytes. `sha256` is its hash in hex.
     pub bytes: u64,
     pub sha256: String,
+    /// The expected size of the input, with which becket decided if it fits. Only for `turn`. The report that follows tells
+    /// how good the estimate was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Tokens>,
 }
 
 /// Layouts of messages for servers whose chat template accepts less than the standard form. Ordered from the

@@ -3,7 +3,7 @@
 //! Owns the numbers. The rules of the budget are in `session::context::budget`. Does not decide what leaves the context.
 
 use becket_session::context::Policy;
-use becket_session::context::budget::{Limits, Meter};
+use becket_session::context::budget::{Appended, Limits, Meter};
 use becket_session::context::compaction::{Floor, Governor};
 use becket_session::context::view::KindTotals;
 use becket_types::{Tokens, Usage};
@@ -18,8 +18,8 @@ pub(crate) struct BudgetState {
     pub(super) floor: Option<Floor>,
     /// Tokens of the context by kind. Computed again together with `floor`.
     pub(super) kinds: KindTotals,
-    /// Base tokens of the running request.
-    pub(super) base_sent: Tokens,
+    /// Base tokens of the running request, and its messages that no report includes.
+    pub(super) sent: (Tokens, Appended),
     /// Usage of the last answer, until its entries are in the view.
     pub(super) report: Option<Usage>,
     /// Size of the context below which a preparation is not considered again.
@@ -40,7 +40,7 @@ impl BudgetState {
             governor,
             floor: None,
             kinds: KindTotals::default(),
-            base_sent: Tokens(0),
+            sent: (Tokens(0), Appended::default()),
             report: None,
             prepare_at: Tokens(0),
             cached: Tokens(0),

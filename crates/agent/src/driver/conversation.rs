@@ -18,7 +18,7 @@ use crate::settings::{AgentSettings, OPTIONS};
 use crate::spend::{self, RequestCost, Reservation, SPENT, TurnSum, millis};
 use becket_model::{ErrorKind, Model, ModelError, ModelInfo, Prepared};
 use becket_session::Durability;
-use becket_session::context::budget::{Budget, Limits, Meter};
+use becket_session::context::budget::{Appended, Budget, Limits, Meter, Vocabulary};
 use becket_session::context::compaction::{
     self, Floor, Need, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop, StopReason,
 };
@@ -89,7 +89,7 @@ impl Conversation {
     /// Expected size of the next request in tokens.
     pub(super) fn used(&mut self) -> Tokens {
         let base = self.base_now();
-        self.budget.meter.used(base)
+        self.budget.meter.used_with(base, self.core.appended)
     }
 
     /// System prompt and tools, in base tokens.
@@ -159,6 +159,7 @@ impl Conversation {
         let kept =
             Meter::from_state(lock(&self.core.session).view().state(Meter::KEY), &self.wire.model.info().id);
         self.budget.meter = kept.unwrap_or_default();
+        self.core.appended = Appended::new(Vocabulary::of(&self.wire.model.info().id));
     }
 
     /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is
@@ -166,8 +167,10 @@ impl Conversation {
     pub(super) fn report_usage(&mut self) {
         let Some(usage) = self.budget.report.take() else { return };
         let base_now = self.base_now();
-        let sent = self.budget.base_sent;
-        self.budget.meter.report(&usage, sent, base_now);
+        let (sent, appended) = self.budget.sent;
+        if self.budget.meter.report_with(&usage, sent, base_now, appended) {
+            self.core.appended.clear();
+        }
         self.tell_used();
     }
 
@@ -178,7 +181,7 @@ impl Conversation {
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
         let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         self.core.emit(Event::ContextUsed {
-            used: self.budget.meter.used(base_now),
+            used: self.budget.meter.used_with(base_now, self.core.appended),
             usable: Tokens(budget.usable()),
             window: Tokens(budget.window),
             threshold: budget.threshold(self.budget.policy.threshold),

@@ -4,6 +4,7 @@
 //! it is written. Nothing here knows of requests or tools.
 
 use crate::host::lock;
+use becket_session::context::budget::Appended;
 use becket_session::{Durability, Session};
 use becket_types::{Blobs, EntryKind, Event, Message, NoticeLevel, Seq, Synthetic};
 use serde_json::Map;
@@ -19,6 +20,8 @@ pub(crate) struct Core {
     pub(super) pending: Vec<EntryKind>,
     /// Events about that commit; they are sent when it is written.
     pub(super) announce: Vec<Event>,
+    /// Messages that were written since the provider's last report.
+    pub(super) appended: Appended,
     /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
     /// True once the first entries (system prompt, tools, model) are in the ledger.
@@ -39,6 +42,7 @@ impl Core {
             events,
             pending: Vec::new(),
             announce: Vec::new(),
+            appended: Appended::default(),
             failed: None,
             begun: false,
             resumed: false,
@@ -64,6 +68,11 @@ impl Core {
         let mut seqs = Vec::new();
         if !self.pending.is_empty() {
             let entries = std::mem::take(&mut self.pending);
+            for entry in &entries {
+                if let EntryKind::Message { message } = entry {
+                    self.appended.add(message);
+                }
+            }
             let appended = lock(&self.session).append(entries, durability);
             seqs = appended.unwrap_or_else(|error| {
                 let text = format!("The session could not be written: {error}");

@@ -5,6 +5,7 @@
 use super::compact::prune_if_cold;
 use super::count::Count;
 use super::reply::{Piece, Reply};
+use super::sent::RecordFacts;
 use super::text_calls;
 use super::warming::count_warming;
 use super::{Agent, Op};
@@ -14,6 +15,7 @@ use crate::reply_error;
 use crate::settings::scope;
 use becket_model::{Model, ModelError};
 use becket_session::Durability;
+use becket_session::context::budget::{Appended, Vocabulary};
 use becket_session::context::compaction::Need;
 use becket_session::context::due;
 use becket_types::{EntryKind, Event, FinishReason, NoticeLevel, Tokens, TurnEnd};
@@ -77,7 +79,9 @@ impl Agent {
         self.conversation.wire.cache.cold = true;
         // A report by the previous model that is not counted yet does not apply to this one.
         self.conversation.budget.report = None;
-        self.conversation.budget.meter.forget();
+        self.conversation.budget.meter.forget_model();
+        let vocabulary = Vocabulary::of(&self.conversation.wire.model.info().id);
+        self.conversation.core.appended = Appended::new(vocabulary);
         self.conversation.budget.limits = self.conversation.learned_limits();
         self.conversation.core.append(vec![switch], Durability::Buffered);
         self.hooks().model_hooks(&before, source);
@@ -130,7 +134,8 @@ impl Agent {
             return self.flow.feed(Input::Broke(failed(message)));
         }
         self.conversation.wire.wrap_up = wrap_up;
-        self.conversation.budget.base_sent = self.conversation.base_now();
+        self.conversation.budget.sent = (self.conversation.base_now(), self.conversation.core.appended);
+        let estimate = self.conversation.used();
         let reservation = match self.conversation.reserve_request() {
             Ok(reservation) => reservation,
             // Another agent took the room since the limits were looked at.
@@ -149,7 +154,8 @@ impl Agent {
         });
         if let Ok(prepared) = &prepared {
             let terms = self.conversation.wire.terms(self.conversation.settings.requests.effort.as_deref());
-            terms.record(&mut self.conversation.core, &*self.conversation.wire.model, prepared, None);
+            let facts = RecordFacts { estimate: Some(estimate), prompt: None };
+            terms.record(&mut self.conversation.core, &*self.conversation.wire.model, prepared, facts);
         }
         self.conversation.core.flush(Durability::Buffered);
         match prepared {

@@ -22,6 +22,15 @@ pub(super) struct RequestTerms<'a> {
     pub(super) cache: CacheLifetime,
 }
 
+/// Facts of a request's record that do not follow from its terms and bytes.
+#[derive(Default)]
+pub(super) struct RecordFacts {
+    /// The question of a request beside the conversation.
+    pub(super) prompt: Option<BlobId>,
+    /// The expected size of a turn's request.
+    pub(super) estimate: Option<Tokens>,
+}
+
 /// The question of a request beside the conversation, as its record keeps it.
 pub(super) struct Question<'a> {
     pub(super) system: &'a str,
@@ -50,13 +59,7 @@ impl RequestTerms<'_> {
     }
 
     /// Records everything that is needed to build the same bytes again, before they are sent.
-    pub(super) fn record(
-        &self,
-        core: &mut Core,
-        model: &dyn Model,
-        prepared: &Prepared,
-        prompt: Option<BlobId>,
-    ) {
+    pub(super) fn record(&self, core: &mut Core, model: &dyn Model, prepared: &Prepared, facts: RecordFacts) {
         let sent = SentRequest {
             model: model.info().id.clone(),
             purpose: self.purpose.to_owned(),
@@ -65,9 +68,10 @@ impl RequestTerms<'_> {
             no_calls: self.tool_choice == ToolChoice::None,
             layout: prepared.layout,
             cache: self.cache,
-            prompt,
+            prompt: facts.prompt,
             bytes: prepared.len() as u64,
             sha256: hex(&prepared.digest),
+            estimate: facts.estimate,
         };
         core.push(EntryKind::Request(Box::new(sent)));
     }
@@ -85,7 +89,7 @@ impl RequestTerms<'_> {
         prepared.brief = true;
         let prompt = json!({ "system": question.system, "prompt": question.prompt }).to_string();
         let prompt = lock(&core.session).put_blob(prompt.as_bytes()).ok();
-        self.record(core, model, &prepared, prompt);
+        self.record(core, model, &prepared, RecordFacts { prompt, estimate: None });
         Ok(prepared)
     }
 }

@@ -3,8 +3,8 @@
 //! A *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]). It is the same
 //! for every model, so sums can be kept incrementally. An [`Estimator`] scales base estimates to one model;
 //! it learns its factor from reported usage. [`Meter`] combines both: the size that the provider reported
-//! last, plus the estimate of everything appended since. So an overflow is detected before the request is
-//! sent.
+//! last, plus the estimate of everything appended since ([`Appended`]: with the costs of the model's own
+//! [`Vocabulary`]). So an overflow is detected before the request is sent.
 //!
 //! Invariants: an estimate is never zero for text that is sent, and at most two tokens per byte. Learning is
 //! bounded, and a single outlier changes nothing. There is always a limit: an unknown window, or a window of
@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 mod estimate;
+mod vocabulary;
 pub use estimate::{estimate_json, estimate_text};
+pub use vocabulary::{Appended, Vocabulary};
 
 /// Assumed window of an unknown model, in tokens.
 pub const UNKNOWN_WINDOW: u64 = 128_000;
@@ -241,6 +243,36 @@ pub struct Meter {
     reported: bool,
     /// True if an exact count replaced a report. It is made only once.
     counted: bool,
+    /// The first report, and the base estimate of that request: mostly system prompt and tools, which providers count in
+    /// other ways than messages.
+    first: Option<(Tokens, Tokens)>,
+    /// Reported tokens for one base token of everything after the first request, up to the last report that was forgotten.
+    mix: Option<f64>,
+    growth: Growth,
+}
+
+/// What was appended between reports: by the estimate, and as the provider reported it. Older reports count less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Growth {
+    estimated: f64,
+    reported: f64,
+}
+
+impl Growth {
+    /// Tokens after which the reports count as much as the vocabulary's own costs.
+    const TRUST: f64 = 3_000.0;
+    /// Weight of a report when the next one arrives.
+    const KEPT: f64 = 0.9;
+
+    fn factor(self) -> f64 {
+        ((self.reported + Self::TRUST) / (self.estimated + Self::TRUST)).clamp(0.5, 2.0)
+    }
+
+    fn learn(&mut self, estimated: f64, reported: f64) {
+        self.estimated = self.estimated * Self::KEPT + estimated;
+        self.reported = self.reported * Self::KEPT + reported;
+    }
 }
 
 /// A meter as stored in the ledger, with the model of its reports.
@@ -270,19 +302,42 @@ impl Meter {
     }
 
     /// Records that the provider reported `usage` for a request whose base estimate was `base_sent` (system,
-    /// tools, messages). `base_now` is the base estimate including the answer.
-    pub fn report(&mut self, usage: &Usage, base_sent: Tokens, base_now: Tokens) {
-        if usage.context().0 == 0 {
-            return;
+    /// tools, messages). `base_now` is the base estimate including the answer. Returns true if the report is believed.
+    pub fn report(&mut self, usage: &Usage, base_sent: Tokens, base_now: Tokens) -> bool {
+        self.report_with(usage, base_sent, base_now, Appended::default())
+    }
+
+    /// Like [`Self::report`]. `appended`: the messages that the request had in addition to what was reported before.
+    pub fn report_with(
+        &mut self,
+        usage: &Usage,
+        base_sent: Tokens,
+        base_now: Tokens,
+        appended: Appended,
+    ) -> bool {
+        let context = usage.context();
+        if context.0 == 0 {
+            return false;
         }
+        let before = self.last.filter(|_| self.reported);
         self.reported = true;
-        if self.estimator.learn(usage.context(), base_sent) {
+        let believed = self.estimator.learn(context, base_sent);
+        if believed {
+            if let (Some((reported, base)), Some(share)) = (before, appended.share())
+                && base_sent > base
+                && context > reported
+            {
+                let estimated = (base_sent.0 - base.0) as f64 * share;
+                self.growth.learn(estimated, (context.0 - reported.0) as f64);
+            }
+            self.first.get_or_insert((context, base_sent));
             // Reasoning that was only billed is not sent back. Reasoning that is sent back is part of the
             // answer's estimate.
             let answer = usage.output.saturating_sub(usage.reasoning);
             let floor = Tokens(part_of(base_sent.0, 0.4));
-            self.last = Some((usage.context().max(floor) + Tokens(answer), base_now));
+            self.last = Some((context.max(floor) + Tokens(answer), base_now));
         }
+        believed
     }
 
     /// Records that a tokenizer counted `exact` tokens for a context whose base estimate is `base`. The count
@@ -293,24 +348,52 @@ impl Meter {
         self.last = Some((exact, base));
     }
 
-    /// Forgets the last report, because it belongs to another context (compaction, rewind, model switch).
-    /// Only estimates are used until the next one.
+    /// Forgets the last report, because it belongs to another context (compaction, rewind). Only estimates are used until
+    /// the next one.
     pub fn forget(&mut self) {
-        self.last = None;
+        if let (Some((reported, base)), Some((first, first_base))) = (self.last.take(), self.first)
+            && base > first_base
+            && reported > first
+        {
+            let mix = (reported.0 - first.0) as f64 / (base.0 - first_base.0) as f64;
+            self.mix = Some(mix.clamp(Estimator::BOUNDS.0, Estimator::BOUNDS.1));
+        }
+    }
+
+    /// Forgets all reports, because the next request goes to another model, which counts differently.
+    pub fn forget_model(&mut self) {
+        *self = Self { reported: self.reported, counted: self.counted, ..Self::default() };
     }
 
     /// Returns the tokens used by a context whose base estimate is `base_now` (system, tools, messages).
     pub fn used(&self, base_now: Tokens) -> Tokens {
-        match self.last {
-            Some((reported, base)) if base_now >= base => {
+        match (self.last, self.first, self.mix) {
+            (Some((reported, base)), ..) if base_now >= base => {
                 reported + self.estimator.scale(Tokens(base_now.0 - base.0))
             }
             // Something was removed since the report, so the report is reduced in proportion.
-            Some((reported, base)) if base.0 > 0 => {
+            (Some((reported, base)), ..) if base.0 > 0 => {
                 Tokens((reported.0 as f64 * (base_now.0 as f64 / base.0 as f64)).ceil() as u64)
+            }
+            // The head is as large as it was in the first request.
+            (None, Some((first, base)), Some(mix)) if base_now >= base => {
+                first + Tokens(((base_now.0 - base.0) as f64 * mix).ceil() as u64)
             }
             _ => self.estimator.scale(base_now),
         }
+    }
+
+    /// Like [`Self::used`]. `appended`: the messages in this context that the last report does not include.
+    pub fn used_with(&self, base_now: Tokens, appended: Appended) -> Tokens {
+        match (self.last, appended.share()) {
+            (Some((reported, base)), Some(share)) if base_now >= base => {
+                let grown = (base_now.0 - base.0) as f64 * share * self.growth.factor();
+                Some(reported + Tokens(grown.ceil() as u64))
+            }
+            (None, _) if self.first.is_none() => appended.first(base_now),
+            _ => None,
+        }
+        .unwrap_or_else(|| self.used(base_now))
     }
 
     /// True if loading the tokenizer for an exact count is worthwhile: nothing was ever reported or counted,
@@ -443,6 +526,43 @@ mod tests {
         assert_eq!(m.used(Tokens(525)), Tokens(525));
         m.forget();
         assert_eq!(m.used(Tokens(77)), Tokens(77));
+    }
+
+    #[test]
+    fn growth_is_learned_apart_from_the_head_and_a_compaction_keeps_both() {
+        let usage = |input| Usage { input, ..Usage::default() };
+        let digits = Message::user("10583 ".repeat(1_000));
+        let base = estimate_message(&digits).0;
+        let appended = |vocabulary| {
+            let mut appended = Appended::new(vocabulary);
+            appended.add(&digits);
+            appended
+        };
+        // The first request is mostly tools, which this provider counts at half.
+        let mut m = Meter::default();
+        assert!(m.report_with(&usage(1_000), Tokens(2_000), Tokens(2_000), Appended::default()));
+        let (plain, own) = (
+            m.used_with(Tokens(2_000 + base), appended(Vocabulary::Other)).0,
+            m.used_with(Tokens(2_000 + base), appended(Vocabulary::Qwen)).0,
+        );
+        assert_eq!(plain, 1_000 + base, "what follows is not counted at half");
+        assert!((5_300..6_700).contains(&own), "each digit is a token: {own}");
+        // The provider counts 6,000 for it. The same again is expected to be nearer to that than the first time.
+        assert!(m.report_with(
+            &usage(7_000),
+            Tokens(2_000 + base),
+            Tokens(2_000 + base),
+            appended(Vocabulary::Qwen)
+        ));
+        let again = m.used_with(Tokens(2_000 + 2 * base), appended(Vocabulary::Qwen)).0;
+        assert!(again.abs_diff(13_000) < own.abs_diff(7_000).max(50), "{again}");
+        // After a compaction to the head and the same text once, as it was reported.
+        m.forget();
+        assert!(m.used(Tokens(2_000 + base)).0.abs_diff(7_000) <= 1);
+        // Another model counts in its own way.
+        m.forget_model();
+        assert_eq!(m.used(Tokens(2_000)), Tokens(2_000));
+        assert!(m.reported);
     }
 
     #[test]

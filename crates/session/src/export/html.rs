@@ -361,6 +361,7 @@ mod tests {
                 prompt: None,
                 bytes: 10,
                 sha256: "00".into(),
+                estimate: None,
             }))
         };
         let mut nested = Message::synthetic(becket_types::Synthetic::Rules, "SECRET words of a rules file");

@@ -22,7 +22,7 @@ use std::io;
 /// A run of base64 letters of this length counts as base64.
 const BASE64_RUN: usize = 256;
 /// Cost of one byte of base64 in hundredths of a token: 1.5 bytes per token.
-const BASE64: u64 = 67;
+pub(super) const BASE64: u64 = 67;
 
 /// Kinds of bytes. The leading byte of a wide character determines its kind; the others are `Rest`.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ enum Class {
 
 /// Cost in hundredths of a token of the first byte of a run and of each further byte, in the order of
 /// [`Class`].
-const COSTS: [(u8, u8); 16] = [
+pub(super) const COSTS: [(u8, u8); 16] = [
     (55, 13),  // lower case
     (87, 24),  // upper case
     (173, 31), // digits
@@ -68,7 +68,7 @@ const COSTS: [(u8, u8); 16] = [
 ];
 
 /// [`Class`] of each byte.
-const CLASSES: [u8; 256] = classes();
+pub(super) const CLASSES: [u8; 256] = classes();
 /// Cost from [`COSTS`] of a byte. Index: class of the previous byte (high half) and its own class (low half).
 const BY_PAIR: [u8; 256] = by_pair();
 /// Sum of the [`BY_PAIR`] costs of two neighbouring bytes. Index: the classes of the byte before them, of the
@@ -162,7 +162,7 @@ fn is_base64(byte: u8) -> bool {
 
 /// Returns runs of at least [`BASE64_RUN`] base64 letters, as `(start, end)`. Examines every 128th byte
 /// first, because a long run contains at least one of them.
-fn long_runs(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
+pub(super) fn long_runs(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let stride = BASE64_RUN / 2;
     let mut at = stride;
     std::iter::from_fn(move || {
