@@ -160,14 +160,14 @@ fn play(seed: u8, vocabulary: Vocabulary, mut usage: impl FnMut(usize, Usage) ->
                 errors.push((figure / sizes.exact.0 as f64 - 1.0).abs());
             }
             let (sent, answer) = (Sizes { ..sizes }, turn.next().unwrap());
-            let (base_sent, context) = (sent.base, sent.exact);
+            let (base_sent, context, appended) = (sent.base, sent.exact, sent.appended);
             sizes = sent;
             sizes.add(&answer);
             let output = sizes.exact.0 - context.0;
             let cached = context.0 / 10 * 9;
             let true_usage =
                 Usage { input: context.0 - cached, cache_read: cached, output, ..Usage::default() };
-            if meter.report_with(&usage(n, true_usage), base_sent, sizes.base, sent.appended) {
+            if meter.report_with(&usage(n, true_usage), base_sent, sizes.base, appended) {
                 sizes.appended.clear();
             }
             turn.for_each(|message| sizes.add(&message));
