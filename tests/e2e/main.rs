@@ -33,6 +33,7 @@ mod keyboard;
 mod kills;
 mod locked;
 mod long_answers;
+mod machines;
 mod mcp;
 mod mcp_hostile;
 mod mcp_peers;

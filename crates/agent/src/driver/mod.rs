@@ -417,43 +417,12 @@ impl Agent {
                 let removed = self.workspace().remove_directory(&path);
                 self.tell_refusal(removed);
             }
-            Command::WithReceipt { request_id, what } => {
-                let what = match Want::of(*what) {
-                    Ok(want) => return self.undo_asked(want, Some(request_id)),
-                    Err(what) => what,
-                };
-                let done = match what {
-                    Command::SetModel { model } => match self.hooks().set_model(&model) {
-                        Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
-                        set => set,
-                    },
-                    Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
-                    Command::Limits { change } => self.change_limit(change),
-                    Command::AddDirectory { path } => self.add_directory(path.as_deref()),
-                    Command::SetRules { allow, ask, deny } => {
-                        live::set_rules(&mut self.tools, allow, ask, deny)
-                    }
-                    Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
-                    Command::SideQuestion { question } => self.ask_beside(question),
-                    // Plans and their ends have events of their own.
-                    other => {
-                        self.command(other);
-                        Ok(())
-                    }
-                };
-                self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
-            }
+            Command::WithReceipt { request_id, what } => self.command_with_receipt(request_id, *what),
             Command::Decide { call_id, decision } => self.tool_runner().decided(&call_id, decision),
             Command::Withdraw { client_id } => {
                 self.inbox.withdraw(client_id, &mut self.conversation.core, &mut self.flow);
             }
             Command::WithdrawAll => self.inbox.withdraw_all(&mut self.conversation.core, &mut self.flow),
-            Command::Revoke { rule } => self.tools.revoke(&rule, &self.conversation.core),
-            Command::Grant { rule } => self.tools.grant(&rule, &self.conversation.core),
-            Command::Forbid { rule } => self.tools.forbid(&rule, &self.conversation.core),
-            Command::ChangeRules { kind, change, rules } => {
-                self.tools.change_rules((kind, change), &rules, &self.conversation.core);
-            }
             Command::RecordHooks { runs } => self.hooks().keep_runs(&runs),
             Command::SetEffort { effort } => self.conversation.set_effort(effort),
             Command::Rename { title } => {
@@ -483,6 +452,34 @@ impl Agent {
                 self.flow.feed(Input::EndInput);
             }
         }
+    }
+
+    /// Carries out a command of a program that waits for an answer, and reports if it was accepted.
+    fn command_with_receipt(&mut self, request_id: String, what: Command) {
+        let what = match Want::of(what) {
+            Ok(want) => return self.undo_asked(want, Some(request_id)),
+            Err(what) => what,
+        };
+        let done = match what {
+            Command::SetModel { model } => match self.hooks().set_model(&model) {
+                Ok(()) if self.hooks().waits_for_switch(&request_id) => return,
+                set => set,
+            },
+            Command::SetMode { mode } => self.tools.set_mode(&mode, &mut self.conversation),
+            Command::Limits { change } => self.change_limit(change),
+            Command::AddDirectory { path } => self.add_directory(path.as_deref()),
+            Command::ChangeRules { owner, change, rules } => {
+                self.tools.change_rules(owner, change, rules, &self.conversation.core)
+            }
+            Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
+            Command::SideQuestion { question } => self.ask_beside(question),
+            // Plans and their ends have events of their own.
+            other => {
+                self.command(other);
+                Ok(())
+            }
+        };
+        self.conversation.core.emit(Event::Receipt { request_id, error: done.err() });
     }
 
     fn perform(&mut self, action: Action) {
