@@ -127,6 +127,71 @@ fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
     wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
 }
 
+/// `PATH` often names folders of the project. What becket itself starts outside of the sandbox never comes from there.
+#[test]
+fn becket_s_own_programs_do_not_come_from_the_workspace() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::new(&[("a.txt", "hello\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let mark = bench.home.path("ran");
+    let folder = bench.project.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let own = "bash cat cp date echo env false find git grep head id kill ln ls mkdir mv pgrep ps pwd python3 rm rmdir sed setsid sh sleep \
+               sort stat tail test touch tr true tty uname bwrap secret-tool xclip wl-copy notify-send";
+    for name in own.split_whitespace() {
+        let script = format!("#!/bin/bash\necho \"$0 $*\" >> '{}'\nexit 1\n", mark.display());
+        std::fs::write(folder.join(name), script).unwrap();
+        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let git = |args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=a@b.c"]).args(args);
+        assert!(command.current_dir(bench.project.root()).output().unwrap().status.success(), "{args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "a.txt"]);
+    git(&["commit", "-qm", "one"]);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({"command": "cat a.txt; sleep 0.1 & wait"})),
+        Answer::tool("c2", "edit", json!({"path": "a.txt", "old": "hello", "new": "other"})),
+        Answer::tool("c3", "grep", json!({"pattern": "other"})),
+        Answer::tool("c4", "mcp__fix__echo", json!({"text": "x"})),
+        Answer::text("done"),
+    ]);
+    let python = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|dir| dir.join("python3"))
+        .find(|path| path.is_file())
+        .unwrap();
+    let mut fixture = crate::mcp::fixture(&["plain"]);
+    fixture["command"] = json!(python);
+    let servers = json!({"mcpServers": {"fix": fixture}}).to_string();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.env("PATH", path).args(["--permission-mode", "acceptEdits", "--mcp-config", &servers]);
+    let mut running = Running::start(command.args(["--allowedTools", "mcp__fix", "--", "go"]));
+    let run = format!("BECKET_RUN={}-", running.child.id());
+    running.close_stdin();
+    let ran = running.wait();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // The process that ends commands with becket works after it.
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let watches = || {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes
+            .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+            .any(|line| String::from_utf8_lossy(&line).contains(&run))
+    };
+    while watches() {
+        assert!(std::time::Instant::now() < until, "the watcher does not end");
+        std::thread::yield_now();
+    }
+    let ran = std::fs::read_to_string(&mark).unwrap_or_default();
+    assert_eq!(ran, "", "programs of the workspace ran");
+    assert!(server.requests().last().unwrap().text().contains("hello"));
+}
+
 /// The command line of a server that runs what it is told.
 fn shell_server() -> String {
     json!({"mcpServers": {"fix": crate::mcp::fixture(&["shell"])}}).to_string()

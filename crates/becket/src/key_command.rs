@@ -48,6 +48,9 @@ struct Printed {
 
 async fn run(command: &[String]) -> Result<Printed, String> {
     let (program, arguments) = command.split_first().ok_or("names no program")?;
+    let program = crate::own_programs::find(program).ok_or_else(|| {
+        format!("is not found in the system's folders or in PATH outside of the project: {program}")
+    })?;
     let printed = printed(Command::new(program).args(arguments), PATIENCE).await?;
     parse(&String::from_utf8(printed).map_err(|_| "printed something that is not text")?)
 }

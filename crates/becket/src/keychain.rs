@@ -50,11 +50,7 @@ impl Keychain {
             return Err("this session has no D-Bus".to_owned());
         }
         let path = environment.var("PATH").unwrap_or_default();
-        // An empty or relative entry would be a folder of the project.
-        let program = std::env::split_paths(path)
-            .filter(|dir| dir.is_absolute())
-            .map(|dir| dir.join("secret-tool"))
-            .find(|file| file.is_file())
+        let program = crate::own_programs::find_on("secret-tool", path.as_ref())
             .ok_or("secret-tool is not installed")?;
         Ok(Self { kind: Kind::SecretTool, program, patience: PATIENCE })
     }
@@ -251,7 +247,9 @@ mod tests {
         assert_eq!(of(&[("PATH", path)]), Err("this session has no D-Bus".to_owned()));
         let bus = ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere");
         assert_eq!(of(&[bus, ("PATH", path)]), Err("secret-tool is not installed".to_owned()));
-        std::fs::write(dir.path().join("secret-tool"), "").unwrap();
+        let program = dir.path().join("secret-tool");
+        std::fs::write(&program, "").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         assert_eq!(of(&[bus, ("PATH", path)]), Ok(()));
         assert_eq!(of(&[bus, ("PATH", ".")]), Err("secret-tool is not installed".to_owned()));
     }

@@ -32,7 +32,7 @@ mod mcp;
 mod model_names;
 mod models;
 mod no_model;
-mod plugins;
+mod own_programs;
 mod providers;
 mod recorded;
 mod refreshed;

@@ -69,7 +69,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
             words.push(program.command.into());
             words.extend(args.iter().map(OsString::from));
         }
-        None => words.extend(["sh".into(), "-c".into(), program.command.into()]),
+        None => words.extend(["/bin/sh".into(), "-c".into(), program.command.into()]),
     }
     let Some((first, rest)) = words.split_first() else { return Ran::NotStarted("it is empty".to_owned()) };
     let mut command = Command::new(first);

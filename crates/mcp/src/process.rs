@@ -4,7 +4,7 @@
 //! a watcher ends the group: a shell that reads from a pipe whose other end only becket holds. It also puts aside what the program
 //! made under names that other programs obey.
 
-use becket_sandbox::{Lease, Prepared};
+use becket_sandbox::{Lease, Prepared, SYSTEM_PATH};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io::{self, PipeWriter};
@@ -78,7 +78,7 @@ impl Process {
             lease.of_process(child.id());
         }
         let mut process = Self { child, group, watcher: None, lease };
-        process.watcher = Some(process.watch(env)?);
+        process.watcher = Some(process.watch()?);
         Ok((process, Streams { stdin, stdout, stderr }))
     }
 
@@ -87,7 +87,7 @@ impl Process {
         let _ = self.child.wait().await;
     }
 
-    fn watch(&self, env: &[(OsString, OsString)]) -> io::Result<(Child, PipeWriter)> {
+    fn watch(&self) -> io::Result<(Child, PipeWriter)> {
         let (reader, writer) = io::pipe()?;
         let group = self.group.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
         let mut command = Command::new("/bin/sh");
@@ -98,7 +98,7 @@ impl Process {
             .env_clear()
             .current_dir("/")
             .process_group(0);
-        command.envs(env.iter().filter(|(k, _)| k == "PATH").map(|(k, v)| (k, v)));
+        command.env("PATH", SYSTEM_PATH);
         command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         Ok((command.spawn()?, writer))
     }

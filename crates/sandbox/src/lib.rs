@@ -51,4 +51,4 @@ pub use handle::{Backends, Confined, FindSecrets, Refresh, Sandbox, SandboxError
 pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
 pub use probe::SelfTest;
-pub use programs::{Confine, Prepared, Programs};
+pub use programs::{Confine, Prepared, Programs, SYSTEM_PATH};

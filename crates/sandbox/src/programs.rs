@@ -27,6 +27,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// The folders of programs that becket's own scripts use. `PATH` is not: it may name a folder of the workspace, and these scripts run
+/// outside of the sandbox.
+pub const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/homebrew/bin:/run/current-system/sw/bin:/nix/var/nix/profiles/default/bin";
+
 /// The rule for such programs if no sandbox works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confine {

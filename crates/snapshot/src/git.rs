@@ -87,7 +87,7 @@ impl Repo {
         ids: &[&str],
         read: impl Fn(&mut BufReader<ChildStdout>) -> T,
     ) -> Option<Vec<T>> {
-        let mut child = Command::new("git")
+        let mut child = Command::new(program())
             .arg("--git-dir")
             .arg(&self.dir)
             .args(["cat-file", how])
@@ -324,6 +324,13 @@ fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
 /// if the index is not understood.
 pub(crate) fn index_meaning(bytes: &[u8]) -> Option<Vec<(Vec<u8>, String, bool)>> {
     Some(parse(bytes)?.into_iter().map(|(name, t)| (name, t.object, t.odd)).collect())
+}
+
+/// Git of the system, which no folder of the workspace in `PATH` comes before.
+fn program() -> PathBuf {
+    let folders = ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
+    let mut found = folders.iter().map(|folder| Path::new(folder).join("git"));
+    found.find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("git"))
 }
 
 #[cfg(test)]

@@ -57,16 +57,16 @@ impl Process {
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let mut process = Self { child, group, watcher: None };
-        process.watcher = Some(process.watch(env)?);
+        process.watcher = Some(process.watch()?);
         Ok(process)
     }
 
-    fn watch(&self, env: &Environment) -> io::Result<(Child, PipeWriter)> {
+    fn watch(&self) -> io::Result<(Child, PipeWriter)> {
         let (reader, writer) = io::pipe()?;
         let group = self.group.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", WATCH, "watch", &group]).env_clear().current_dir("/").process_group(0);
-        command.envs(env.iter().filter(|(k, _)| k == "PATH").map(|(k, v)| (k, v)));
+        command.env("PATH", becket_sandbox::SYSTEM_PATH);
         command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         Ok((command.spawn()?, writer))
     }

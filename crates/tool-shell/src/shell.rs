@@ -78,7 +78,7 @@ impl Shell {
             program: program.unwrap_or_else(|| PathBuf::from("/bin/sh")),
             launcher,
             us,
-            watcher: Mutex::new(Watcher::new(mark.clone(), search)),
+            watcher: Mutex::new(Watcher::new(mark.clone())),
             mark,
             calls: AtomicU64::new(0),
             waited: Mutex::default(),

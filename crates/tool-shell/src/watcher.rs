@@ -14,7 +14,6 @@ use crate::launch::Launcher;
 use crate::sys;
 use rustix::process::{Pid, test_kill_process_group};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -135,7 +134,6 @@ tidy
 
 pub(crate) struct Watcher {
     mark: String,
-    search: OsString,
     running: Option<(Child, PipeWriter)>,
     /// Groups that may still have members.
     groups: BTreeSet<i32>,
@@ -144,9 +142,9 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// `mark` is the part of the environment that all commands of this session share; `search` is `PATH`.
-    pub(crate) fn new(mark: String, search: OsString) -> Self {
-        Self { mark, search, running: None, groups: BTreeSet::new(), absent: Vec::new() }
+    /// `mark` is the part of the environment that all commands of this session share.
+    pub(crate) fn new(mark: String) -> Self {
+        Self { mark, running: None, groups: BTreeSet::new(), absent: Vec::new() }
     }
 
     /// From here on the group dies with us.
@@ -211,7 +209,7 @@ impl Watcher {
             .arg(sys::cgroup_path(run).unwrap_or_default())
             .arg(sys::pids_path(run).unwrap_or_default())
             .env_clear()
-            .env("PATH", &self.search)
+            .env("PATH", becket_sandbox::SYSTEM_PATH)
             .current_dir("/")
             .stdin(Stdio::from(reader))
             .stdout(Stdio::null())

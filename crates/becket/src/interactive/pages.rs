@@ -356,7 +356,8 @@ impl Pages {
                 .hint("`!git diff` runs it as your own command")
             })?;
         let git = |args: &[&str]| {
-            let mut command = Command::new("git");
+            let program = crate::own_programs::find("git").unwrap_or_else(|| "/usr/bin/git".into());
+            let mut command = Command::new(program);
             command.arg("--no-optional-locks").args(args).current_dir(&self.cwd);
             command.envs(variables.iter().copied());
             let output = command.output().map_err(|e| Failure::error(format!("cannot run git: {e}")))?;

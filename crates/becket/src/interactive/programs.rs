@@ -3,6 +3,7 @@
 //! Every program has a time limit and gets no terminal, except for the editor, which has the terminal until it exits. If a program is missing, the interface does without it and
 //! reports no error.
 
+use crate::own_programs;
 use becket_sandbox::{ProgramKind, Programs};
 use becket_tui::input::Reply;
 use serde_json::{Value, json};
@@ -73,10 +74,10 @@ pub(super) async fn status_line(
         Err(why) => return Some(Reply::StatusLine(vec![format!("status line not started: {why}")])),
     };
     let mut command = match prepared.words.split_first() {
-        None => Command::new("sh"),
+        None => Command::new("/bin/sh"),
         Some((first, rest)) => {
             let mut command = Command::new(first);
-            command.args(rest).arg("sh");
+            command.args(rest).arg("/bin/sh");
             command
         }
     };
@@ -102,7 +103,8 @@ pub(super) async fn clipboard_image() -> Reply {
         &["pngpaste", "-"],
     ];
     for words in PROGRAMS {
-        let mut command = Command::new(words[0]);
+        let Some(program) = own_programs::find(words[0]) else { continue };
+        let mut command = Command::new(program);
         command.args(&words[1..]);
         if let Some(bytes) = output(command, b"").await
             && let Some(media_type) = media_type(&bytes)
@@ -119,7 +121,8 @@ pub(super) fn copy(text: &str) {
     let text = text.to_owned();
     tokio::spawn(async move {
         for words in PROGRAMS {
-            let mut command = Command::new(words[0]);
+            let Some(program) = own_programs::find(words[0]) else { continue };
+            let mut command = Command::new(program);
             command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let Ok(mut child) = command.spawn() else { continue };
             if let Some(mut stdin) = child.stdin.take() {
@@ -202,7 +205,7 @@ pub(super) async fn edit(editor: &str, text: &str) -> Result<String, String> {
         .map_err(|e| format!("cannot make a file for the editor: {e}"))?;
     std::fs::write(file.path(), text).map_err(|e| format!("cannot write for the editor: {e}"))?;
     // Runs the editor through a shell, because EDITOR may contain arguments.
-    let status = tokio::process::Command::new("sh")
+    let status = tokio::process::Command::new("/bin/sh")
         .args(["-c", &format!("exec {editor} \"$1\""), "sh"])
         .arg(file.path())
         .stdin(Stdio::inherit())

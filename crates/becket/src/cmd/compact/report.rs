@@ -163,7 +163,7 @@ pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Fa
         tempfile::Builder::new().prefix("becket-summary-").suffix(".md").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     // Runs the editor through a shell as git does, because the variable may contain arguments.
-    let status = Command::new("sh")
+    let status = Command::new("/bin/sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())
         .status()
