@@ -11,7 +11,7 @@ import fcntl, json, os, pty, random, re, select, subprocess, struct, sys, tempfi
 from model_server import DONE, Server, event
 
 BECKET = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/becket")
-MEGABYTES = int(sys.argv[2]) if len(sys.argv) > 2 else 50
+MEGABYTES = float(sys.argv[2]) if len(sys.argv) > 2 else 50
 OUTPUTS = {
     "text": ["-p"],
     "json": ["-p", "--output-format", "json"],
@@ -31,7 +31,7 @@ def lines(size):
         yield line
 
 
-TEXT = "".join(lines(MEGABYTES << 20))
+TEXT = "".join(lines(int(MEGABYTES * 2**20)))
 
 
 def answer(_):
@@ -98,7 +98,7 @@ def terminal(environment, project):
 
 
 def main():
-    print(f"{BECKET}, an answer of {len(TEXT) / 2**20:.0f} MB")
+    print(f"{BECKET}, an answer of {len(TEXT) / 2**20:.1f} MB")
     for name, arguments in OUTPUTS.items():
         if sys.argv[3:] and name not in sys.argv[3:]:
             continue

@@ -112,72 +112,91 @@ fn overload(wire: Wire) -> String {
     format!("event: error\ndata: {error}\n\n")
 }
 
+/// What became of the turns of one wire format.
+#[derive(Default)]
+struct Turns {
+    ends: BTreeMap<String, u64>,
+    retried: u64,
+    actions: u64,
+}
+
 #[tokio::test]
 async fn every_turn_ends_once_whatever_the_server_does() {
     let (count, seed) = (variable("BECKET_TURNS", USUAL), variable("BECKET_SEED", 1));
-    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut retried, mut actions) = (0, 0_u64);
-    for wire in WIRES {
-        let turn = Arc::new(Mutex::new((0u64, 0u64)));
-        let shared = Arc::clone(&turn);
-        let server = MockServer::with(move |_| {
-            let (turn, attempt) = {
-                let mut now = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                now.1 += 1;
-                *now
-            };
-            // Up to seven faults in a row, more often few.
-            let faults = dice(seed, turn, 1) % 8 * (dice(seed, turn, 2) % 3) / 2;
-            if attempt > faults {
-                // Every third turn ends with an action.
-                if turn % 3 == 0 {
-                    return Answer::tool(&format!("call{turn}"), "read", json!({"path": format!("f{turn}")}))
-                        .into();
-                }
-                return Answer::text(format!("the answer of turn {turn}")).into();
-            }
-            let roll = dice(seed, turn, 10 + attempt);
-            fault(FAULTS[(roll % FAULTS.len() as u64) as usize], wire, roll / 64)
-        });
-        let mut settings = settings(&server.url()).0;
-        settings.times.idle = Duration::from_millis(20);
-        settings.times.local_first_byte = Duration::from_millis(200);
-        settings.times.hint_after = Duration::from_mins(1);
-        let model = match open(&model_ref(wire), &settings) {
-            Ok(model) => model,
-            Err(error) => panic!("{error}"),
+    // Most of the time passes in stalls, so the formats run side by side.
+    let each = count.div_ceil(WIRES.len() as u64);
+    let all = futures::future::join_all(WIRES.map(|wire| turns(wire, each, seed))).await;
+    let mut sum = Turns::default();
+    for turns in all {
+        sum.retried += turns.retried;
+        sum.actions += turns.actions;
+        for (end, number) in turns.ends {
+            *sum.ends.entry(end).or_default() += number;
+        }
+    }
+    let Turns { ends, retried, actions } = sum;
+    println!("{count} turns, {retried} retries, {actions} actions, none of them twice: {ends:?}");
+    assert!(ends.get("answered").is_some_and(|answered| *answered > count / 4));
+}
+
+/// Runs turns of one wire format, one after the other.
+async fn turns(wire: Wire, count: u64, seed: u64) -> Turns {
+    let mut sum = Turns::default();
+    let turn = Arc::new(Mutex::new((0u64, 0u64)));
+    let shared = Arc::clone(&turn);
+    let server = MockServer::with(move |_| {
+        let (turn, attempt) = {
+            let mut now = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            now.1 += 1;
+            *now
         };
-        for n in 0..count.div_ceil(WIRES.len() as u64) {
-            *turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (n, 0);
-            // Asserts that there is one end and nothing behind it.
-            let outcome = run(model.as_ref(), &context(vec![Message::user("go")])).await;
-            retried += outcome.retries() as u64;
-            // A call that is delivered twice in one turn would run twice.
-            let calls = outcome.calls();
-            assert!(calls.len() <= 1, "{wire:?}, turn {n}: {calls:?}");
-            match &outcome.error {
-                None if n % 3 == 0 => {
-                    assert_eq!(outcome.finish(), Some(FinishReason::ToolCalls), "{wire:?}, turn {n}");
-                    assert_eq!(calls[0].2, json!({"path": format!("f{n}")}), "{wire:?}, turn {n}");
-                    actions += 1;
-                    *ends.entry("answered".to_owned()).or_default() += 1;
-                }
-                None => {
-                    assert!(calls.is_empty(), "{wire:?}, turn {n}: {calls:?}");
-                    assert_eq!(outcome.finish(), Some(FinishReason::Stop), "turn {n}");
-                    assert_eq!(outcome.text(), format!("the answer of turn {n}"), "turn {n}");
-                    *ends.entry("answered".to_owned()).or_default() += 1;
-                }
-                Some(error) => {
-                    assert!(
-                        !error.message.is_empty() && error.kind != ErrorKind::Script,
-                        "turn {n}: {error:?}"
-                    );
-                    *ends.entry(format!("{:?}", error.kind)).or_default() += 1;
-                }
+        // Up to seven faults in a row, more often few.
+        let faults = dice(seed, turn, 1) % 8 * (dice(seed, turn, 2) % 3) / 2;
+        if attempt > faults {
+            // Every third turn ends with an action.
+            if turn % 3 == 0 {
+                return Answer::tool(&format!("call{turn}"), "read", json!({"path": format!("f{turn}")}))
+                    .into();
+            }
+            return Answer::text(format!("the answer of turn {turn}")).into();
+        }
+        let roll = dice(seed, turn, 10 + attempt);
+        fault(FAULTS[(roll % FAULTS.len() as u64) as usize], wire, roll / 64)
+    });
+    let mut settings = settings(&server.url()).0;
+    settings.times.idle = Duration::from_millis(20);
+    settings.times.local_first_byte = Duration::from_millis(200);
+    settings.times.hint_after = Duration::from_mins(1);
+    let model = match open(&model_ref(wire), &settings) {
+        Ok(model) => model,
+        Err(error) => panic!("{error}"),
+    };
+    for n in 0..count {
+        *turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (n, 0);
+        // Asserts that there is one end and nothing behind it.
+        let outcome = run(model.as_ref(), &context(vec![Message::user("go")])).await;
+        sum.retried += outcome.retries() as u64;
+        // A call that is delivered twice in one turn would run twice.
+        let calls = outcome.calls();
+        assert!(calls.len() <= 1, "{wire:?}, turn {n}: {calls:?}");
+        match &outcome.error {
+            None if n % 3 == 0 => {
+                assert_eq!(outcome.finish(), Some(FinishReason::ToolCalls), "{wire:?}, turn {n}");
+                assert_eq!(calls[0].2, json!({"path": format!("f{n}")}), "{wire:?}, turn {n}");
+                sum.actions += 1;
+                *sum.ends.entry("answered".to_owned()).or_default() += 1;
+            }
+            None => {
+                assert!(calls.is_empty(), "{wire:?}, turn {n}: {calls:?}");
+                assert_eq!(outcome.finish(), Some(FinishReason::Stop), "turn {n}");
+                assert_eq!(outcome.text(), format!("the answer of turn {n}"), "turn {n}");
+                *sum.ends.entry("answered".to_owned()).or_default() += 1;
+            }
+            Some(error) => {
+                assert!(!error.message.is_empty() && error.kind != ErrorKind::Script, "turn {n}: {error:?}");
+                *sum.ends.entry(format!("{:?}", error.kind)).or_default() += 1;
             }
         }
     }
-    println!("{count} turns, {retried} retries, {actions} actions, none of them twice: {ends:?}");
-    assert!(ends.get("answered").is_some_and(|answered| *answered > count / 4));
+    sum
 }
