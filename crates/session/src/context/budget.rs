@@ -265,8 +265,9 @@ impl Growth {
     /// Weight of a report when the next one arrives.
     const KEPT: f64 = 0.9;
 
-    fn factor(self) -> f64 {
-        ((self.reported + Self::TRUST) / (self.estimated + Self::TRUST)).clamp(0.5, 2.0)
+    /// Returns reported tokens for one estimated token. `prior`: the same before anything was learned.
+    fn factor(self, prior: f64) -> f64 {
+        ((self.reported + Self::TRUST * prior) / (self.estimated + Self::TRUST)).clamp(0.5, 2.5)
     }
 
     fn learn(&mut self, estimated: f64, reported: f64) {
@@ -387,7 +388,9 @@ impl Meter {
     pub fn used_with(&self, base_now: Tokens, appended: Appended) -> Tokens {
         match (self.last, appended.share()) {
             (Some((reported, base)), Some(share)) if base_now >= base => {
-                let grown = (base_now.0 - base.0) as f64 * share * self.growth.factor();
+                // The first report says little of a known vocabulary, but it is all that is known of another.
+                let prior = if appended.is_known() { 1.0 } else { self.estimator.factor };
+                let grown = (base_now.0 - base.0) as f64 * share * self.growth.factor(prior);
                 Some(reported + Tokens(grown.ceil() as u64))
             }
             (None, _) if self.first.is_none() => appended.first(base_now),
@@ -545,7 +548,7 @@ mod tests {
             m.used_with(Tokens(2_000 + base), appended(Vocabulary::Other)).0,
             m.used_with(Tokens(2_000 + base), appended(Vocabulary::Qwen)).0,
         );
-        assert_eq!(plain, 1_000 + base, "what follows is not counted at half");
+        assert_eq!(plain, 1_000 + m.estimator.scale(Tokens(base)).0, "nothing else is known of this model");
         assert!((5_300..6_700).contains(&own), "each digit is a token: {own}");
         // The provider counts 6,000 for it. The same again is expected to be nearer to that than the first time.
         assert!(m.report_with(

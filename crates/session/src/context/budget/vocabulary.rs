@@ -318,6 +318,10 @@ impl Appended {
         *self = Self::new(self.vocabulary);
     }
 
+    pub(super) fn is_known(self) -> bool {
+        self.vocabulary != Vocabulary::Other
+    }
+
     /// Tokens of the vocabulary for one base token. `None` if nothing was appended.
     pub(super) fn share(self) -> Option<f64> {
         (self.base.0 > 0).then(|| (self.own.0 as f64 / self.base.0 as f64).clamp(0.4, 2.5))
