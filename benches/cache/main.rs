@@ -1,4 +1,5 @@
-//! Prints the table of `docs/cost.md`: `--model anthropic/claude-sonnet-4-5`, `--seeds 3`, `--window 200000` (the model's own).
+//! Prints the table of `docs/cost.md`: `--model anthropic/claude-sonnet-4-5`, `--seeds 3`, `--window 200000` (the model's own),
+//! `--shape mixed` (shapes whose names contain it), `--hindsight no` (only the ways, relative to becket's own).
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is its output")]
 
 #[path = "mod.rs"]
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
 
 fn report() -> Result<(), String> {
     let (mut model, mut seeds, mut window) = ("anthropic/claude-sonnet-4-5".to_owned(), 3, None);
+    let (mut only, mut hindsight) = (String::new(), true);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -28,6 +30,8 @@ fn report() -> Result<(), String> {
             "--model" => model.clone_from(&value),
             "--seeds" => seeds = number()?,
             "--window" => window = Some(number()?),
+            "--shape" => only.clone_from(&value),
+            "--hindsight" => hindsight = value != "no",
             _ => return Err(format!("unknown option {name}")),
         }
     }
@@ -42,8 +46,8 @@ fn report() -> Result<(), String> {
     let names: Vec<&str> = WAYS.iter().map(|(_, name)| *name).collect();
     println!("| session | best alike | cheapest | {} |", names.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(names.len()));
-    for shape in SHAPES {
-        let row = row(&shape, seeds, window, prices)?;
+    for shape in SHAPES.iter().filter(|shape| shape.name.contains(&only)) {
+        let row = row(shape, seeds, window, prices, hindsight)?;
         let ways: Vec<String> = row
             .ways
             .iter()
