@@ -236,6 +236,14 @@ fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
             "The clock of this machine differs from the server's: correct the time (`timedatectl` shows it), then try again.",
         );
     }
+    if kind == ErrorKind::Auth && text.contains("an html page") {
+        return Some(
+            "A proxy or a firewall answered in place of the provider: check the base URL, HTTPS_PROXY and the network.",
+        );
+    }
+    if kind == ErrorKind::NotFound && text.contains("on-demand throughput isn") {
+        return Some("Name an inference profile: put us., eu., apac. or global. before the model's name.");
+    }
     if kind == ErrorKind::InvalidRequest {
         if has(&[
             "max_completion_tokens' instead",

@@ -37,6 +37,30 @@ fn hints_name_what_to_change() {
             ErrorKind::InvalidRequest,
             "--effort",
         ),
+        (
+            400,
+            r#"{"message":"The provided model identifier is invalid."}"#,
+            ErrorKind::NotFound,
+            "model's name",
+        ),
+        (
+            400,
+            r#"{"message":"Invocation of model ID amazon.nova-pro-v1:0 with on-demand throughput isn\u2019t supported. Retry your request with the ID or ARN of an inference profile that contains this model."}"#,
+            ErrorKind::NotFound,
+            "inference profile",
+        ),
+        (
+            400,
+            r#"{"error":{"message":"/chat/completions: Invalid model name passed in model=x. Call `/v1/models` to view available models for your key."}}"#,
+            ErrorKind::NotFound,
+            "model's name",
+        ),
+        (
+            403,
+            "<!DOCTYPE html><html><head><title>Just a moment...</title></head></html>",
+            ErrorKind::Auth,
+            "A proxy or a firewall",
+        ),
     ] {
         let failure =
             Failure { status: Some(status), body, server: "s", fatal_codes: &fatal, ..Failure::default() };

@@ -206,6 +206,12 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
             "model does not exist",
             "no such model",
             "is not a valid model id",
+            // Bedrock
+            "model identifier is invalid",
+            "on-demand throughput isn",
+            // LiteLLM, Mistral
+            "invalid model name",
+            "invalid_model",
         ],
     ),
     (
