@@ -109,6 +109,35 @@ fn google_s_credentials_become_tokens() {
     }
 }
 
+/// A program of the file prints the token, but only if the user allows such programs.
+#[cfg(unix)]
+#[test]
+fn a_program_prints_the_identity_token_if_the_user_allows_it() {
+    let bench = Bench::new(&[]);
+    let server = cloud();
+    vertex(&bench, &server, true);
+    let answer = json!({"version": 1, "success": true, "id_token": "the-subject",
+        "token_type": "urn:ietf:params:oauth:token-type:id_token"});
+    let answer = write(&bench, "answer.json", &answer.to_string());
+    let file = json!({
+        "type": "external_account", "audience": "//iam/x", "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "credential_source": {"executable": {"command": format!("cat {answer}")}},
+    });
+    let file = write(&bench, "adc.json", &file.to_string());
+    let with = || {
+        let mut command = bench.command();
+        command.env("GOOGLE_APPLICATION_CREDENTIALS", &file);
+        command
+    };
+    let mut refused = with();
+    refused.args(["-p", "--model", "vertex/gemini-2.5-pro", "go"]);
+    let ran = run(&mut refused).expect(7);
+    assert!(ran.stderr.contains("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES=1"), "{}", ran.stderr);
+    assert_eq!(server.requests().len(), 0);
+    ask(with().env("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES", "1"), "vertex/gemini-2.5-pro");
+    assert!(server.requests()[0].text().contains("subject_token=the-subject"));
+}
+
 #[test]
 fn credentials_from_elsewhere_choose_no_host() {
     let bench = Bench::new(&[]);

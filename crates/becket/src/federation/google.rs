@@ -5,7 +5,8 @@
 //! googleapis.com, unless the configuration names the address (`providers.vertex.token_url`).
 
 use super::{
-    Grant, Keeper, address, ask, ask_json, form, is_machine_of, is_token, now, oauth_grant, request, token_in,
+    Grant, Keeper, address, ask, ask_json, form, google_program, is_machine_of, is_token, now, oauth_grant,
+    request, token_in,
 };
 use crate::environment::Environment;
 use base64::Engine as _;
@@ -56,6 +57,8 @@ struct Google {
     proxies: Proxies,
     /// The address that the configuration names for the exchange.
     token_url: Option<String>,
+    /// True if the user allows programs that a file of credentials names.
+    runs_programs: bool,
 }
 
 impl Google {
@@ -112,7 +115,7 @@ impl Google {
                     self.oauth(url, &[("grant_type", kind), ("assertion", &assertion)]).await
                 }
                 Some("external_account") => {
-                    let subject = self.subject(&file["credential_source"]).await?;
+                    let subject = self.subject(&file).await?;
                     let fields = [
                         ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
                         ("audience", field("audience")?),
@@ -142,7 +145,11 @@ impl Google {
     }
 
     /// Returns the token of the other identity provider.
-    async fn subject(&self, source: &Value) -> Result<String, String> {
+    async fn subject(&self, file: &Value) -> Result<String, String> {
+        let source = &file["credential_source"];
+        if source["executable"].is_object() {
+            return google_program::subject(file, &source["executable"], self.runs_programs).await;
+        }
         let text = if let Some(file) = source["file"].as_str() {
             token_in(file)?
         } else if let Some(url) = source["url"].as_str() {
@@ -157,7 +164,7 @@ impl Google {
                 .collect();
             ask(&self.proxies, request).await?
         } else {
-            return Err("only `file` and `url` are supported as the source of an identity token; for others, set providers.vertex.key_command".to_owned());
+            return Err("only `file`, `url` and `executable` are supported as the source of an identity token; for others, set providers.vertex.key_command".to_owned());
         };
         if source["format"]["type"] != "json" {
             return Ok(text.trim().to_owned());
@@ -223,7 +230,11 @@ fn assertion(file: &Value, email: &str, key: &str, audience: &str) -> Result<Str
 /// exchange.
 pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Option<TokenSource> {
     let way = Way::of(environment, || is_machine_of("product_name", "Google"))?;
-    let google = Google { proxies: environment.proxies(), token_url: token_url.map(str::to_owned) };
+    let google = Google {
+        proxies: environment.proxies(),
+        token_url: token_url.map(str::to_owned),
+        runs_programs: environment.var(google_program::ALLOW) == Some("1"),
+    };
     let identity = match &way {
         Way::File(path) => format!("{} {:?} {token_url:?}", path.display(), changed(path)),
         Way::Machine(host) => host.clone(),
@@ -259,6 +270,7 @@ mod tests {
         let google = |token_url: Option<&str>| Google {
             proxies: Proxies::default(),
             token_url: token_url.map(str::to_owned),
+            runs_programs: false,
         };
         for (url, configured, goes) in [
             ("https://oauth2.googleapis.com/token", None, true),

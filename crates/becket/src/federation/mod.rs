@@ -8,6 +8,7 @@ pub(crate) mod anthropic;
 pub(crate) mod aws;
 pub(crate) mod azure;
 pub(crate) mod google;
+mod google_program;
 
 use crate::environment::Environment;
 use becket_model::{NoKey, Proxies, Secret, TokenBody, TokenRequest, TokenSource, token_request};
