@@ -33,6 +33,7 @@ mod model_names;
 mod models;
 mod no_model;
 mod own_programs;
+mod plugins;
 mod providers;
 mod recorded;
 mod refreshed;
