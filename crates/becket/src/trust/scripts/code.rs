@@ -86,101 +86,98 @@ fn language(path: &Path, text: &str) -> Option<Language> {
     of(&BY_NAME, &name).or_else(by_line).or_else(|| of(&BY_ENDING, &ending))
 }
 
-impl Search<'_> {
-    /// Adds the files of the project that a file in another language loads or starts. Returns false if it is in none of them.
-    pub(super) fn code(&mut self, path: &Path, text: &str) -> bool {
-        let Some(language) = language(path, text) else { return false };
-        let Some(folder) = path.parent() else { return true };
-        let names = match language {
-            Language::Words => words(text),
-            _ => literals(text),
-        };
-        for name in names {
-            self.named(language, &name, folder);
+/// Adds the files of the project that a file in another language loads or starts. Returns false if it is in none of them.
+pub(super) fn follow(search: &mut Search<'_>, path: &Path, text: &str) -> bool {
+    let Some(language) = language(path, text) else { return false };
+    let Some(folder) = path.parent() else { return true };
+    let names = match language {
+        Language::Words => words(text),
+        _ => literals(text),
+    };
+    for name in names {
+        named(search, language, &name, folder);
+    }
+    match language {
+        Language::Python => {
+            for module in python_modules(text) {
+                python_import(search, &module, folder);
+            }
         }
-        match language {
-            Language::Python => {
-                for module in python_modules(text) {
-                    self.python_import(&module, folder);
+        Language::Perl => {
+            for module in text.lines().filter_map(perl_module) {
+                for place in around(search, folder) {
+                    looked_up(search, &place.join(&module));
+                    looked_up(search, &place.join("lib").join(&module));
                 }
             }
-            Language::Perl => {
-                for module in text.lines().filter_map(perl_module) {
-                    for place in self.around(folder) {
-                        self.looked_up(&place.join(&module));
-                        self.looked_up(&place.join("lib").join(&module));
-                    }
-                }
-            }
-            Language::Node | Language::Ruby | Language::Php | Language::Lua | Language::Words => {}
         }
-        true
+        Language::Node | Language::Ruby | Language::Php | Language::Lua | Language::Words => {}
     }
+    true
+}
 
-    /// Adds the files that a text in quotes names: in the folder of the script, or where the command starts.
-    fn named(&mut self, language: Language, name: &str, folder: &Path) {
-        let plain = name.trim_start_matches('/');
-        let dotted = plain.replace('.', "/");
-        let endings: &[&str] = match language {
-            Language::Node if name.starts_with('.') => &NODE_ENDINGS,
-            Language::Ruby => &["", ".rb"],
-            Language::Lua => &["", ".lua"],
-            _ => &[""],
-        };
-        // Without a slash or a dot it is a word like any other, except for the names of modules.
-        let is_name = plain.contains(['/', '.']) || endings.len() > 1;
-        if !is_name || plain.is_empty() || plain.len() > LONGEST {
-            return;
-        }
-        // Sources in TypeScript name the file that the compiler makes.
-        let source =
-            plain.strip_suffix(".js").filter(|_| language == Language::Node).map(|stem| format!("{stem}.ts"));
-        let module = Some(format!("{dotted}.lua")).filter(|_| language == Language::Lua);
-        let texts = endings.iter().map(|ending| format!("{plain}{ending}")).chain(source).chain(module);
-        for text in texts {
-            self.looked_up(&folder.join(&text));
-            for start in self.at.dirs.clone() {
-                self.looked_up(&start.join(&text));
-            }
+/// Adds the files that a text in quotes names: in the folder of the script, or where the command starts.
+fn named(search: &mut Search<'_>, language: Language, name: &str, folder: &Path) {
+    let plain = name.trim_start_matches('/');
+    let dotted = plain.replace('.', "/");
+    let endings: &[&str] = match language {
+        Language::Node if name.starts_with('.') => &NODE_ENDINGS,
+        Language::Ruby => &["", ".rb"],
+        Language::Lua => &["", ".lua"],
+        _ => &[""],
+    };
+    // Without a slash or a dot it is a word like any other, except for the names of modules.
+    let is_name = plain.contains(['/', '.']) || endings.len() > 1;
+    if !is_name || plain.is_empty() || plain.len() > LONGEST {
+        return;
+    }
+    // Sources in TypeScript name the file that the compiler makes.
+    let source =
+        plain.strip_suffix(".js").filter(|_| language == Language::Node).map(|stem| format!("{stem}.ts"));
+    let module = Some(format!("{dotted}.lua")).filter(|_| language == Language::Lua);
+    let texts = endings.iter().map(|ending| format!("{plain}{ending}")).chain(source).chain(module);
+    for text in texts {
+        looked_up(search, &folder.join(&text));
+        for start in search.at.dirs.clone() {
+            looked_up(search, &start.join(&text));
         }
     }
+}
 
-    fn python_import(&mut self, module: &str, folder: &Path) {
-        let plain = module.trim_start_matches('.');
-        let dots = module.len() - plain.len();
-        // One dot is the folder of the file itself.
-        let places = match dots {
-            0 => self.around(folder),
-            dots => folder.ancestors().nth(dots - 1).map(Path::to_path_buf).into_iter().collect(),
-        };
-        for place in places {
-            let mut at = place;
-            for part in plain.split('.').filter(|part| !part.is_empty()) {
-                at.push(part);
-                // Each package on the way runs, too.
-                self.looked_up(&at.join("__init__.py"));
-            }
-            self.looked_up(&at.with_extension("py"));
-            self.looked_up(&at.join("__main__.py"));
+fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
+    let plain = module.trim_start_matches('.');
+    let dots = module.len() - plain.len();
+    // One dot is the folder of the file itsearch.
+    let places = match dots {
+        0 => around(search, folder),
+        dots => folder.ancestors().nth(dots - 1).map(Path::to_path_buf).into_iter().collect(),
+    };
+    for place in places {
+        let mut at = place;
+        for part in plain.split('.').filter(|part| !part.is_empty()) {
+            at.push(part);
+            // Each package on the way runs, too.
+            looked_up(search, &at.join("__init__.py"));
         }
+        looked_up(search, &at.with_extension("py"));
+        looked_up(search, &at.join("__main__.py"));
     }
+}
 
-    /// The folder and those above it, as far as they belong to the project, and those in which the command starts.
-    fn around(&self, folder: &Path) -> Vec<PathBuf> {
-        let up =
-            folder.ancestors().take_while(|place| place.starts_with(&self.at.root)).map(Path::to_path_buf);
-        let mut out: Vec<PathBuf> = up.chain(self.at.dirs.iter().cloned()).collect();
-        out.dedup();
-        out
-    }
+/// The folder and those above it, as far as they belong to the project, and those in which the command starts.
+fn around(search: &Search<'_>, folder: &Path) -> Vec<PathBuf> {
+    let up = folder.ancestors().take_while(|place| place.starts_with(&search.at.root)).map(Path::to_path_buf);
+    let mut out: Vec<PathBuf> = up.chain(search.at.dirs.iter().cloned()).collect();
+    out.dedup();
+    out
+}
 
-    fn looked_up(&mut self, path: &Path) {
-        if self.looked_up < MOST_NAMES {
-            self.looked_up += 1;
-            self.file(&path.to_string_lossy(), Some(&[]));
-        } else {
-            self.more = true;
-        }
+fn looked_up(search: &mut Search<'_>, path: &Path) {
+    if search.looked_up < MOST_NAMES {
+        search.looked_up += 1;
+        search.file(&path.to_string_lossy(), Some(&[]));
+    } else {
+        search.more = true;
     }
 }
 

@@ -3,7 +3,7 @@
 //! Shell scripts are read like the command itself, and scripts in other languages by [`super::code`]. Of the files that they name, only
 //! programs count: a script names many files that it reads or writes, and whoever changes these must not be asked again.
 
-use super::{ENDINGS, MAX_SHOWN, Search, interprets};
+use super::{ENDINGS, MAX_SHOWN, Search, code, interprets};
 use becket_shell_syntax::base_name;
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +25,7 @@ impl Search<'_> {
             let Ok(text) = becket_files::read_text(&real, MAX_SHOWN as u64) else { continue };
             if !is_shell_script(&path, &text) {
                 let known = self.files.len();
-                self.code(&path, &text);
+                code::follow(self, &path, &text);
                 self.keep_programs(known);
                 continue;
             }
