@@ -41,6 +41,7 @@ mod probe;
 mod programs;
 mod request;
 mod sockets;
+mod stage;
 mod sweep;
 mod sys;
 mod todo;

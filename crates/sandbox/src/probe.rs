@@ -4,6 +4,7 @@
 use crate::backend::Backend;
 use crate::policy::{Network, Policy};
 use crate::request::{PROBE, Request, WORD};
+use crate::stage::{SIGNAL, Stage};
 use crate::sys;
 use becket_types::SandboxLevel;
 use std::ffi::OsString;
@@ -17,8 +18,7 @@ use std::time::{Duration, Instant};
 /// A backend whose self-test takes longer is not used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Landlock prevents this only from its version 6 on.
-pub(crate) const SIGNAL: &str = "send a signal to a process outside";
+/// First version of Landlock that keeps commands from sending signals to processes outside.
 pub(crate) const SIGNALS_ABI: u32 = 6;
 
 /// Ends the output of a test that came to its end.
@@ -30,54 +30,6 @@ pub struct SelfTest {
     /// Number of forbidden actions that failed, as they must.
     pub forbidden: usize,
     pub took: Duration,
-}
-
-/// The folder and the services against which the actions are tried.
-#[derive(Clone, Debug)]
-pub(crate) struct Stage {
-    dir: PathBuf,
-    /// Ports that listen on this machine: TCP over IPv4 and IPv6, and UDP; 0 for none.
-    pub ports: [u16; 3],
-    /// The process that made the stage.
-    pub process: i32,
-}
-
-impl Stage {
-    pub(crate) fn outside(&self, name: &str) -> PathBuf {
-        self.dir.join("outside").join(name)
-    }
-
-    pub(crate) fn hidden(&self) -> PathBuf {
-        self.dir.join("hidden/secret")
-    }
-
-    /// A path in the folder that may be written.
-    pub(crate) fn inside(&self, name: &str) -> PathBuf {
-        self.dir.join("work/open").join(name)
-    }
-
-    /// A file in a folder of the writable place that must not be written.
-    pub(crate) fn protected(&self) -> PathBuf {
-        self.dir.join("work/closed/file")
-    }
-
-    pub(crate) fn abstract_name(&self) -> String {
-        format!("becket-test-{}-{}", self.process, self.ports[0])
-    }
-
-    fn word(&self) -> String {
-        let [v4, v6, udp] = self.ports;
-        format!("{v4},{v6},{udp},{}", self.process)
-    }
-
-    fn from_words(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
-        let dir = PathBuf::from(words.next()?);
-        let numbers = words.next()?.into_string().ok()?;
-        let mut numbers = numbers.split(',');
-        let mut port = || numbers.next()?.parse().ok();
-        let ports = [port()?, port()?, port()?];
-        Some(Self { dir, ports, process: numbers.next()?.parse().ok()? })
-    }
 }
 
 /// Runs inside the confinement: tries all actions. Prints the numbers of those that were not prevented.
@@ -114,7 +66,7 @@ impl Services {
 
 fn prepare(dir: &Path) -> std::io::Result<(Stage, Services)> {
     let process = i32::try_from(std::process::id()).unwrap_or_default();
-    let mut stage = Stage { dir: dir.to_path_buf(), ports: [0; 3], process };
+    let mut stage = Stage::new(dir, process);
     let files = ["file", "removed", "moved"].map(|name| stage.outside(name));
     for file in files.iter().chain([&stage.hidden(), &stage.protected()]) {
         if let Some(folder) = file.parent() {

@@ -3,7 +3,7 @@
 //! They are tried inside a confinement, against a stage that the test prepares outside. None of them harms a machine on which
 //! nothing confines them: they touch only the stage, and the process that made it.
 
-use crate::probe::{SIGNAL, Stage};
+use crate::stage::{SIGNAL, Stage};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 use std::fs::{self, File, OpenOptions};

@@ -1,7 +1,7 @@
 //! Systems without Landlock and seccomp: nothing can be confined here.
 
 use crate::policy::Policy;
-use crate::probe::Stage;
+use crate::stage::Stage;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
