@@ -173,7 +173,11 @@ impl Run<'_> {
         if let Err(error) = outcome
             && !self.failed.iter().any(|f| f.path.0 == p.path)
         {
-            self.failed.push(SkippedPath { path: FilePath(p.path.clone()), reason: error.to_string() });
+            let reason = match error.kind() {
+                io::ErrorKind::DirectoryNotEmpty => "it contains files that are not part of this".to_owned(),
+                _ => error.to_string(),
+            };
+            self.failed.push(SkippedPath { path: FilePath(p.path.clone()), reason });
         }
     }
 

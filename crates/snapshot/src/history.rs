@@ -117,7 +117,8 @@ impl History {
                 self.undone.clear();
             }
             ChangeCause::Undo(of) => {
-                self.done.retain(|seq| !of.contains(seq));
+                let left: Vec<Seq> = of.iter().copied().filter(|seq| self.is_left(*seq, changes)).collect();
+                self.done.retain(|seq| !of.contains(seq) || left.contains(seq));
                 self.undone.push(entry.seq);
             }
             ChangeCause::Redo(undo) => {
@@ -126,6 +127,8 @@ impl History {
                 if let Some(ChangeCause::Undo(of)) = given_back {
                     self.done.extend(of);
                     self.done.sort();
+                    // Changes that the undo carried out in part are still there.
+                    self.done.dedup();
                 }
             }
         }
@@ -141,6 +144,21 @@ impl History {
         let (cause, skipped) = (changes.cause.clone(), changes.skipped.clone());
         let begun = begun.unwrap_or(entry.seq);
         self.changes.push(Change { seq: entry.seq, begun, time: entry.time, cause, files, skipped, label });
+    }
+
+    /// True if this undo skipped a path of the change at `seq` that can still be restored: one in conflict, or one that
+    /// failed. Such a change can be undone once more. Paths that it did restore are then in the wanted state.
+    fn is_left(&self, seq: Seq, undo: &FileChanges) -> bool {
+        // A directory may stay for good, because a person has put a file into it. A content that was not kept never comes
+        // back. Neither may keep earlier turns from being undone.
+        let counts = |change: &&PathChange| {
+            !matches!(change.after, Some(FileNode::Dir { .. }))
+                && !matches!(&change.before, Some(FileNode::File(file)) if file.sha256.is_none())
+        };
+        self.change_at(seq).is_some_and(|change| {
+            let mut files = change.files.iter().filter(counts);
+            files.any(|file| undo.skipped.iter().any(|skipped| skipped.path == file.path))
+        })
     }
 
     fn list<T: DeserializeOwned + Clone>(
@@ -289,5 +307,32 @@ mod tests {
         assert_eq!(names(history.since(Seq(3))), ["/b"]);
         assert_eq!(names(history.since(Seq(1))), ["/b", "/a"]);
         assert_eq!(history.begun(Seq(4)), Seq(2));
+    }
+
+    /// An undo that leaves a path alone can be repeated for that path, and redone without counting its call twice.
+    #[test]
+    fn a_change_that_was_undone_in_part_can_still_be_undone() {
+        let at = |name: &str| becket_types::FilePath(PathBuf::from(name));
+        let file = |name: &str| PathChange { path: at(name), before: None, after: None };
+        let changes = |cause: ChangeCause, files: &[&str], left: &[&str]| {
+            let reason = || "changed since".to_owned();
+            let skipped = left.iter().map(|name| SkippedPath { path: at(name), reason: reason() }).collect();
+            let files = files.iter().copied().map(file).collect();
+            EntryKind::FileChanges(Box::new(FileChanges { cause, files, manifest: None, skipped }))
+        };
+        let mut history = History::default();
+        let mut seq = 0;
+        let mut then = |kind: EntryKind| {
+            seq += 1;
+            history.take(&Entry { seq: Seq(seq), time: Millis(0), kind }, &Nothing);
+            let done: Vec<Seq> = history.undoable().map(|change| change.seq).collect();
+            (done, history.redoable().map(|change| change.seq))
+        };
+        let undo = ChangeCause::Undo(vec![Seq(1)]);
+        then(changes(ChangeCause::Call(CallId::from("a")), &["/x", "/y"], &[]));
+        assert_eq!(then(changes(undo.clone(), &["/x"], &["/y"])), (vec![Seq(1)], Some(Seq(2))));
+        assert_eq!(then(changes(undo, &["/y"], &[])), (Vec::new(), Some(Seq(3))));
+        assert_eq!(then(changes(ChangeCause::Redo(Seq(3)), &["/y"], &[])), (vec![Seq(1)], Some(Seq(2))));
+        assert_eq!(then(changes(ChangeCause::Redo(Seq(2)), &["/x"], &[])), (vec![Seq(1)], None));
     }
 }

@@ -114,7 +114,13 @@ pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Pl
         (file.path.0.clone(), step)
     });
     let cause = ChangeCause::Redo(undo.seq);
-    Some(build(cause, steps.collect(), vec![undo.label.clone()], undo.skipped.clone(), force, store))
+    let labels = match &undo.cause {
+        ChangeCause::Undo(of) => {
+            of.iter().filter_map(|seq| history.change_at(*seq)).map(|change| change.label.clone()).collect()
+        }
+        _ => vec![undo.label.clone()],
+    };
+    Some(build(cause, steps.collect(), labels, undo.skipped.clone(), force, store))
 }
 
 fn build(
@@ -126,9 +132,31 @@ fn build(
     store: &dyn Store,
 ) -> Plan {
     let mut packs = Packs::default();
-    let paths =
+    let mut paths: Vec<PlannedPath> =
         steps.into_iter().map(|(path, step)| plan_path(path, step, force, store, &mut packs)).collect();
+    keep_full_directories(&mut paths);
     Plan { cause, paths, labels, skipped }
+}
+
+/// Takes the directories out of the plan that cannot be deleted, because something in them stays.
+fn keep_full_directories(paths: &mut [PlannedPath]) {
+    // Paths are sorted, so in reverse a directory comes after its entries.
+    for at in (0..paths.len()).rev() {
+        let Some(dir) = paths.get(at) else { continue };
+        if dir.action != Action::Delete || !matches!(dir.now, Some(FileNode::Dir { .. })) {
+            continue;
+        }
+        let mut below = paths.iter().skip(at + 1).take_while(|path| path.path.starts_with(&dir.path));
+        let why = below.find_map(|path| match path.action {
+            Action::Conflict(_) => Some(Action::Conflict("it contains a path that is left alone".to_owned())),
+            Action::Lost(_) => Some(Action::Lost("it contains a path that cannot be restored".to_owned())),
+            _ => None,
+        });
+        let Some(why) = why else { continue };
+        if let Some(dir) = paths.get_mut(at) {
+            dir.action = why;
+        }
+    }
 }
 
 fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &mut Packs) -> PlannedPath {

@@ -215,6 +215,31 @@ fn a_persons_change_between_two_calls_is_a_conflict() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "person");
 }
 
+/// A directory stays with the file in it that a person has changed. The undo that is forced afterwards deletes both.
+#[test]
+fn a_conflict_in_a_new_directory_can_be_forced_after_the_rest_was_undone() {
+    let (_dir, mut lab) = lab();
+    let before = tree(&lab.root);
+    lab.call("mkdir new; echo 1 > new/a; echo 1 > b");
+    fs::write(lab.root.join("new/a"), "person").unwrap();
+    let (plan, applied) = lab.undo(1, false);
+    let conflicts: Vec<_> =
+        plan.paths.iter().filter(|path| matches!(path.action, Action::Conflict(_))).collect();
+    assert_eq!(conflicts.len(), 2, "{:?}", plan.paths);
+    assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+    assert_eq!(fs::read_to_string(lab.root.join("new/a")).unwrap(), "person");
+    assert!(!lab.root.join("b").exists());
+    let (plan, applied) = lab.undo(1, true);
+    assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+    assert_eq!(tree(&lab.root), before, "{:?}", plan.paths);
+    assert_eq!(lab.history().undoable().count(), 0);
+    lab.redo().unwrap();
+    assert_eq!(fs::read_to_string(lab.root.join("new/a")).unwrap(), "person", "its content was kept first");
+    lab.redo().unwrap();
+    assert!(lab.root.join("b").exists());
+    assert!(lab.redo().is_none());
+}
+
 #[test]
 fn files_too_large_are_named_and_home_is_never_walked() {
     let (_dir, mut lab) = lab();
