@@ -155,8 +155,8 @@ pub(crate) struct Limits {
     /// Maximum time of a turn: seconds, or `10m`; then becket exits with 13.
     #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
     pub max_wall: Option<String>,
-    /// Maximum wait for a rate limit or for a model that is being loaded: seconds, or `10m`; then becket
-    /// exits with 7.
+    /// Longest single wait for a rate limit, or for a model that is being loaded: seconds, or `10m`. If a server
+    /// asks for more, becket exits with 7.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub max_wait: Option<String>,
     /// Wait as long as necessary if the provider's quota is used up, and then continue.

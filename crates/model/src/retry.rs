@@ -36,7 +36,7 @@ const BRIEF_WAIT: Duration = Duration::from_secs(3);
 pub(crate) struct Policy {
     /// Requests in all, the first included.
     pub max_attempts: u32,
-    /// Longest wait that a server may ask for.
+    /// Longest wait between two attempts. If a server asks for a longer one, its error is final.
     pub max_wait: Duration,
     /// Longest wait for a model that is being loaded.
     pub max_loading: Duration,
@@ -106,7 +106,8 @@ impl Policy {
         let doubled = first.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST);
         let own = doubled.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 4.0);
         let server = Duration::from_millis(error.retry_after.unwrap_or_default().0);
-        Ok(own.max(server))
+        // The own delays must not be longer than the wait that the user allows, either.
+        Ok(own.max(server).min(self.max_wait))
     }
 
     fn too_long(&self, wait: u64, error: ModelError) -> ModelError {
@@ -185,6 +186,18 @@ mod tests {
         let error = next(3_600_000).unwrap_err();
         assert_eq!((error.kind, error.retryable), (ErrorKind::WaitTooLong, false));
         assert!(error.message.contains("3600 s"), "{}", error.message);
+    }
+
+    #[test]
+    fn no_delay_is_longer_than_the_wait_that_the_user_allows() {
+        let policy = Policy { max_wait: Duration::from_secs(5), ..POLICY };
+        for asked in [None, Some(2_000)] {
+            let delays: Vec<Duration> =
+                (1..9).map_while(|n| policy.next(n, failing(ErrorKind::RateLimit, asked), 1.0).ok()).collect();
+            assert_eq!(delays.len(), 5);
+            assert!(delays.iter().all(|delay| *delay <= policy.max_wait), "{delays:?}");
+            assert!(delays.iter().any(|delay| *delay == policy.max_wait), "{delays:?}");
+        }
     }
 
     #[test]
