@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
 use becket_config::{Origin, Settings};
-use becket_guard::{Guard, GuardSettings, RuleError, Rules};
+use becket_guard::{Guard, GuardSettings, Rule, RuleError, Rules};
 use becket_types::{Access, PermissionMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,9 +112,12 @@ fn unreadable(settings: &Settings, errors: &[RuleError]) -> Failure {
     let keys = ["permissions.deny", "permissions.ask", "permissions.allow"];
     let origins: Vec<Origin> = keys.into_iter().flat_map(|key| settings.origins(key)).collect();
     let text = errors.iter().map(|error| {
-        // The error has the beginning of a rule that is too long.
-        let is_its = |origin: &&Origin| origin.value.trim().starts_with(&error.text);
-        match origins.iter().find(is_its).filter(|_| !error.text.is_empty()) {
+        // The error has only the beginning of a rule that is too long. A valid rule may begin with the same text.
+        let whole = origins.iter().find(|origin| origin.value.trim() == error.text);
+        let begins = |origin: &&Origin| {
+            origin.value.trim().starts_with(&error.text) && origin.value.parse::<Rule>().is_err()
+        };
+        match whole.or_else(|| origins.iter().find(begins)).filter(|_| !error.text.is_empty()) {
             Some(origin) => format!("{}: {error}", place(origin)),
             None => error.to_string(),
         }
