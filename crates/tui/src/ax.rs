@@ -21,7 +21,7 @@ use crate::text::{self, thousands};
 use crate::transcript::compaction;
 use becket_types::{
     CallId, Command, CompactionPlan, Decision, DeliveryMode, Event, Message, NoticeLevel, Part,
-    PermissionRequest, PromptInput, TurnEnd, UndoPlan,
+    PermissionMode, PermissionRequest, PromptInput, TurnEnd, TurnTerms, UndoPlan,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -39,6 +39,12 @@ const OUTPUT_LINES: usize = 20;
 const LONGEST_LINE: usize = 64 << 10;
 /// An answer that comes sooner after its question than this was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
+/// Commands that answer a question.
+const ANSWERS: [&str; 7] = ["y", "yes", "s", "f", "n", "no", "a"];
+/// Most sessions that are read out.
+const SESSIONS: usize = 20;
+const BYPASS: &str = "In bypassPermissions, becket asks about nothing. To choose it, start becket with --permission-mode \
+                      bypassPermissions.";
 const TOO_EARLY: &str = "That came before the question was read out. Answer again.";
 
 /// Turns events into lines for the user, and lines of the user into effects.
@@ -59,6 +65,8 @@ pub struct Speaker {
     asked: bool,
     /// The user renamed the session, and the confirmation is pending.
     renaming: bool,
+    /// The user changed the permission mode, and the confirmation is pending.
+    changing_mode: bool,
 }
 
 impl Speaker {
@@ -166,6 +174,10 @@ impl Speaker {
             Event::Renamed { title } if std::mem::take(&mut self.renaming) => {
                 out.push(format!("This session is now called {title}."));
             }
+            // The mode is also set without a request of the user, at the start and with a plan.
+            Event::ModeChanged { mode } if std::mem::take(&mut self.changing_mode) => {
+                out.push(format!("The permission mode is now {mode}."));
+            }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let error = error.trim_end_matches('.');
                 let seconds = delay.0.div_ceil(1_000);
@@ -272,7 +284,7 @@ impl Speaker {
         let mut effects = Vec::new();
         if kind == Some(asked::Kind::Plan) && word == "/s" {
             // The mode changes first, so the call finds it changed.
-            let mode = becket_types::PermissionMode::AcceptEdits.to_string();
+            let mode = PermissionMode::AcceptEdits.to_string();
             effects.push(Effect::Send(Command::SetMode { mode }));
         }
         let what = Command::Decide { call_id: request.call_id.clone(), decision };
@@ -357,8 +369,28 @@ impl Speaker {
                 );
                 return (Vec::new(), out);
             }
+            Said::Command(Ok(Action::Mode(PermissionMode::BypassPermissions))) => {
+                out.push(BYPASS.to_owned());
+                return (Vec::new(), out);
+            }
+            Said::Command(Ok(Action::Mode(mode))) => {
+                self.changing_mode = true;
+                Effect::Send(Command::SetMode { mode: mode.to_string() })
+            }
+            Said::Command(Ok(Action::Model(model))) => Effect::Send(Command::SetModel { model }),
+            Said::Command(Ok(Action::Sessions(_))) => Effect::Ask(Request::Sessions),
+            Said::Command(Ok(Action::Memorize(text))) => Effect::Ask(Request::Memorize { text }),
+            Said::Command(Ok(Action::Task(text))) => self.task(text.to_owned(), TurnTerms::default()),
+            Said::Command(Ok(Action::Custom { name, .. })) if ANSWERS.contains(&name.as_str()) => {
+                out.push(format!("/{name} answers a question, and no question is open."));
+                return (Vec::new(), out);
+            }
+            // The host says so if there is no such command.
+            Said::Command(Ok(Action::Custom { name, arguments })) => {
+                Effect::Ask(Request::Custom { name, arguments })
+            }
             Said::Command(Ok(_)) => {
-                out.push("That command needs the other interface.".to_owned());
+                out.push("This command needs the whole screen: start becket without --ax for it.".to_owned());
                 return (Vec::new(), out);
             }
             Said::Shell(command) => Effect::Ask(Request::Shell { command }),
@@ -371,16 +403,18 @@ impl Speaker {
                 } else if self.working {
                     out.push("Waiting: the model gets this with its next step.".to_owned());
                 }
-                self.working = true;
-                let parts = vec![Part::text(prompt.text)];
-                Effect::Send(Command::Prompt(PromptInput {
-                    parts,
-                    mode: DeliveryMode::Steer,
-                    ..PromptInput::default()
-                }))
+                self.task(prompt.text, TurnTerms::default())
             }
         };
         (vec![effect], out)
+    }
+
+    /// Sends a task to the model.
+    fn task(&mut self, text: String, terms: TurnTerms) -> Effect {
+        self.working = true;
+        let parts = vec![Part::text(text)];
+        let mode = DeliveryMode::Steer;
+        Effect::Send(Command::Prompt(PromptInput { parts, mode, terms, ..PromptInput::default() }))
     }
 
     /// Returns the lines that describe an answer of the host.
@@ -391,13 +425,24 @@ impl Speaker {
                     Some(sheet) => sheet.spoken(),
                     None => without_fences(&page.markdown).join("\n"),
                 };
-                format!("{}\n{text}", page.title)
+                let confirm = match page.confirm {
+                    Some(_) => "\nStart becket without --ax to answer this question.",
+                    None => "",
+                };
+                format!("{}\n{text}{confirm}", page.title)
             }
             Reply::Ran { command, output, failed } => {
                 let how = if failed { "failed" } else { "ended" };
                 format!("{command} {how}.\n{output}")
             }
             Reply::Done(Ok(said)) => said,
+            Reply::Sessions(sessions) if sessions.is_empty() => "There is no other session here.".to_owned(),
+            Reply::Sessions(sessions) => {
+                let lines = sessions.iter().take(SESSIONS).map(|(id, about)| format!("{id}: {about}"));
+                let mut lines: Vec<String> = lines.collect();
+                lines.push("Write /resume and an id or a title to continue one of them.".to_owned());
+                lines.join("\n")
+            }
             Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
                 format!("Error: {why}")
             }
@@ -521,6 +566,10 @@ pub async fn run<W: Write>(
             }
             Some(reply) = replies.next(), if !replies.is_empty() => match reply {
                 Some(Reply::Found(Ok(session))) => return Ok(Ended::Switch(To::Session(session))),
+                Some(Reply::Prompt { text, terms }) => {
+                    effects.push(speaker.task(text, terms));
+                    Vec::new()
+                }
                 Some(reply) => Speaker::reply(reply),
                 None => Vec::new(),
             },

@@ -195,6 +195,27 @@ fn a_session_that_is_resumed_says_so_once() {
 }
 
 #[test]
+fn commands_are_carried_out_or_say_why_they_are_not() {
+    let mut speaker = Speaker::default();
+    let mode = Effect::Send(Command::SetMode { mode: "acceptEdits".into() });
+    assert_eq!(speaker.line("/mode acceptEdits", false), (vec![mode], Vec::new()));
+    let changed = Event::ModeChanged { mode: "acceptEdits".into() };
+    assert_eq!(speaker.event(&changed), ["The permission mode is now acceptEdits."]);
+    assert_eq!(speaker.event(&changed), Vec::<String>::new(), "only the user's own change is confirmed");
+    let (effects, said) = speaker.line("/mode bypassPermissions", false);
+    assert!(effects.is_empty() && said[0].contains("--permission-mode bypassPermissions"), "{said:?}");
+    let own = Request::Custom { name: "nosuch".into(), arguments: "x".into() };
+    assert_eq!(speaker.line("/nosuch x", false), (vec![Effect::Ask(own)], Vec::new()));
+    assert_eq!(speaker.line("/n", false).1, ["/n answers a question, and no question is open."]);
+    assert_eq!(speaker.line("/resume", false).0, [Effect::Ask(Request::Sessions)]);
+    assert!(speaker.line("/inspect", false).1[0].contains("without --ax"));
+    let sessions = vec![("7c7f".to_owned(), "today fix it".to_owned())];
+    let read = Speaker::reply(Reply::Sessions(sessions));
+    assert_eq!(read[0], "7c7f: today fix it");
+    assert!(read[1].contains("/resume"), "{read:?}");
+}
+
+#[test]
 fn a_message_that_waits_says_when_the_model_gets_it() {
     let mut speaker = Speaker::default();
     let lines = |speaker: &mut Speaker, line: &str| speaker.line(line, false).1;
