@@ -111,7 +111,7 @@ pub(crate) enum McpWhat {
         #[command(flatten)]
         permissions: Permissions,
     },
-    /// Withdraw your choices about the servers of this project's `.mcp.json`.
+    /// Withdraw your choices about the servers of this project's `.mcp.json`, and your refusals of its other content.
     ResetProjectChoices {
         /// Print the result as JSON.
         #[arg(long)]

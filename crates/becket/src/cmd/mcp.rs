@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::mcp::{self, Configured, Place};
 use crate::settings::{self, project_root};
+use crate::trust::content::ContentTrust;
 use becket_mcp::oauth::Login;
 use becket_mcp::{Hub, Status, config};
 use becket_print::{ExitStatus, clean};
@@ -43,8 +44,23 @@ pub(crate) fn run(
         McpWhat::ResetProjectChoices { json } => {
             let gone = mcp::forget(environment, cwd)
                 .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-            let line = format!("{gone} servers of this project's .mcp.json are no longer allowed");
-            Done { line, json: json!({ "reset": gone }) }.print(*json, out)
+            let refusals = ContentTrust::of(environment, &project_root(cwd), false)
+                .forget_refusals()
+                .map_err(|e| Failure::error(format!("your refusals were not withdrawn: {e}")))?;
+            let servers = match gone {
+                0 => "no server of this project's .mcp.json was allowed".to_owned(),
+                1 => "1 server of this project's .mcp.json is no longer allowed".to_owned(),
+                gone => format!("{gone} servers of this project's .mcp.json are no longer allowed"),
+            };
+            let asked = match refusals {
+                0 => String::new(),
+                n => format!(
+                    "; {} withdrawn: becket asks again when it starts in a terminal",
+                    super::count(n, "refusal")
+                ),
+            };
+            let json_line = json!({ "reset": gone, "refusals": refusals });
+            Done { line: format!("{servers}{asked}"), json: json_line }.print(*json, out)
         }
     }
 }

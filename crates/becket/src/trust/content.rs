@@ -64,6 +64,8 @@ pub(crate) struct ContentTrust {
     everything: bool,
     decided: Mutex<BTreeMap<(String, String), Decided>>,
     unused: Mutex<Vec<String>>,
+    /// Content that was requested, and that the user has refused.
+    refused: Mutex<Vec<String>>,
 }
 
 impl ContentTrust {
@@ -72,11 +74,14 @@ impl ContentTrust {
         let root = root.to_string_lossy().into_owned();
         let text = becket_files::read_text(&file, MAX_DECISIONS).unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Decided>(line).ok());
-        let decided = lines
+        let mut decided: BTreeMap<(String, String), Decided> = lines
             .filter(|decided| decided.root == root)
             .map(|decided| ((decided.kind.clone(), decided.name.clone()), decided))
             .collect();
-        Self { file, root, everything, decided: Mutex::new(decided), unused: Mutex::default() }
+        // A line without a hash withdraws the earlier decision.
+        decided.retain(|_, decided| !decided.sha256.is_empty());
+        let decided = Mutex::new(decided);
+        Self { file, root, everything, decided, unused: Mutex::default(), refused: Mutex::default() }
     }
 
     pub(crate) fn state(&self, item: &Item) -> State {
@@ -95,15 +100,17 @@ impl ContentTrust {
     /// True if the user, or `--trust`, allows exactly this content. If not, [`Self::note`] lists it.
     pub(crate) fn is_trusted(&self, kind: &str, name: &str, content: &str) -> bool {
         let item = Item { kind: kind.to_owned(), name: name.to_owned(), content: content.to_owned() };
-        let trusted = self.state(&item) == State::Trusted;
-        if !trusted {
-            let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-            let line = format!("{kind} {name}");
-            if !unused.contains(&line) {
-                unused.push(line);
-            }
+        let list = match self.state(&item) {
+            State::Trusted => return true,
+            State::Refused => &self.refused,
+            State::New | State::Changed { .. } => &self.unused,
+        };
+        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = format!("{kind} {name}");
+        if !list.contains(&line) {
+            list.push(line);
         }
-        trusted
+        false
     }
 
     /// Stores the user's decision about this content.
@@ -120,26 +127,54 @@ impl ContentTrust {
             trusted,
             content: (item.content.len() <= MAX_KEPT).then(|| item.content.clone()),
         };
-        if let Some(dir) = self.file.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
-        file.write_all(format!("{}\n", serde_json::to_string(&decided)?).as_bytes())?;
+        self.append(&decided)?;
         let key = (item.kind.clone(), item.name.clone());
         self.decided.lock().unwrap_or_else(PoisonError::into_inner).insert(key, decided);
         Ok(())
     }
 
+    /// Withdraws the user's refusals, so that becket asks about this content again. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written.
+    pub(crate) fn forget_refusals(&self) -> io::Result<usize> {
+        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused: Vec<_> = decided.values().filter(|decided| !decided.trusted).cloned().collect();
+        for decision in &refused {
+            self.append(&Decided { sha256: String::new(), content: None, ..decision.clone() })?;
+            decided.remove(&(decision.kind.clone(), decision.name.clone()));
+        }
+        Ok(refused.len())
+    }
+
+    fn append(&self, decided: &Decided) -> io::Result<()> {
+        if let Some(dir) = self.file.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
+        file.write_all(format!("{}\n", serde_json::to_string(decided)?).as_bytes())
+    }
+
     /// Returns a line about all content that was requested and not used.
     pub(crate) fn note(&self) -> Option<String> {
         let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        (!unused.is_empty()).then(|| {
-            format!(
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = Vec::new();
+        if !unused.is_empty() {
+            out.push(format!(
                 "Not used, because you have not trusted this project's content: {}. Start becket in a terminal to see it and \
                  decide, or allow all of it for one run with --trust.",
                 unused.join(", ")
-            )
-        })
+            ));
+        }
+        if !refused.is_empty() {
+            out.push(format!(
+                "Not used, because you have refused it: {}. To be asked again: becket mcp reset-project-choices",
+                refused.join(", ")
+            ));
+        }
+        (!out.is_empty()).then(|| out.join(" "))
     }
 }
 
@@ -193,6 +228,20 @@ mod tests {
         }
         trust.decide(&item("one\nthree"), false).unwrap();
         assert_eq!(trust.state(&item("one\nthree")), State::Refused);
+        // Somebody who has refused content is not sent to a question that does not come.
+        let again = ContentTrust::of(&environment, &root, false);
+        assert!(!again.is_trusted("hooks", "a.json", "one\nthree"));
+        let note = again.note().unwrap();
+        assert!(
+            note.contains("you have refused it: hooks a.json") && !note.contains("in a terminal"),
+            "{note}"
+        );
+        assert_eq!(again.forget_refusals().unwrap(), 1);
+        for trust in [&again, &ContentTrust::of(&environment, &root, false)] {
+            assert_eq!(trust.state(&item("one\nthree")), State::New);
+        }
+        assert_eq!(again.forget_refusals().unwrap(), 0);
+        trust.decide(&item("one\nthree"), false).unwrap();
         // The same item in another project, of another kind or with another name is a different item.
         assert_eq!(ContentTrust::of(&environment, dir.path(), false).state(&item("one\nthree")), State::New);
         assert_eq!(ContentTrust::of(&environment, dir.path(), true).state(&item("x")), State::Trusted);
