@@ -25,6 +25,8 @@ const RUNS: &[(&[&str], &str)] = &[
     (&["-p", "--context-window", "12", "%"], "4,000"),
     (&["-p", "--context-window", "big", "%"], "a whole number of tokens"),
     (&["-p", "--effort", "hgih", "%"], "did you mean high"),
+    (&["-p", "--thinking", "xx", "%"], "adaptive"),
+    (&["-p", "/model gtp5x"], "names no model"),
     (&["-p", "--name", "", "%"], "a title needs a letter"),
     (&["-p", "--name", " \u{200b}", "%"], "a title needs a letter"),
     (&["-p", "--model", "", "%"], "model"),

@@ -75,7 +75,7 @@ pub(crate) struct SdkArgs {
     #[arg(long, value_name = "NAME")]
     pub permission_prompt_tool: Option<String>,
     /// Reasoning of the model: adaptive, or disabled, which means the effort low. --effort overrides it.
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", value_parser = ["adaptive", "disabled"])]
     pub thinking: Option<String>,
     /// Maximum number of reasoning tokens, which chooses the nearest effort. --effort overrides it.
     #[arg(long, value_name = "N")]

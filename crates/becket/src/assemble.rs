@@ -547,7 +547,7 @@ fn unused_prompts(run: &RunSettings, kept: &[SystemItem]) -> Vec<String> {
 }
 
 /// Returns a function that opens another model by its name.
-fn finder(settings: SharedModels, aliases: Aliases, tape: Option<Tape>) -> FindModel {
+pub(crate) fn finder(settings: SharedModels, aliases: Aliases, tape: Option<Tape>) -> FindModel {
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, String> {
         let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
         let found = model_names::find(name, &aliases, &settings);

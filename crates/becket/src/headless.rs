@@ -133,6 +133,11 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             jobs,
             hooks,
             permission_tool: settings.client.permission_tool.clone(),
+            find_model: crate::assemble::finder(
+                Arc::clone(&models),
+                settings.settings.config.models.aliases.clone(),
+                None,
+            ),
             models,
         },
         servers: Servers { hub: mcp.clone(), waits, environment: environment.clone(), policies: None },

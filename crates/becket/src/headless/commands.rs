@@ -89,20 +89,34 @@ impl Front {
             self.pending.local.push_back(input);
             return Ok(None);
         }
-        let live = self.live();
-        let facts = LocalFacts {
-            live: &live,
-            figures: &self.figures,
-            commands: &self.session.commands,
-            rules: self.permission_rules(),
-            cwd: &self.session.cwd,
+        let answer = match name {
+            "model" if !arguments.is_empty() => self.switched(arguments).await?,
+            _ => {
+                let live = self.live();
+                let facts = LocalFacts {
+                    live: &live,
+                    figures: &self.figures,
+                    commands: &self.session.commands,
+                    rules: self.permission_rules(),
+                    cwd: &self.session.cwd,
+                };
+                local::answer(name, arguments, &facts)
+            }
         };
-        let answer = local::answer(name, arguments, &facts);
-        if name == "model" && !arguments.is_empty() {
-            self.command(Command::SetModel { model: arguments.to_owned() }).await;
-        }
         written(self.printer.local_answer(&answer))?;
         Ok(None)
+    }
+
+    /// Chooses the model of the next request. A name that fits no model ends a run that a program does not drive.
+    async fn switched(&mut self, name: &str) -> Result<String, Failure> {
+        match (self.session.find_model)(name) {
+            Ok(model) => {
+                self.command(Command::SetModel { model: name.to_owned() }).await;
+                Ok(format!("The next request goes to {}.", model.info().id))
+            }
+            Err(why) if self.input.driven => Ok(why),
+            Err(why) => Err(Failure::usage(why)),
+        }
     }
 
     /// Answers the commands that waited for the end of the turn.

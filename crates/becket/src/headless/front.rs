@@ -162,6 +162,8 @@ pub(super) struct SessionAnswers {
     /// The tool of an MCP server that decides about permissions.
     pub(super) permission_tool: Option<String>,
     pub(super) models: SharedModels,
+    /// Opens a model by its name, or says why that is not possible.
+    pub(super) find_model: becket_agent::FindModel,
 }
 
 /// The last answer of the run, if it is needed at the end.

@@ -25,17 +25,14 @@ pub(super) struct LocalFacts<'a> {
 }
 
 /// Returns the answer to a command.
+///
+/// Another model is chosen elsewhere, so `/model NAME` is not answered here.
 pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> String {
     let live = facts.live;
     match name {
         "cost" | "usage" => facts.figures.words(),
         "context" => context(&facts.figures.context_usage(&live.model)),
         "model" if arguments.is_empty() => format!("The model is {}.", live.model),
-        "model" => {
-            format!(
-                "The next request goes to {arguments}. If becket does not know this model, a line says so."
-            )
-        }
         "permissions" => permissions(live, &facts.rules),
         "status" => format!(
             "becket {} in {}\nmodel: {}\npermission mode: {}\n{}",
