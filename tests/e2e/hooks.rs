@@ -46,8 +46,8 @@ fn what_a_hook_denies_does_not_run_in_any_mode() {
         if mode == "bypassPermissions" {
             let result = last_result(&server);
             assert!(result.contains("Permission denied, not run: not here"), "{mode}");
-            assert!(result.contains("denied by the PreToolUse hook `grep` of "), "{result}");
-            assert!(ran.stderr.contains("denied by the PreToolUse hook `grep` of "), "{ran:?}");
+            assert!(result.contains("denied by the PreToolUse hook `grep` of /"), "{result}");
+            assert!(ran.stderr.contains("denied by the PreToolUse hook `grep` of /"), "{ran:?}");
         }
     }
     let server = touch(Some("echo fine"));

@@ -80,7 +80,7 @@ impl Walker<'_> {
         let may_set = vars::may_set(&name)
             && (vars::is_own(&name) || !values.is_empty() && values.iter().all(is_known));
         if !may_set {
-            self.doubt(format!("it sets {name}, which other programs obey"));
+            self.doubt(format!("it sets {name}, which other programs may obey"));
         }
         let followed = !values.is_empty()
             && !self.known.contains_key(&name)

@@ -75,7 +75,7 @@ impl Walker<'_> {
             self.doubt("a subscript in a list of an array is evaluated as arithmetic");
         }
         if !vars::may_set_to(&variable, given) {
-            self.doubt(format!("it sets {variable}, which other programs obey"));
+            self.doubt(format!("it sets {variable}, which other programs may obey"));
         }
         if let Some(value) = value {
             self.visit(value, depth + 1);

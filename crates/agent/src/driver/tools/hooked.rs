@@ -115,7 +115,10 @@ fn named(permission: HookPermission, outcome: &HookOutcome) -> HookPermission {
     let HookPermission::Deny { reason } = permission else { return permission };
     let by = outcome.runs.iter().find(|run| run.result == HookResult::Blocked).map(|run| {
         let name = run.hook.split_whitespace().next().unwrap_or_default();
-        let place = if run.source.is_empty() { String::new() } else { format!(" of {}", run.source) };
+        // A source such as `user: /home/u/.config/becket/config.toml` is named by its path alone.
+        let file = run.source.split_once(": ").map(|(_, file)| file).filter(|file| file.starts_with('/'));
+        let source = file.unwrap_or(&run.source);
+        let place = if source.is_empty() { String::new() } else { format!(" of {source}") };
         format!("the {} hook `{name}`{place}", run.event)
     });
     let by = by.unwrap_or_else(|| "a hook".to_owned());
