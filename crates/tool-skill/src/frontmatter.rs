@@ -110,6 +110,11 @@ impl Head {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
+    /// Returns all keys that have a value.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
+    }
+
     /// Splits a text into frontmatter and body; `None` if it does not begin with frontmatter.
     ///
     /// # Errors

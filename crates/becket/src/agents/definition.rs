@@ -5,6 +5,7 @@
 //! without it. A definition of the project may only narrow the permission mode.
 
 use becket_agent::subagent::{Kind, KindRun};
+use becket_tool::text::nearest;
 use becket_tool_skill::Head;
 use becket_types::PermissionMode;
 use serde_json::Value;
@@ -28,6 +29,40 @@ const KEEPING: [&str; 3] = ["read", "write", "edit"];
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// Keys of other agents that would change the meaning of a definition if they had an effect.
 const UNUSED: [&str; 2] = ["isolation", "initialPrompt"];
+/// Keys of a definition.
+const KEYS: [&str; 14] = [
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "effort",
+    "permissionMode",
+    "maxTurns",
+    "background",
+    "memory",
+    "mcpServers",
+    "hooks",
+    "skills",
+    "prompt",
+];
+/// Names of tools that definitions often have. A name that is close to one of them is taken for a typing error. Other
+/// names may belong to a tool that only some sessions have.
+const TOOLS: [&str; 13] = [
+    "read",
+    "write",
+    "edit",
+    "bash",
+    "grep",
+    "glob",
+    "todo",
+    "task",
+    "skill",
+    "recall",
+    "webfetch",
+    "websearch",
+    "multi_edit",
+];
 
 /// The source of an agent's definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +150,21 @@ impl Definition {
         if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
             put_wrong("`hooks` is not a table of events".to_owned());
         }
+        for key in head.keys().filter(|key| !KEYS.contains(key) && !UNUSED.contains(key)) {
+            if let Some(near) = nearest(key, KEYS) {
+                put_wrong(format!("the key `{key}` has no effect; did you mean `{near}`?"));
+            }
+        }
+        let without = here(
+            &[list(head.value("disallowedTools")).unwrap_or_default(), head.switched_off("tools")].concat(),
+        );
+        for tool in tools.iter().flatten().chain(&without).filter(|tool| !TOOLS.contains(&tool.as_str())) {
+            // One name that contains another, such as `mcp__git__read` and `read`, is no typing error.
+            let near = nearest(tool, TOOLS).filter(|near| !tool.contains(near) && !near.contains(&**tool));
+            if let Some(near) = near {
+                put_wrong(format!("there is no tool {tool:?}; did you mean {near}?"));
+            }
+        }
         for key in UNUSED.iter().filter(|key| head.value(key).is_some()) {
             put_wrong(format!("`{key}` has no effect here"));
         }
@@ -122,10 +172,7 @@ impl Definition {
             description,
             prompt: prompt.trim().to_owned(),
             tools,
-            without: here(
-                &[list(head.value("disallowedTools")).unwrap_or_default(), head.switched_off("tools")]
-                    .concat(),
-            ),
+            without,
             servers: names,
             model: head.text("model").filter(|model| model != "inherit"),
             run,
@@ -328,6 +375,19 @@ mod tests {
     fn of(keys: Value, place: DefinedIn) -> (Definition, Vec<String>) {
         let keys: Map<String, Value> = keys.as_object().unwrap().clone();
         Definition::of("a".to_owned(), &Head::new(keys), "Be strict.\n", place).unwrap()
+    }
+
+    #[test]
+    fn names_that_are_mistyped_are_reported() {
+        let keys = json!({"description": "d", "tools": "Read, Grpe, Glob, mcp__git__read, LS", "modle": "haiku", "color": "red"});
+        let (_, wrong) = of(keys, DefinedIn::Given);
+        assert_eq!(
+            wrong,
+            [
+                "the agent a: the key `modle` has no effect; did you mean `model`?",
+                "the agent a: there is no tool \"grpe\"; did you mean grep?"
+            ]
+        );
     }
 
     #[test]

@@ -3,14 +3,17 @@
 
 mod secrets;
 
+use crate::agents::Agents;
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
 use crate::cmd::context::Reading;
 use crate::cmd::permissions::rules_without_effect;
 use crate::cmd::{count, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::interactive::preferences;
 use crate::models::model_settings;
-use crate::settings::{configuration, roots};
+use crate::settings::{configuration, project_root, roots};
+use crate::trust::is_trusted;
 use crate::{hooks, toolbox};
 use becket_config::Settings;
 use becket_model::{ErrorKind, ModelRef, probe};
@@ -121,7 +124,32 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
     let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
     faults.extend(crate::sandbox::wrong_host(&settings.config.sandbox));
     faults.extend(toolbox::not_disabled(&settings.config, &tools));
+    faults.extend(preferences::complaints(environment, &settings.config));
+    faults.extend(missing(cwd, settings));
+    let aliases = &settings.config.models.aliases;
+    let models = model_settings(environment, settings);
+    let wrong = aliases.keys().filter_map(|alias| crate::model_names::find(alias, aliases, &models).err());
+    faults.extend(wrong.map(|failure| failure.message));
+    let found = Agents::find(environment, cwd, is_trusted(environment, &project_root(cwd)), &[]);
+    faults.extend(found.warnings);
     faults
+}
+
+/// Returns a line for each file and folder that the settings name and that is not there.
+fn missing(cwd: &Path, settings: &Settings) -> Vec<String> {
+    let root = project_root(cwd);
+    let config = &settings.config;
+    let files =
+        config.rules.files.iter().map(|path| ("rules.files", path, root.join(path).is_file(), "file"));
+    let dirs =
+        config.skills.dirs.iter().map(|path| ("skills.dirs", path, root.join(path).is_dir(), "folder"));
+    files
+        .chain(dirs)
+        .filter(|(_, _, is_there, _)| !is_there)
+        .map(|(key, path, _, what)| {
+            format!("{key}: there is no {what} {path}; create it, or remove it from the list")
+        })
+        .collect()
 }
 
 fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {

@@ -66,6 +66,13 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
     (Preferences { themes, keymap, vim, status_line, follow, images, home, ..plain }, wrong)
 }
 
+/// Returns messages about what is wrong with the preferences of the configuration.
+pub(crate) fn complaints(environment: &Environment, config: &Config) -> Vec<String> {
+    let (_, mut wrong) = load(environment, config);
+    wrong.extend(notifications(environment, &config.ui).err());
+    wrong
+}
+
 /// Returns the image support that the environment variables show, or asks for a query of the terminal (`protocol:
 /// None`).
 ///
