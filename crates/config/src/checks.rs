@@ -123,8 +123,9 @@ impl Builder<'_> {
                     .unwrap_or_else(|| key("kind"));
                 let near = nearest(name, VENDORS.iter().map(|vendor| vendor.name));
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                let address = if provider.base_url.is_none() { " and `base_url`" } else { "" };
                 let message = format!(
-                    "{name} is not built in, so it needs `kind` (openai-chat for most servers) and `base_url`{near}"
+                    "{name} is not built in, so it needs `kind` (openai-chat for most servers){address}{near}"
                 );
                 self.complain(&set, message);
             } else if provider.base_url.is_none() {

@@ -6,7 +6,7 @@ use crate::files::{Layer, Scope, SettingSources};
 use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
 use crate::schema::{Config, json_schema};
-use crate::scope::{Ruling, may_if_approved, ruling};
+use crate::scope::{Ruling, instead, may_if_approved, ruling};
 use crate::secret::Credential;
 use crate::source::{Merged, Source};
 use crate::tree::{
@@ -472,13 +472,12 @@ impl Builder<'_> {
                     return;
                 }
                 let (origin, text) = file.unwrap_or_default();
+                let message = format!("ignored: {why}; {}", instead(&key, &why));
                 self.warnings.push(Problem {
                     origin: origin.to_owned(),
                     at: Some(position(text, node.at)),
                     key: Some(key),
-                    message: format!(
-                        "ignored: {why}; to have it, put it into your user configuration or give the flag"
-                    ),
+                    message,
                 });
                 return;
             }

@@ -16,10 +16,21 @@ pub(crate) enum Ruling {
 /// Decides about one value of a project file. `so_far`: the value of the weaker layers. `trusted`: the user
 /// trusts the project.
 pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: bool) -> Ruling {
+    match of_trusted(key, value, so_far) {
+        // Trust would not help for a key that no project may set, so its own reason comes first.
+        Ruling::Counts if !trusted && !narrows(key) => Ruling::Ignored { why: UNTRUSTED.to_owned() },
+        ruling => ruling,
+    }
+}
+
+/// The reason if only the user's trust is missing.
+pub(crate) const UNTRUSTED: &str = "this directory is not trusted";
+
+/// Decides about one value of a project that the user trusts.
+fn of_trusted(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
     let ignored = |why: &str| Ruling::Ignored { why: why.to_owned() };
     let section = key.split('.').next().unwrap_or_default();
     match key {
-        _ if !trusted && !narrows(key) => ignored("this directory is not trusted"),
         _ if section == "providers" => ignored("a project cannot decide where credentials are sent"),
         "models.catalog" => ignored("a project cannot decide which hosts are reached"),
         "disable_all_hooks" => ignored("a project cannot switch off your hooks"),
@@ -59,6 +70,27 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
         }
         _ => Ruling::Counts,
     }
+}
+
+/// Returns what the user can do to have an ignored value.
+pub(crate) fn instead(key: &str, why: &str) -> String {
+    let flag = match key {
+        "permission_mode" => Some("--permission-mode"),
+        "permissions.allow" => Some("--allowedTools"),
+        "add_dirs" => Some("--add-dir"),
+        "tools.enabled" => Some("--tools"),
+        "sandbox.mode" => Some("--sandbox"),
+        "limits.max_turns" => Some("--max-turns"),
+        "limits.max_budget_usd" => Some("--max-budget-usd"),
+        "limits.max_tokens" => Some("--max-tokens"),
+        "limits.max_wall" => Some("--max-wall"),
+        "limits.max_wait" => Some("--max-wait"),
+        "limits.wait_for_quota" => Some("--wait-for-quota"),
+        _ => None,
+    };
+    let trust = if why == UNTRUSTED { "trust it (start becket there in a terminal), or " } else { "" };
+    let flag = flag.map(|flag| format!(", or give {flag}")).unwrap_or_default();
+    format!("to have it, {trust}put it into your user configuration{flag}")
 }
 
 /// True if a file of the project may set this key once the user has approved its text.
@@ -197,6 +229,16 @@ mod tests {
         ] {
             assert_eq!(ruling(key, &value, None, false) == Ruling::Counts, counts, "{key} {value}");
         }
+        let told = |key: &str| match ruling(key, &json!(["Bash"]), None, false) {
+            Ruling::Ignored { why } => format!("{why}; {}", instead(key, &why)),
+            Ruling::Counts => String::new(),
+        };
+        // Trust would not help here.
+        assert_eq!(
+            told("permissions.allow"),
+            "a project cannot allow calls; to have it, put it into your user configuration, or give --allowedTools"
+        );
+        assert!(told("rules.files").starts_with("this directory is not trusted; to have it, trust it"));
     }
 
     #[test]

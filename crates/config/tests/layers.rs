@@ -233,7 +233,7 @@ dirs = ['skills']
             warnings(&settings)[0],
             format!(
                 "{}:2:19: permission_mode: ignored: a project can only choose a stricter permission mode; to have it, \
-                 put it into your user configuration or give the flag",
+                 put it into your user configuration, or give --permission-mode",
                 path(scope).display()
             )
         );
