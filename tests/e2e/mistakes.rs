@@ -94,6 +94,8 @@ const COMMANDS: &[(&[&str], &str, i32)] = &[
     (&["sessions", "rename", "absent", "x"], "absent", 2),
     (&["sessions", "restore", "absent"], "absent", 2),
     (&["sessions", "search"], "required arguments", 2),
+    (&["sessions", "serach", "foo"], "becket sessions search", 2),
+    (&["sessions", "renam", "a", "b"], "becket sessions rename", 2),
     (&["export"], "there is no session of", 2),
     (&["export", "absent"], "absent", 2),
     (&["export", "absent", "--format", "pdf"], "pdf", 2),

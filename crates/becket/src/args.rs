@@ -26,7 +26,8 @@ pub(crate) use rights::*;
 pub(crate) use stored::*;
 use values::{not_zero, positive, whole};
 pub(crate) use word::{
-    NotATask, bare_word, command_behind_options, command_first, not_a_command, unquoted, wants_json,
+    NotATask, bare_word, command_behind_options, command_first, near_sessions_command, not_a_command,
+    unknown_sessions_command, unquoted, wants_json,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

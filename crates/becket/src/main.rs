@@ -208,6 +208,12 @@ fn command(sub: Sub) -> Result<ExitStatus, Failure> {
 /// Handles arguments that clap refuses. A mistyped command gets a suggestion, whatever follows it.
 fn mistyped(mut error: clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
+    if let Some(word) = args::unknown_sessions_command(&error, arguments) {
+        let near = args::near_sessions_command(word);
+        let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
+        let failure = Failure::usage(format!("becket sessions has no command `{word}`"));
+        return Err(failure.hint(format!("type: {hint}")));
+    }
     match args::not_a_command(arguments).filter(|_| is_extra) {
         Some(found) => Err(no_task(&found)),
         None => match args::unquoted(&error, arguments) {

@@ -386,7 +386,7 @@ pub(crate) struct Shown {
 pub(crate) struct CostArgs {
     /// The session: its id, the start of its id, or its title; by default the newest one of this directory.
     pub session: Option<String>,
-    /// Show the cost of all sessions since this day, by day and project. DAY is 2026-11-21, or 7d for seven days ago.
+    /// Show the cost of all sessions since this day, by day and project. DAY is 2026-11-21, or 7d for the last seven days.
     #[arg(long, value_name = "DAY", conflicts_with = "session")]
     pub since: Option<String>,
     /// Print JSON.

@@ -4,8 +4,9 @@
 //! is refused if it is a command, a command of another tool, or one of them with a typing error: any other word may be a task
 //! for the piped text. `becket -- WORD` is explicit and is not checked.
 
-use super::{Run, SUBCOMMANDS};
+use super::{Run, SUBCOMMANDS, Sub};
 use becket_types::edit_distance;
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -127,6 +128,27 @@ pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<St
     let quoted = format!("\"{}\"", words[first..end].join(" ").replace(['"', '$', '`', '\\'], ""));
     let rest = words[..first].iter().chain(&words[end..]).copied();
     Some(std::iter::once("becket").chain(rest).chain([quoted.as_str()]).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the subcommand of `becket sessions` that is most like this word.
+pub(crate) fn near_sessions_command(word: &str) -> Option<String> {
+    let all = Sub::command();
+    let sessions = all.find_subcommand("sessions")?;
+    let near = becket_tool::text::nearest(word, sessions.get_subcommands().map(clap::Command::get_name))?;
+    Some(format!("becket sessions {near}"))
+}
+
+/// Returns the first of several words after `becket sessions`, if clap took it for words to search for.
+pub(crate) fn unknown_sessions_command<'a>(
+    error: &clap::Error,
+    arguments: &'a [OsString],
+) -> Option<&'a str> {
+    let is_conflict = error.kind() == ErrorKind::ArgumentConflict;
+    let words: Vec<&str> = arguments.get(1..)?.iter().filter_map(|word| word.to_str()).collect();
+    match words.as_slice() {
+        ["sessions", word, ..] if is_conflict && !word.starts_with('-') => Some(word),
+        _ => None,
+    }
 }
 
 /// True if the arguments of a run ask for a result as JSON and no program sends messages, even if the arguments cannot be

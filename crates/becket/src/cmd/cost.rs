@@ -5,10 +5,10 @@
 use crate::args::CostArgs;
 use crate::cmd::context::Reading;
 use crate::cmd::sessions::{day, stats};
-use crate::cmd::{count, one_line, pick_session, short, write};
+use crate::cmd::{count, count_column, one_line, pick_session, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::interactive::figures::{Sum, UsageRow, Usages};
+use crate::interactive::figures::{Sum, UNPRICED, UsageRow, Usages};
 use becket_session::store::{self, SessionSummary};
 use becket_types::Entry;
 use serde_json::{Value, json};
@@ -48,7 +48,9 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     if let Some(since) = &args.since {
-        let since = day(since)?.0 / DAY_MS;
+        // The last seven days are today and the six days before it.
+        let of_a_date = day(since)?.0 / DAY_MS;
+        let since = of_a_date + u64::from(since.ends_with('d') && since != "0d");
         return stats::since(environment, None, since, args.json, args.html.as_deref(), out);
     }
     let reading = Reading::of(environment, pick_session(environment, cwd, args.session.as_deref())?)?;
@@ -135,9 +137,14 @@ impl<'a> Bill<'a> {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{}: ${:.4}, {}\n{} tokens read ({} from the cache), {} written\n",
+            "{}: ${:.4}{}, {}\n{} tokens read ({} from the cache), {} written\n",
             one_line(self.session.label(), 60),
             self.sum.cost,
+            if self.sum.cost > 0.0 || self.sum.requests == 0 {
+                String::new()
+            } else {
+                format!(" ({UNPRICED})")
+            },
             count(self.sum.requests, "request"),
             short(self.sum.read),
             short(self.sum.cached),
@@ -151,9 +158,9 @@ impl<'a> Bill<'a> {
             for (name, sum) in rows {
                 let _ = writeln!(
                     text,
-                    "{:>10} {:>8} requests {:>8} tokens  {}",
+                    "{:>10} {} {:>8} tokens  {}",
                     format!("${:.4}", sum.cost),
-                    sum.requests,
+                    count_column(sum.requests as u64, "request", 8),
                     short(sum.read + sum.wrote),
                     one_line(&name, 60)
                 );

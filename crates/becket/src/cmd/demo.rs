@@ -237,7 +237,10 @@ fn line(event: &Event) -> Option<String> {
                 TurnEnd::Completed => "completed".to_owned(),
                 other => format!("{other:?}"),
             };
-            format!("\nturn {end}: {} requests, {} compaction(s)", result.steps, result.compaction.count)
+            let requests = count(usize::try_from(result.steps).unwrap_or(usize::MAX), "request");
+            let compactions =
+                count(usize::try_from(result.compaction.count).unwrap_or(usize::MAX), "compaction");
+            format!("\nturn {end}: {requests}, {compactions}")
         }
         _ => return None,
     })

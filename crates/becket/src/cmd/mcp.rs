@@ -295,7 +295,8 @@ fn line(server: &Configured, status: Option<&Status>) -> String {
         Some(becket_mcp::State::Failed(why)) => format!("failed: {why}"),
         Some(becket_mcp::State::NeedsAuth) => format!("needs an authorization: becket mcp login {name}"),
         Some(becket_mcp::State::Connected { protocol }) => {
-            format!("connected, {} tools, protocol {protocol}", status.map_or(0, |s| s.tools.len()))
+            let tools = super::count(status.map_or(0, |s| s.tools.len()), "tool");
+            format!("connected, {tools}, protocol {protocol}")
         }
         Some(state) => state.word().to_owned(),
     };

@@ -92,7 +92,16 @@ pub(crate) fn open(
     scope: ModelScope,
 ) -> Result<Session, Failure> {
     let policy = crate::settings::policy_in(environment, &summary.cwd);
-    Session::open(&summary.dir, policy, scope).map_err(store_failure)
+    Session::open(&summary.dir, policy, scope).map_err(|error| match error {
+        // Commands on stored sessions have no option to copy a session or to take it over.
+        StoreError::Locked { id, .. } => {
+            let message = format!("session {id} is open in another process, so it cannot be changed here");
+            let failure = Failure::usage(message)
+                .hint("close it there, or make the change there with a command such as /rename");
+            Failure { in_use: true, ..failure }
+        }
+        other => store_failure(other),
+    })
 }
 
 /// Converts a storage error. The user can solve a missing, ambiguous or locked session, but not a failing disk.
@@ -139,6 +148,13 @@ pub(crate) fn short(n: u64) -> String {
 /// Returns for example `1 message` or `2 messages`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Like [`count`], in two columns: the number on the right of `width` characters, and a unit that is always as wide as its
+/// plural.
+pub(crate) fn count_column(n: u64, what: &str, width: usize) -> String {
+    let unit = if n == 1 { format!("{what} ") } else { format!("{what}s") };
+    format!("{n:>width$} {unit}")
 }
 
 /// Returns `text` on one line, with at most `width` characters.

@@ -145,8 +145,10 @@ impl Looking<'_> {
             let given = [&filters.since, &filters.until, &filters.model, &filters.file, &filters.tag];
             let fits = if given.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
             let all = if filters.all { "" } else { " (--all looks in all projects)" };
+            let near = crate::args::near_sessions_command(words);
+            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let words = one_line(words, 60);
-            return write(out, &format!("No session contains \"{words}\"{fits}{all}\n"));
+            return write(out, &format!("No session contains \"{words}\"{fits}{all}{near}\n"));
         }
         for h in &hits {
             write(

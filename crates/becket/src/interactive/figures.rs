@@ -61,6 +61,9 @@ pub(crate) fn sizes(entries: &[Entry]) -> Vec<u64> {
     entries.iter().filter_map(size).collect()
 }
 
+/// The remark on a cost of 0: requests are recorded without a price if none is known.
+pub(crate) const UNPRICED: &str = "no list price is known, or it is 0";
+
 /// Sum of the usage of several requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sum {

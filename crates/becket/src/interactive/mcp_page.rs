@@ -1,6 +1,7 @@
 //! The page `/mcp`: states of MCP servers, their tools and their instructions. `/mcp reconnect NAME` opens a connection
 //! again.
 
+use crate::cmd::count;
 use becket_mcp::{Hub, State};
 use becket_tool::text::clean;
 use becket_tui::input::{Custom, Reply};
@@ -28,10 +29,10 @@ pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
         let name = &status.name;
         let state = match &status.state {
             State::Connected { protocol } => format!(
-                "connected, protocol {protocol}: {} tools, {} resources, {} prompts",
-                status.tools.len(),
-                status.resources,
-                status.prompts
+                "connected, protocol {protocol}: {}, {}, {}",
+                count(status.tools.len(), "tool"),
+                count(status.resources, "resource"),
+                count(status.prompts, "prompt")
             ),
             State::Failed(why) => format!("failed: {why}. `/mcp reconnect {name}` tries again"),
             State::NeedsAuth => {

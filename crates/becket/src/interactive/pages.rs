@@ -332,7 +332,14 @@ impl Pages {
         let start = self.config.permission_mode.to_string();
         let mode = if mode.is_empty() { &start } else { mode };
         let mut text = format!("mode: {mode} (/mode changes it; {start} at the start)\n");
-        for (name, list) in [("deny", &rules.deny), ("ask", &rules.ask), ("allow", &rules.allow)] {
+        // The configuration was read at the start. Rules that the user has added since belong to it, too.
+        let mut allow = rules.allow.clone();
+        for (rule, _) in preferences::allowed(&self.environment, &self.root) {
+            if !allow.contains(&rule) {
+                allow.push(rule);
+            }
+        }
+        for (name, list) in [("deny", &rules.deny), ("ask", &rules.ask), ("allow", &allow)] {
             let _ = writeln!(text, "\n{name}: {}", if list.is_empty() { "no rules" } else { "" });
             for rule in list {
                 let _ = writeln!(text, "  {rule}");
@@ -356,9 +363,12 @@ impl Pages {
                 .hint("`!git diff` runs it as your own command")
             })?;
         let git = |args: &[&str]| {
-            let program = crate::own_programs::find("git").unwrap_or_else(|| "/usr/bin/git".into());
-            let mut command = Command::new(program);
-            command.arg("--no-optional-locks").args(args).current_dir(&self.cwd);
+            let mut command = Command::new("git");
+            // Names with other letters than ASCII are shown as they are, not in octal.
+            command
+                .args(["--no-optional-locks", "-c", "core.quotePath=false"])
+                .args(args)
+                .current_dir(&self.cwd);
             command.envs(variables.iter().copied());
             let output = command.output().map_err(|e| Failure::error(format!("cannot run git: {e}")))?;
             if !output.status.success() {

@@ -3,7 +3,7 @@
 //!
 //! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
 
-use super::figures::{self, Paths, Usages};
+use super::figures::{self, Paths, UNPRICED, Usages};
 use crate::agents::{DefinedIn, Definition};
 use crate::assemble::Opening;
 use crate::cmd::context::{Filled, Reading, name};
@@ -182,7 +182,8 @@ pub(super) fn cost(entries: &[Entry]) -> Sheet {
         return sheet;
     }
     let sum = &usages.sum;
-    sheet.heading("Cost", format!("${:.4} at list prices", sum.cost));
+    let prices = if sum.cost > 0.0 { "at list prices" } else { UNPRICED };
+    sheet.heading("Cost", format!("${:.4} {prices}", sum.cost));
     sheet.field("requests", usages.rows.len().to_string());
     let share = if sum.read == 0 { 0.0 } else { 100.0 * sum.cached as f64 / sum.read as f64 };
     sheet.field("read", format!("{} tokens, {share:.0} % from the cache", short(sum.read)));

@@ -1,7 +1,7 @@
 //! Tokens, cost and tools by day and project: as a table, as JSON, or as a self-contained page with charts.
 
 use super::{searched, write};
-use crate::cmd::{count, one_line, short};
+use crate::cmd::{count, count_column, one_line, short};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{DayStatistics, Statistics, ToolStatistics};
@@ -129,7 +129,8 @@ fn table(figures: &Figures, days: u64) -> String {
     for (project, (requests, tokens, cost)) in by_project(figures) {
         let _ = writeln!(
             text,
-            "{requests:>8} requests {:>8} tokens  ${cost:<8.2} {}",
+            "{} {:>8} tokens  ${cost:<8.2} {}",
+            count_column(requests, "request", 8),
             short(tokens),
             one_line(&project, 80)
         );
@@ -138,16 +139,19 @@ fn table(figures: &Figures, days: u64) -> String {
     for m in &all.models {
         let _ = writeln!(
             text,
-            "{:>8} requests {:>8} tokens  ${:<8.2} {}",
-            m.requests,
+            "{} {:>8} tokens  ${:<8.2} {}",
+            count_column(m.requests, "request", 8),
             short(m.usage.total().0),
             m.cost.0,
             one_line(&m.model, 60)
         );
     }
-    text.push_str("\nby tool\n");
+    if !figures.tools.is_empty() {
+        text.push_str("\nby tool\n");
+    }
     for t in &figures.tools {
-        let _ = writeln!(text, "{:>8} calls {:>6} failed  {}", t.calls, t.failed, one_line(&t.tool, 60));
+        let calls = count_column(t.calls, "call", 8);
+        let _ = writeln!(text, "{calls} {:>6} failed  {}", t.failed, one_line(&t.tool, 60));
     }
     text
 }
@@ -167,7 +171,8 @@ fn page(figures: &Figures, days: u64) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <title>becket: {days} days</title><style>{STYLE}</style></head><body><h1>The last {days} days</h1>"
+         <title>becket: {0}</title><style>{STYLE}</style></head><body><h1>The last {0}</h1>",
+        count(days as usize, "day")
     );
     let days = by_day(figures);
     let tokens: Vec<(String, f64)> = days.iter().map(|(d, s)| (date(*d), (s.1 + s.2) as f64)).collect();

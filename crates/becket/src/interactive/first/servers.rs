@@ -119,7 +119,7 @@ pub(super) enum Listing {
     Models(Vec<Entry>),
     /// It refuses a request without a key, or with this one.
     WantsKey,
-    /// It answers, but not as a model server does. The text goes on after "the server at …".
+    /// It has no address, or it answers, but not as a model server does. The text goes on after "the server at …".
     Refused(String),
     /// It did not answer in time, or has no models.
     Nothing,
@@ -142,6 +142,9 @@ pub(super) async fn ask(server: &Server, key: Option<Secret>, patience: Duration
                 "answers, but has no list of models there: check the path, which mostly ends in /v1"
                     .to_owned(),
             );
+        }
+        Ok(Err(error)) if error.kind == ErrorKind::Dns => {
+            return Listing::Refused(format!("was not reached: {}", one_line(&error.message, 200)));
         }
         Ok(Err(error)) if !matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
             return Listing::Refused(format!(
