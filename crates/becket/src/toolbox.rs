@@ -78,8 +78,13 @@ pub(crate) fn registry(
                 unknown.map(|name| format!("--tools: there is no tool {name:?} here; it is left out")),
             );
         } else if let Some(unknown) = unknown.next() {
-            return Err(Failure::usage(format!("--tools (tools.enabled): there is no tool {unknown:?}"))
-                .hint(format!("tools: {}", registry.all_names().join(", "))));
+            let names = registry.all_names();
+            let near = becket_tool::text::nearest(unknown, names.iter().map(String::as_str));
+            let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(Failure::usage(format!(
+                "--tools (tools.enabled): there is no tool {unknown:?}{near}"
+            ))
+            .hint(format!("tools: {}", names.join(", "))));
         }
         registry.retain(|name| enabled.iter().any(|enabled| is_named(enabled, name)));
     } else {
@@ -103,7 +108,15 @@ fn is_named(given: &str, name: &str) -> bool {
 pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
     let disabled = config.tools.disabled.iter().filter(|name| !name.starts_with("mcp__"));
     let unknown = disabled.filter(|given| !names.iter().any(|name| is_named(given, name)));
-    unknown.map(|name| format!("tools.disabled: there is no tool {name:?}, so nothing is disabled")).collect()
+    let near = |given: &str| {
+        let near = becket_tool::text::nearest(given, names.iter().map(String::as_str));
+        near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+    };
+    unknown
+        .map(|name| {
+            format!("tools.disabled: there is no tool {name:?}, so nothing is disabled{}", near(name))
+        })
+        .collect()
 }
 
 /// Windows up to this size, in tokens, get a short prompt and few tools.

@@ -198,7 +198,7 @@ impl ScriptedModel {
         if model.script.steps.is_empty() && model.script.summary.is_none() {
             let message = format!("The script `{name}` has no steps, so it answers nothing.");
             return Err(ModelError::new(ErrorKind::Script, message)
-                .hint("docs/scripted-model.md says how a script is written."));
+                .hint("The page on scripted models of the documentation says how a script is written."));
         }
         Ok(model)
     }
@@ -210,7 +210,7 @@ impl ScriptedModel {
     pub fn parse(text: &str, name: &str) -> Result<Self, ModelError> {
         let script: Script = serde_json::from_str(text).map_err(|e| {
             ModelError::new(ErrorKind::Script, format!("The script `{name}` is wrong: {e}."))
-                .hint("docs/scripted-model.md says how a script is written.")
+                .hint("The page on scripted models of the documentation says how a script is written.")
         })?;
         let wire_name = script.name.clone().unwrap_or_else(|| name.to_owned());
         let matchers = script.steps.iter().flat_map(|s| s.when.iter().chain(&s.expect));

@@ -319,7 +319,8 @@ impl Printer {
         structured: Option<&Value>,
         schema_error: Option<&str>,
     ) -> io::Result<()> {
-        let why = shapes::explain(&result.end).or_else(|| schema_error.map(str::to_owned));
+        let misfit = || Some(shapes::misfit(schema_error?, SCHEMA_RETRIES + 1));
+        let why = shapes::explain(&result.end).or_else(misfit);
         let uuid = MessageId::new().to_string();
         let answer = WholeAnswer { text: &result.text, blobs: self.lines.blobs.as_ref() };
         match self.options.format {

@@ -74,7 +74,10 @@ impl Schema {
             .validator
             .iter_errors(value)
             .take(5)
-            .map(|e| format!("at `{}`: {e}", e.instance_path()))
+            .map(|e| match e.instance_path().to_string() {
+                at if at.is_empty() => e.to_string(),
+                at => format!("at `{at}`: {e}"),
+            })
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }

@@ -233,6 +233,13 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
     })
 }
 
+/// Returns the reason why a turn failed in which no answer fits the schema.
+pub(crate) fn misfit(problem: &str, answers: u32) -> String {
+    format!(
+        "none of {answers} answers fits --json-schema ({problem}); make the schema simpler, or name another model"
+    )
+}
+
 pub(crate) fn model_usage(models: &[ModelUsage]) -> Value {
     let mut out = Map::new();
     for m in models {

@@ -188,6 +188,7 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         TurnEnd::Completed if is_blank(&result.text) => "it ended without an answer".to_owned(),
         TurnEnd::Completed => return (None, false),
         TurnEnd::Interrupted => return (Some("it was interrupted".to_owned()), true),
+        TurnEnd::MaxTurns { limit: 1 } => "it was stopped after 1 request".to_owned(),
         TurnEnd::MaxTurns { limit } => format!("it was stopped after {limit} requests"),
         TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } => {
             format!("it was stopped at the budget: {what}")

@@ -274,7 +274,7 @@ async fn what_did_not_end_well_is_an_error_that_says_why() {
     let steps = vec![bash("c", "x"), say("half of it")];
     let (line, _) = failed(steps, |setup| setup.settings.limits.run.max_turns = Some(1)).await;
     assert!(
-        line.contains("did not finish: it was stopped after 1 requests.\nIts last words:\nhalf of it"),
+        line.contains("did not finish: it was stopped after 1 request.\nIts last words:\nhalf of it"),
         "{line}"
     );
 }

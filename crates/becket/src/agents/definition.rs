@@ -202,7 +202,11 @@ impl Definition {
             ("model", kind.model.clone()),
             ("effort", run.effort.clone()),
             ("permission mode", run.mode.map(|mode| mode.to_string())),
-            ("at most", run.max_turns.map(|turns| format!("{turns} requests"))),
+            (
+                "at most",
+                run.max_turns
+                    .map(|turns| format!("{turns} {}", if turns == 1 { "request" } else { "requests" })),
+            ),
             ("skills", some(list(&self.skills))),
             ("memory", run.memory.as_ref().map(|folder| folder.display().to_string())),
             (

@@ -121,8 +121,11 @@ impl Here {
     fn call(&self, event: &str, tool: Option<&str>, input: Option<&str>) -> Result<HookCall, Failure> {
         let event = HookEvent::parse(event).ok_or_else(|| {
             let all: Vec<&str> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
-            Failure::usage(format!("there is no hook event {event:?}"))
-                .hint(format!("the events: {}", all.join(", ")))
+            let hint = match becket_tool::text::nearest(event, all.iter().copied()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("the events: {}", all.join(", ")),
+            };
+            Failure::usage(format!("there is no hook event {event:?}")).hint(hint)
         })?;
         let given: Option<Value> = match input {
             None => None,

@@ -9,6 +9,7 @@ use crate::trust::content::ContentTrust;
 use becket_mcp::oauth::Login;
 use becket_mcp::{Hub, Status, config};
 use becket_print::{ExitStatus, clean};
+use becket_tool::text::nearest;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -342,9 +343,7 @@ fn get(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     let found = mcp::found(environment, cwd, &[], false, false)?;
-    let server = found.servers.get(name).ok_or_else(|| {
-        Failure::usage(format!("there is no MCP server {name}")).hint("becket mcp list shows all")
-    })?;
+    let server = found.servers.get(name).ok_or_else(|| unknown(name, &found))?;
     let states =
         states(environment, cwd, args, Some(server).filter(|server| server.allowed).into_iter().collect())?;
     let status = states.first();
@@ -384,9 +383,14 @@ fn get(
 /// Returns a configured server, allowed or not.
 fn configured(environment: &Environment, cwd: &Path, name: &str) -> Result<Configured, Failure> {
     let mut found = mcp::found(environment, cwd, &[], false, false)?;
-    found.servers.remove(name).ok_or_else(|| {
-        Failure::usage(format!("there is no MCP server {name}")).hint("becket mcp list shows all")
-    })
+    found.servers.remove(name).ok_or_else(|| unknown(name, &found))
+}
+
+/// Returns the failure for a name that no server has.
+fn unknown(name: &str, found: &mcp::Found) -> Failure {
+    let near = nearest(name, found.servers.keys().map(String::as_str));
+    let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+    Failure::usage(format!("there is no MCP server {name}")).hint(format!("{near}becket mcp list shows all"))
 }
 
 fn login(

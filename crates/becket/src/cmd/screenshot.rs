@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
     let events = lines.map(|(i, line)| {
         serde_json::from_str::<Event>(line).map_err(|e| {
             Failure::usage(format!("{name}, line {}: not an event: {e}", i + 1))
-                .hint("one JSON object a line, as in crates/tui/tests/screens/*.jsonl")
+                .hint("each line is one event as JSON")
         })
     });
     let events = events.collect::<Result<Vec<_>, _>>()?;

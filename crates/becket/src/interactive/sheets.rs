@@ -352,7 +352,7 @@ pub(super) fn agents(agents: &[Definition], shown: &Shown) -> Sheet {
         }
     }
     sheet
-        .note("docs/subagents.md describes the keys of an agent's file; --agent NAME runs a session as one.");
+        .note("The documentation of subagents describes the keys of an agent's file; --agent NAME runs a session as one.");
     sheet
 }
 
