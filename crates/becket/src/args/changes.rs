@@ -17,6 +17,17 @@ pub(crate) struct Consent {
     pub force: bool,
 }
 
+/// Like [`Consent`], for plans that change no files.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Agreement {
+    /// Do not ask for confirmation.
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+    /// Show what would be done without doing it.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// The session: its id, the start of its id, or its title; by default the newest one of this directory.

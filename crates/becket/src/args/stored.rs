@@ -1,6 +1,6 @@
 //! Arguments of the commands that read stored sessions, or change the view of them.
 
-use super::changes::Consent;
+use super::changes::Agreement;
 use super::values::WorkDir;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub(crate) struct ContextArgs {
     #[command(flatten)]
     pub edit: ViewEdit,
     #[command(flatten)]
-    pub consent: Consent,
+    pub consent: Agreement,
     #[command(flatten)]
     pub work: WorkDir,
 }
@@ -131,7 +131,7 @@ pub(crate) struct CompactArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub consent: Consent,
+    pub consent: Agreement,
     #[command(flatten)]
     pub work: WorkDir,
 }

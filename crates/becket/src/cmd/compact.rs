@@ -61,7 +61,7 @@ pub(crate) fn run(
     if !args.json {
         report::print(&plan, out)?;
     }
-    let goes = applies && (args.json || agreed(&args.consent, out)?);
+    let goes = applies && (args.json || agreed(args.consent.yes, out)?);
     if goes {
         live.ask(Command::CarryOut { plan: plan.plan, force: false })?;
     } else if applies {

@@ -170,7 +170,7 @@ pub(crate) fn carry_out(
             write(out, "No file is changed.\n")?;
         }
     }
-    let goes = changes && !consent.dry_run && if as_json { consent.yes } else { agreed(consent, out)? };
+    let goes = changes && !consent.dry_run && if as_json { consent.yes } else { agreed(consent.yes, out)? };
     let mut done = None;
     if goes {
         match live.ask(Command::CarryOut { plan: plan.plan, force: consent.force })? {
@@ -229,8 +229,8 @@ fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -
 }
 
 /// True if `--yes` was given or the user answered yes on the terminal.
-pub(crate) fn agreed(consent: &Consent, out: &mut dyn Write) -> Result<bool, Failure> {
-    if consent.yes {
+pub(crate) fn agreed(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
+    if yes {
         return Ok(true);
     }
     if !io::stdin().is_terminal() {

@@ -29,7 +29,7 @@ pub(super) fn run(
         write(out, &becket_print::clean(&plan.to_string()))?;
     }
     let may = !args.consent.dry_run;
-    let goes = may && if args.json { args.consent.yes } else { agreed(&args.consent, out)? };
+    let goes = may && if args.json { args.consent.yes } else { agreed(args.consent.yes, out)? };
     if goes {
         live.ask(Command::CarryOut { plan: plan.plan, force: false })?;
     } else if may && !args.json {
