@@ -29,6 +29,8 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
             assert!(ran.stdout.contains(expected), "{}", ran.stdout);
         };
         import("byte for byte");
+        let listed = run(other.command().args(["sessions", "--all"])).expect(0).stdout;
+        assert!(listed.contains(&*other.project.root().to_string_lossy()), "{listed}");
         assert_eq!(export(&other), first);
         import("already exists here");
         if blobs {

@@ -552,7 +552,11 @@ pub(crate) fn finder(settings: SharedModels, aliases: Aliases, tape: Option<Tape
         let settings = settings.read().unwrap_or_else(PoisonError::into_inner);
         let found = model_names::find(name, &aliases, &settings);
         let reference = found
-            .map_err(|f| [Some(f.message), f.hint].into_iter().flatten().collect::<Vec<_>>().join("; "))?
+            .map_err(|failure| match failure.hint {
+                Some(hint) if failure.message.ends_with(['.', '?']) => format!("{} {hint}", failure.message),
+                Some(hint) => format!("{}; {hint}", failure.message),
+                None => failure.message,
+            })?
             .reference;
         let model = becket_model::open(&reference, &settings).map_err(|e| e.message)?;
         Ok(match &tape {

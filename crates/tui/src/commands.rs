@@ -371,7 +371,11 @@ pub fn help(customs: &[Custom], columns: usize, shift: Option<bool>) -> String {
     };
     for about in [
         "@file names a file · !command runs it · #text adds a line to AGENTS.md",
-        "Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys",
+        if shift.is_some() {
+            "Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys"
+        } else {
+            "Enter sends · Ctrl-C interrupts"
+        },
         new_line,
     ] {
         if about.is_empty() {

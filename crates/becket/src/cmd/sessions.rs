@@ -12,7 +12,7 @@ use crate::cmd::{one_line, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{self, Hit, Index, IndexError, Query};
-use becket_session::store::SessionSummary;
+use becket_session::store::{self, SessionSummary};
 use becket_types::{FilePath, Millis};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -116,7 +116,7 @@ impl Looking<'_> {
             return write(out, &format!("There is no session {place}. Start one with: becket -p \"task\"\n"));
         }
         for s in &sessions {
-            write(out, &line(s, self.project().is_none()))?;
+            write(out, &line(s, self.project().is_none().then(|| folder(s, self.cwd))))?;
         }
         if total > sessions.len() {
             write(out, &format!("{} more; --limit N shows them\n", total - sessions.len()))?;
@@ -167,12 +167,20 @@ impl Looking<'_> {
     }
 }
 
+/// Returns the folder to which a session belongs. A session that was imported with `--here` belongs to the folder of the
+/// import, and its ledger still names the folder in which it began.
+fn folder<'a>(s: &'a SessionSummary, cwd: &'a Path) -> &'a Path {
+    let of_project = s.dir.parent().and_then(Path::file_name);
+    let belongs = |path: &Path| of_project.is_some_and(|name| *name == *store::project_name(path));
+    if belongs(cwd) { cwd } else { &s.cwd }
+}
+
 /// Formats one session of a list.
-fn line(s: &SessionSummary, with_place: bool) -> String {
+fn line(s: &SessionSummary, place: Option<&Path>) -> String {
     let messages = s.ledger.messages.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let unit = if s.ledger.messages == Some(1) { "message " } else { "messages" };
-    let place =
-        if with_place { format!("  {}", one_line(&s.cwd.display().to_string(), 400)) } else { String::new() };
+    let place = place.map(|place| format!("  {}", one_line(&place.display().to_string(), 400)));
+    let place = place.unwrap_or_default();
     let mut marks: Vec<String> = s.tags.iter().map(|tag| format!("#{tag}")).collect();
     marks.extend(s.archived.then(|| "archived".to_owned()));
     let marks =

@@ -68,12 +68,13 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
         _ if item.kind == claude::SETTINGS => "would allow this here",
         _ => "would run on this machine",
     };
-    writeln!(
-        out,
-        "\nThis project brings {} in {}, which {what}:\n",
-        item.kind,
-        becket_print::clean(&item.name)
-    )?;
+    let name = becket_print::clean(&item.name);
+    // The name of a server says of itself which file it is in.
+    let brought = match item.kind.as_str() {
+        "MCP server" => format!("the MCP server {name}"),
+        kind => format!("{kind} in {name}"),
+    };
+    writeln!(out, "\nThis project brings {brought}, which {what}:\n")?;
     for line in content::shown(item, state).lines() {
         writeln!(out, "  {}", becket_print::clean(line))?;
     }

@@ -41,7 +41,7 @@ impl Look {
         let Some(theme) = own.or_else(|| Theme::by_name(name)) else {
             let own = self.own.iter().map(|t| t.name.to_string());
             let names: Vec<String> = Theme::NAMES.iter().map(|n| (*n).to_owned()).chain(own).collect();
-            return Err(format!("themes: {}", names.join(", ")));
+            return Err(format!("there is no theme {name}; themes: {}", names.join(", ")));
         };
         let name = theme.name.to_string();
         self.theme = theme;

@@ -177,7 +177,7 @@ fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> 
             "until {}  {}B  {}",
             when(Millis(t.at.0 + trash::KEPT.0)),
             short(t.bytes),
-            line(&t.summary, true)
+            line(&t.summary, Some(t.summary.cwd.as_path()))
         );
         write(out, &text)?;
     }
