@@ -192,8 +192,9 @@ mod tests {
     fn no_delay_is_longer_than_the_wait_that_the_user_allows() {
         let policy = Policy { max_wait: Duration::from_secs(5), ..POLICY };
         for asked in [None, Some(2_000)] {
-            let delays: Vec<Duration> =
-                (1..9).map_while(|n| policy.next(n, failing(ErrorKind::RateLimit, asked), 1.0).ok()).collect();
+            let delays: Vec<Duration> = (1..9)
+                .map_while(|n| policy.next(n, failing(ErrorKind::RateLimit, asked), 1.0).ok())
+                .collect();
             assert_eq!(delays.len(), 5);
             assert!(delays.iter().all(|delay| *delay <= policy.max_wait), "{delays:?}");
             assert!(delays.iter().any(|delay| *delay == policy.max_wait), "{delays:?}");
