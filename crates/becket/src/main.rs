@@ -131,7 +131,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
                 let words: Vec<OsString> = std::env::args_os().skip(1).collect();
                 match cmd::login::key_as_argument(&error, &words) {
                     Some(failure) => Err(failure),
-                    None => clap_exit(&error),
+                    None => refused_command(&error, &std::env::args_os().collect::<Vec<_>>()),
                 }
             }
         };
@@ -191,10 +191,19 @@ fn plugin_dirs(run: &args::Run) -> Vec<plugins::PluginDir> {
 
 /// Runs the command that these arguments begin with.
 fn command_of(words: Vec<OsString>) -> Result<ExitStatus, Failure> {
-    match Sub::try_parse_from(words) {
+    match Sub::try_parse_from(&words) {
         Ok(sub) => command(sub),
-        Err(error) => clap_exit(&error),
+        Err(error) => refused_command(&error, &words),
     }
+}
+
+/// Handles arguments of a command that clap refuses. A mistyped command of `becket sessions` gets a suggestion.
+fn refused_command(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+    let Some(word) = args::unknown_sessions_command(error, arguments) else { return clap_exit(error) };
+    let near = args::near_sessions_command(word);
+    let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
+    let failure = Failure::usage(format!("becket sessions has no command `{word}`"));
+    Err(failure.hint(format!("type: {hint}")))
 }
 
 fn command(sub: Sub) -> Result<ExitStatus, Failure> {
@@ -208,12 +217,6 @@ fn command(sub: Sub) -> Result<ExitStatus, Failure> {
 /// Handles arguments that clap refuses. A mistyped command gets a suggestion, whatever follows it.
 fn mistyped(mut error: clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
     let is_extra = error.kind() == ErrorKind::UnknownArgument;
-    if let Some(word) = args::unknown_sessions_command(&error, arguments) {
-        let near = args::near_sessions_command(word);
-        let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
-        let failure = Failure::usage(format!("becket sessions has no command `{word}`"));
-        return Err(failure.hint(format!("type: {hint}")));
-    }
     match args::not_a_command(arguments).filter(|_| is_extra) {
         Some(found) => Err(no_task(&found)),
         None => match args::unquoted(&error, arguments) {
