@@ -105,7 +105,7 @@ fn a_terminal_asks_once_about_settings_and_servers_and_again_when_they_change() 
     assert!(text.contains("Bash(touch *)") && text.contains("GREETING") && !text.contains("rm *"), "{text}");
     terminal.send("/y\n");
     terminal.until("the second question", |t| said(t).matches("Write /y to use").count() == 2);
-    assert!(said(&terminal).contains("MCP server in fix of .mcp.json"), "{}", said(&terminal));
+    assert!(said(&terminal).contains("brings the MCP server fix of .mcp.json, which"), "{}", said(&terminal));
     terminal.send("/y\n");
     terminal.until("the session", |t| said(t).contains("/quit to leave."));
     drop(terminal);
