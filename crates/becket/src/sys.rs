@@ -253,7 +253,7 @@ pub(crate) mod tests {
             assert_eq!(judged(path), None, "{path}");
         }
         assert!(
-            judged("group/becket").unwrap().starts_with("others than you can write"),
+            judged("group/becket").unwrap().starts_with("other users can write"),
             "{:?}",
             judged("group/becket")
         );

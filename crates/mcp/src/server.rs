@@ -6,13 +6,10 @@
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};
-use crate::schema;
 use crate::shared::Shared;
 use crate::transport::stdio::Words;
-use rmcp::model::{
-    PaginatedRequestParams, Prompt, ProtocolVersion, Resource, ResourceTemplate, SubscriptionFilter,
-};
-use rmcp::service::{Peer, RoleClient, RunningService, ServiceError};
+use rmcp::model::{ProtocolVersion, SubscriptionFilter};
+use rmcp::service::{Peer, RoleClient, RunningService};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +18,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 mod connect;
+mod listing;
+
+use listing::list;
+pub(crate) use listing::{ListedTool, Listing};
 
 /// Maximum time for a start, including the list of tools.
 const START: Duration = Duration::from_secs(30);
@@ -35,8 +36,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const STABLE: Duration = Duration::from_secs(30);
 /// Minimum time between two reads of the lists, however often the server reports changes.
 const BETWEEN_LISTS: Duration = Duration::from_secs(2);
-const MOST_PAGES: usize = 50;
-const MOST_TOOLS: usize = 512;
 
 /// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,34 +103,6 @@ pub struct ToolAbout {
     pub open_world: Option<bool>,
     /// The input schema as the server wrote it, unless it is too large.
     pub schema: Value,
-}
-
-/// A tool as the server lists it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ToolEntry {
-    pub name: String,
-    pub description: String,
-    /// Hints of the server: it only reads, it destroys, it reaches beyond the server.
-    pub hints: [Option<bool>; 3],
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ListedTool {
-    pub tool: ToolEntry,
-    pub schema: Value,
-    /// The schema as the server wrote it, if it was changed and is not too large.
-    pub original: Option<Value>,
-}
-
-/// Everything that a server lists.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Listing {
-    pub tools: Vec<ListedTool>,
-    pub resources: Vec<Resource>,
-    pub templates: Vec<ResourceTemplate>,
-    pub prompts: Vec<Prompt>,
-    pub notes: Vec<String>,
-    pub instructions: Option<String>,
 }
 
 /// An open connection.
@@ -541,64 +512,4 @@ async fn subscribe(peer: Peer<RoleClient>, marks: &Marks) {
         }
     }
     std::future::pending::<()>().await;
-}
-
-/// Reads all lists that the server announces.
-async fn list(server: &str, peer: &Peer<RoleClient>) -> Result<Listing, ServiceError> {
-    let info = peer.peer_info();
-    let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
-    let mut out =
-        Listing { instructions: info.and_then(|info| info.instructions.clone()), ..Listing::default() };
-    // A server that announces no capabilities may still have tools, so it is asked; it may answer with an error.
-    let nothing =
-        capabilities.tools.is_none() && capabilities.resources.is_none() && capabilities.prompts.is_none();
-    if capabilities.tools.is_some() || nothing {
-        match list_tools(server, peer, &mut out).await {
-            Err(ServiceError::McpError(_)) if nothing => {}
-            other => other?,
-        }
-    }
-    if capabilities.resources.is_some() {
-        // These lists are optional: a server that fails here still has its tools.
-        out.resources = peer.list_all_resources().await.unwrap_or_default();
-        out.templates = peer.list_all_resource_templates().await.unwrap_or_default();
-    }
-    if capabilities.prompts.is_some() {
-        out.prompts = peer.list_all_prompts().await.unwrap_or_default();
-    }
-    Ok(out)
-}
-
-async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) -> Result<(), ServiceError> {
-    let mut cursor = None;
-    for _ in 0..MOST_PAGES {
-        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let page = peer.list_tools(params).await?;
-        for tool in page.tools {
-            if out.tools.len() == MOST_TOOLS {
-                out.notes.push(format!("it lists more than {MOST_TOOLS} tools; the others are left out"));
-                return Ok(());
-            }
-            let (schema, why) = schema::repaired(&tool.input_schema);
-            let original = why.is_none().then(|| schema::original(&tool.input_schema, &schema)).flatten();
-            if let Some(why) = why {
-                out.notes.push(format!("its tool {:?} takes any object: {why}", tool.name));
-            }
-            let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-            let hints = tool.annotations.as_ref().map_or([None; 3], |hints| {
-                [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint]
-            });
-            out.tools.push(ListedTool {
-                tool: ToolEntry { name: tool.name.to_string(), description: description.to_owned(), hints },
-                schema,
-                original,
-            });
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(());
-        }
-    }
-    out.notes.push(format!("the list of {server} has more than {MOST_PAGES} pages; the others are left out"));
-    Ok(())
 }

@@ -206,6 +206,7 @@ fn output(mut child: Child) -> Result<String, String> {
     match status.code() {
         Some(0) => Ok(printed),
         _ if said.is_empty() => Err(format!("its self-test ended with {status}")),
-        _ => Err(said.chars().take(200).collect()),
+        // bubblewrap adds where to read more.
+        _ => Err(said.split(" See <").next().unwrap_or(said).chars().take(200).collect()),
     }
 }

@@ -10,6 +10,7 @@
 //! which of the two was meant.
 
 mod asked;
+mod replies;
 
 use crate::ansi::Ansi;
 use crate::app::undo;
@@ -41,8 +42,6 @@ const LONGEST_LINE: usize = 64 << 10;
 const ARM: Duration = Duration::from_millis(300);
 /// Commands that answer a question.
 const ANSWERS: [&str; 7] = ["y", "yes", "s", "f", "n", "no", "a"];
-/// Most sessions that are read out.
-const SESSIONS: usize = 20;
 const BYPASS: &str = "In bypassPermissions, becket asks about nothing. To choose it, start becket with --permission-mode \
                       bypassPermissions.";
 const TOO_EARLY: &str = "That came before the question was read out. Answer again.";
@@ -209,7 +208,7 @@ impl Speaker {
             out.push(why);
             return;
         }
-        out.extend(without_fences(&undo::page(plan, Path::new(""))));
+        out.extend(replies::without_fences(&undo::page(plan, Path::new(""))));
         let force = if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
         out.push(format!("Question: carry this out? Answer /y{force}, or /n."));
         (self.undo, self.asked) = (Some(plan.plan), true);
@@ -359,7 +358,7 @@ impl Speaker {
             }
             Said::Command(Ok(Action::StopJob(job))) => Effect::Ask(Request::StopJob { job }),
             Said::Command(Ok(Action::Help)) => {
-                out.extend(without_fences(&commands::help(&[], usize::MAX, None)));
+                out.extend(replies::without_fences(&commands::help(&[], usize::MAX, None)));
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Key)) => {
@@ -419,42 +418,8 @@ impl Speaker {
 
     /// Returns the lines that describe an answer of the host.
     pub fn reply(reply: Reply) -> Vec<String> {
-        let said = match reply {
-            Reply::Page(Ok(page)) => {
-                let text = match &page.sheet {
-                    Some(sheet) => sheet.spoken(),
-                    None => without_fences(&page.markdown).join("\n"),
-                };
-                let confirm = match page.confirm {
-                    Some(_) => "\nStart becket without --ax to answer this question.",
-                    None => "",
-                };
-                format!("{}\n{text}{confirm}", page.title)
-            }
-            Reply::Ran { command, output, failed } => {
-                let how = if failed { "failed" } else { "ended" };
-                format!("{command} {how}.\n{output}")
-            }
-            Reply::Done(Ok(said)) => said,
-            Reply::Sessions(sessions) if sessions.is_empty() => "There is no other session here.".to_owned(),
-            Reply::Sessions(sessions) => {
-                let lines = sessions.iter().take(SESSIONS).map(|(id, about)| format!("{id}: {about}"));
-                let mut lines: Vec<String> = lines.collect();
-                lines.push("Write /resume and an id or a title to continue one of them.".to_owned());
-                lines.join("\n")
-            }
-            Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
-                format!("Error: {why}")
-            }
-            _ => String::new(),
-        };
-        said.lines().map(without_escapes).collect()
+        replies::text(reply).lines().map(without_escapes).collect()
     }
-}
-
-/// Returns the lines of a page without code fences, which mean nothing when they are read out.
-fn without_fences(markdown: &str) -> Vec<String> {
-    markdown.lines().filter(|line| !line.trim_start().starts_with("```")).map(str::to_owned).collect()
 }
 
 fn plain(value: &Value) -> String {

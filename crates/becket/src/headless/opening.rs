@@ -375,7 +375,7 @@ mod tests {
             (json!({ "mcpServers": { "a": { "command": "${UNSET}" } } }), "UNSET is not set"),
             (json!({ "plugins": "x" }), "plugins must be a list of"),
             (json!({ "plugins": [{ "type": "remote", "path": "x" }] }), "plugins must be a list of"),
-            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of texts"),
+            (json!({ "sdkMcpServers": "x" }), "sdkMcpServers must be a list of strings"),
         ] {
             let why = refused(&body).unwrap_or_else(|| panic!("{body} is accepted"));
             assert!(why.contains(part), "{body}: {why}");

@@ -1,0 +1,46 @@
+//! Answers of the host in plain lines.
+//!
+//! Pure. The speaker makes escape sequences visible.
+
+use crate::input::Reply;
+
+/// Most sessions that are read out.
+const SESSIONS: usize = 20;
+
+/// Returns the text of an answer; nothing for answers that only a drawn interface uses.
+pub(super) fn text(reply: Reply) -> String {
+    match reply {
+        Reply::Page(Ok(page)) => {
+            let text = match &page.sheet {
+                Some(sheet) => sheet.spoken(),
+                None => without_fences(&page.markdown).join("\n"),
+            };
+            let confirm = match page.confirm {
+                Some(_) => "\nStart becket without --ax to answer this question.",
+                None => "",
+            };
+            format!("{}\n{text}{confirm}", page.title)
+        }
+        Reply::Ran { command, output, failed } => {
+            let how = if failed { "failed" } else { "ended" };
+            format!("{command} {how}.\n{output}")
+        }
+        Reply::Done(Ok(said)) => said,
+        Reply::Sessions(sessions) if sessions.is_empty() => "There is no other session here.".to_owned(),
+        Reply::Sessions(sessions) => {
+            let lines = sessions.iter().take(SESSIONS).map(|(id, about)| format!("{id}: {about}"));
+            let mut lines: Vec<String> = lines.collect();
+            lines.push("Write /resume and an id or a title to continue one of them.".to_owned());
+            lines.join("\n")
+        }
+        Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
+            format!("Error: {why}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns the lines of a page without code fences, which mean nothing when they are read out.
+pub(super) fn without_fences(markdown: &str) -> Vec<String> {
+    markdown.lines().filter(|line| !line.trim_start().starts_with("```")).map(str::to_owned).collect()
+}
