@@ -332,8 +332,8 @@ impl Meter {
                 self.growth.learn(estimated, (context.0 - reported.0) as f64);
             }
             self.first.get_or_insert((context, base_sent));
-            // Reasoning that was only billed is not sent back. Reasoning that is sent back is part of the
-            // answer's estimate.
+            // Reasoning is left out, because many servers bill it and never take it back. If it is sent back, the size is
+            // too low until the next report.
             let answer = usage.output.saturating_sub(usage.reasoning);
             let floor = Tokens(part_of(base_sent.0, 0.4));
             self.last = Some((context.max(floor) + Tokens(answer), base_now));
