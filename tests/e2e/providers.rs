@@ -218,7 +218,7 @@ fn keys_are_kept_shown_and_removed() {
     assert!(ran.stdout.contains("the saved key for groq is not sent to"), "{}", ran.stdout);
     assert_eq!(server.all_requests().len(), 0);
     let ran = run_with(bench.command().args(["login", "groq"]), PLANTED.as_bytes()).expect(0);
-    assert!(ran.stdout.contains("goes to 127.0.0.1:"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("is sent only to 127.0.0.1:"), "{}", ran.stdout);
     let ran = run(bench.command().args(["auth", "status", "groq", "--check"])).expect(2);
     assert!(ran.stdout.contains("refused") && !ran.stdout.contains(PLANTED), "{}", ran.stdout);
     run(bench.command().args(["logout", "groq"])).expect(0);

@@ -516,7 +516,7 @@ fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
     terminal.send(&format!("\x1b[200~{GOOD}\x1b[201~"));
     terminal.shows("21 characters");
     terminal.send("\r");
-    terminal.shows_words("The key for anthropic is good");
+    terminal.shows_words("The key for anthropic is valid");
     terminal.shows_words("ANTHROPIC_API_KEY overrides it");
     // It is kept for the address in use.
     assert_eq!(

@@ -160,6 +160,10 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
     if grammar::names_descriptor(source) {
         out.doubts.push("a redirection may set a variable or evaluate a subscript ({name}>)".to_owned());
     }
+    if source.contains("$\\\n") {
+        // Bash joins the lines first, so `$` may begin an expansion that the grammar does not see.
+        out.doubts.push("a line ends after a `$`, which may begin an expansion on the next line".to_owned());
+    }
     let root = tree.root_node();
     out.unread = root.has_error();
     if root.has_error() {
