@@ -102,7 +102,7 @@ impl Judge<'_> {
             looks_like_a_path && !self.places(text, dirs).is_some_and(|places| places.iter().all(is_fine))
         };
         let own = runner_words(words);
-        let found = own.iter().filter(|word| word.known != Known::Dynamic);
+        let found = own.into_iter().filter(|word| word.known != Known::Dynamic);
         let mut found = found.filter(|word| candidates(&word.text).iter().any(&leads_out));
         found.next().map(|word| if word.is_literal() { word.text.clone() } else { word.raw.clone() })
     }

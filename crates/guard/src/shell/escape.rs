@@ -5,7 +5,10 @@
 //! is only known at run time may become any of them.
 
 mod fetch;
+mod git;
 mod services;
+
+pub(crate) use git::{folders as git_folders, split as split_git};
 
 use super::readonly::{self, takes_value};
 use super::sedscript;
@@ -25,57 +28,6 @@ struct Options {
 const fn of(of: &'static str, long: &'static str, short: &'static str, valued: &'static str) -> Options {
     Options { of, long, short, valued }
 }
-
-const GIT: &[Options] = &[
-    of("rebase", "exec", "x", "sXCS"),
-    of("grep", "open-files-in-pager", "O", "efABCm"),
-    of("clone", "upload-pack config template", "uc", "obj"),
-    of("fetch pull ls-remote fetch-pack", "upload-pack exec", "", ""),
-    of("push send-pack", "receive-pack exec", "", ""),
-    of("archive", "exec remote output", "o", ""),
-    of("init", "template", "", ""),
-    of("apply", "unsafe-paths", "", ""),
-    of("checkout-index", "prefix", "", ""),
-    of("format-patch", "output-directory output ext-diff textconv no-index", "o", "vSGlO"),
-    of("interpret-trailers", "in-place", "", ""),
-    of(
-        "diff log show shortlog range-diff diff-tree diff-index diff-files stash whatchanged reflog rev-list",
-        "ext-diff output textconv no-index show-signature",
-        "",
-        "",
-    ),
-    of("cat-file", "textconv filters", "", ""),
-    of("blame annotate", "contents ignore-revs-file", "", "LSM"),
-];
-
-/// Subcommands that run other programs, give away credentials, or serve others.
-const GIT_ALWAYS: &[&str] = &[
-    "difftool",
-    "mergetool",
-    "filter-branch",
-    "daemon",
-    "instaweb",
-    "web--browse",
-    "send-email",
-    "imap-send",
-    "shell",
-    "credential",
-    "fast-import",
-    "upload-pack",
-    "upload-archive",
-    "receive-pack",
-    "hook",
-    "help",
-    "maintenance",
-    "gui",
-    "citool",
-    "svn",
-    "p4",
-    "cvsserver",
-    "http-backend",
-    "merge-index",
-    "for-each-repo",
-];
 
 const TAR: Options = of(
     "",
@@ -100,7 +52,7 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         return Some(word);
     }
     match name {
-        "git" => git(rest),
+        "git" => git::escape(rest),
         "find" => find(rest),
         "fd" | "fdfind" => FD.hit(rest),
         "rg" => has(&|t| t.starts_with("--pre") && t != "--pretty" || t.starts_with("--hostname-bin"))
@@ -215,28 +167,9 @@ fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
     Some((base_name(&words[at].text), &words[at + 1..]))
 }
 
-/// Subcommands of git that make a folder or write a file that their operands name.
-const GIT_MAKES: &[&str] =
-    &["bundle", "worktree", "init", "clone", "mailinfo", "mailsplit", "bugreport", "diagnose"];
-
-/// The operands by which git makes something. The address of a repository is no place.
-fn git_places(words: &[Word]) -> &[Word] {
-    let is_git = words.first().is_some_and(|word| base_name(&word.text) == "git");
-    let (Some((sub, rest)), true) = (words.get(1..).and_then(|rest| split(rest).1.split_first()), is_git)
-    else {
-        return &[];
-    };
-    if !GIT_MAKES.contains(&sub.text.as_str()) {
-        return &[];
-    }
-    let is_address = |word: &Word| word.text.contains("://") || word.text.contains('@');
-    let at = rest.iter().rposition(is_address).map_or(0, |at| at + 1);
-    &rest[at..]
-}
-
 /// The words that a runner takes for itself, without those for the program that it runs.
-pub(crate) fn runner_words(words: &[Word]) -> &[Word] {
-    let Some((name, rest)) = runner(words) else { return git_places(words) };
+pub(crate) fn runner_words(words: &[Word]) -> Vec<&Word> {
+    let Some((name, rest)) = runner(words) else { return git::places(words) };
     let runs_a_program = rest.first().is_some_and(|word| word.text == "run");
     let end = match name {
         "go" if runs_a_program => Some(0),
@@ -244,7 +177,7 @@ pub(crate) fn runner_words(words: &[Word]) -> &[Word] {
         "cargo" => rest.iter().position(|word| word.text == "--"),
         _ => None,
     };
-    &rest[..end.unwrap_or(rest.len())]
+    rest[..end.unwrap_or(rest.len())].iter().collect()
 }
 
 fn shown(word: &Word) -> String {
@@ -441,104 +374,5 @@ impl Options {
     fn is_long(&self, name: &str) -> bool {
         // `--text` is a harmless option of its own, although other options begin with the same letters.
         name != "text" && !name.is_empty() && self.long.split(' ').any(|long| long.starts_with(name))
-    }
-}
-
-/// Splits the words into those before the subcommand, and the subcommand with its arguments.
-fn split(words: &[Word]) -> (&[Word], &[Word]) {
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        match word.text.as_str() {
-            "-C" | "--namespace" => at += 2,
-            text if text.starts_with('-') => at += 1,
-            _ => break,
-        }
-    }
-    words.split_at(at.min(words.len()))
-}
-
-/// The folders of `git -C`, in order. Each is relative to the previous one.
-pub(crate) fn git_folders(words: &[Word]) -> impl Iterator<Item = &Word> {
-    let is_git = words.first().is_some_and(|w| base_name(&w.text) == "git");
-    let before = if is_git { split(&words[1..]).0 } else { &[] };
-    before.windows(2).filter(|pair| pair[0].text == "-C").map(|pair| &pair[1])
-}
-
-fn git(words: &[Word]) -> Option<String> {
-    const GLOBAL: &[&str] = &["--config-env", "--exec-path", "--git-dir", "--work-tree", "--paginate"];
-    let (before, rest) = split(words);
-    let mut folder = false;
-    for word in before {
-        let text = word.text.as_str();
-        let global = text == "-p"
-            || (text.starts_with("-c") && !text.starts_with("--"))
-            || GLOBAL
-                .iter()
-                .any(|o| text.strip_prefix(o).is_some_and(|r| r.is_empty() || r.starts_with('=')));
-        if !folder && (global || !word.is_literal()) {
-            return Some(if word.is_literal() { text.to_owned() } else { word.raw.clone() });
-        }
-        folder = matches!(text, "-C" | "--namespace") && !folder;
-    }
-    let (sub, rest) = rest.split_first()?;
-    if !sub.is_literal() {
-        return Some(sub.raw.clone());
-    }
-    let name = sub.text.as_str();
-    let text = |word: &Word| word.text.clone();
-    let has = |wanted: &str| rest.iter().find(|w| w.text == wanted).map(text);
-    let found = match name {
-        // Permanently sets programs that git runs, or addresses that it fetches from.
-        "config" => (!config_reads(rest)).then(|| "config".to_owned()),
-        "bisect" => has("run"),
-        "submodule" => has("foreach"),
-        _ if GIT_ALWAYS.contains(&name)
-            || name.starts_with("credential-")
-            || name.starts_with("remote-")
-            || name.ends_with("--helper") =>
-        {
-            Some(name.to_owned())
-        }
-        _ => GIT.iter().find(|o| o.of.split(' ').any(|n| n == name)).and_then(|o| o.hit(rest)),
-    };
-    // The address of such a remote is a command line.
-    found.or_else(|| rest.iter().find(|w| w.text.contains("ext::") || w.text.contains("fd::")).map(text))
-}
-
-/// True if `git config` only prints: the action comes first, and no word after it could be a value to set.
-fn config_reads(words: &[Word]) -> bool {
-    if !words.iter().all(Word::is_literal) {
-        return false;
-    }
-    let quiet = |text: &str| {
-        matches!(
-            text,
-            "--global"
-                | "--local"
-                | "--system"
-                | "--worktree"
-                | "--show-origin"
-                | "--show-scope"
-                | "--name-only"
-                | "-z"
-                | "--null"
-                | "--includes"
-                | "--no-includes"
-                | "--bool"
-                | "--int"
-                | "--path"
-                | "--all"
-                | "--regexp"
-        ) || text.starts_with("--type=")
-    };
-    let rest: Vec<&str> = words.iter().map(|w| w.text.as_str()).filter(|text| !quiet(text)).collect();
-    let plain = |words: &[&str]| words.iter().all(|w| !w.starts_with('-'));
-    match rest.split_first() {
-        Some((&("--list" | "-l" | "list"), after)) => after.is_empty(),
-        Some((&("--get" | "--get-all" | "--get-regexp" | "get"), after)) => {
-            (1..=2).contains(&after.len()) && plain(after)
-        }
-        Some((&"--get-urlmatch", after)) => after.len() == 2 && plain(after),
-        _ => false,
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Cannot see a name that a program puts together by itself, as in `python3 -c 'run("r" + "m")'`.
 
-use super::escape::escape;
+use super::escape::{escape, split_git};
 use super::readonly;
 use becket_shell_syntax::{Word, base_name};
 
@@ -116,16 +116,6 @@ pub(crate) fn may_be(words: &[Word], named: &[String]) -> bool {
 /// The words of git without its own options before the subcommand, and with `git-push` as `git push`; `None` if nothing changes
 /// or the command is no git.
 pub(crate) fn plain_git(words: &[Word]) -> Option<Vec<Word>> {
-    const VALUED: &[&str] = &[
-        "-C",
-        "-c",
-        "--git-dir",
-        "--work-tree",
-        "--namespace",
-        "--config-env",
-        "--attr-source",
-        "--super-prefix",
-    ];
     let (first, rest) = words.split_first()?;
     let name = base_name(&first.text);
     if let Some(sub) = name.strip_prefix("git-").filter(|sub| !sub.is_empty()) {
@@ -134,11 +124,8 @@ pub(crate) fn plain_git(words: &[Word]) -> Option<Vec<Word>> {
     if name != "git" {
         return None;
     }
-    let mut at = 0;
-    while let Some(word) = rest.get(at).filter(|word| word.text.starts_with('-')) {
-        at += if VALUED.contains(&word.text.as_str()) { 2 } else { 1 };
-    }
-    (at > 0 && at < rest.len()).then(|| [&[Word::literal("git")], &rest[at..]].concat())
+    let (before, after) = split_git(rest);
+    (!before.is_empty() && !after.is_empty()).then(|| [&[Word::literal("git")], after].concat())
 }
 
 /// Subcommands of git, with their first operand where that matters, that do what another subcommand does: deny and ask rules about
