@@ -27,6 +27,8 @@ pub(crate) struct Judge<'a> {
     depth: usize,
     /// The text of the judged script.
     source: String,
+    /// True if a part of the script reads a file in place of its standard input.
+    reads_file: bool,
     /// An earlier command of the script that may change where paths lead.
     moved: Option<String>,
     /// Findings about the present part; `None` if parts are not recorded.
@@ -40,6 +42,7 @@ impl<'a> Judge<'a> {
             found: Findings { read_only: true, ..Findings::default() },
             depth: 0,
             source: String::new(),
+            reads_file: false,
             moved: None,
             now: None,
         }
@@ -111,6 +114,7 @@ impl<'a> Judge<'a> {
                 },
             );
         }
+        self.reads_file = redirects.iter().any(|redirect| !redirect.write);
         let moves = commands.iter().find(|command| rearranges(&command.words)).filter(|_| commands.len() > 1);
         let before = self.moved.clone();
         if let Some(command) = moves {
@@ -240,7 +244,7 @@ impl<'a> Judge<'a> {
         let mut covered: Option<Rule> = None;
         for _ in 0..=MAX_NESTING {
             let texts = variants(&words, &prefix);
-            self.match_rules(&words, &texts);
+            self.match_rules(&words, &texts, command);
             self.deny_paths(&words, command.dirs.as_deref());
             let Some(name) = words.first() else { return };
             if !name.is_literal() || name.text.is_empty() {
@@ -257,7 +261,7 @@ impl<'a> Judge<'a> {
                 }
             }
             if covered.is_none() {
-                covered = self.allowed_by(&words, &texts, command.dirs.as_deref());
+                covered = self.allowed_by(&words, &texts, command);
                 if let Some(now) = &mut self.now {
                     now.covered = covered.as_ref().map(ToString::to_string);
                 }
@@ -304,7 +308,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Applies deny and ask rules to one form of the command. For a launcher also to every tail of its words.
-    fn match_rules(&mut self, words: &[Word], texts: &[String]) {
+    fn match_rules(&mut self, words: &[Word], texts: &[String], command: &Simple) {
         let mut tried: Vec<String> = texts.to_vec();
         let runs_operands = is_launcher(words) || wrappers::runs_operands(words);
         if runs_operands {
@@ -325,7 +329,7 @@ impl<'a> Judge<'a> {
             }
         }
         if self.found.deny.is_none() {
-            self.doubt_ruled(words, git.as_deref().unwrap_or(words));
+            self.doubt_ruled(words, git.as_deref().unwrap_or(words), command);
         }
         for rule in self.guard.rules(RuleKind::Ask) {
             if let Some(text) = tried.iter().find(|t| rule.command().is_some_and(|p| p.matches(t))) {
@@ -337,13 +341,15 @@ impl<'a> Judge<'a> {
 
     /// Doubts a command that may be one of a deny or ask rule, or names a program of a deny rule in a place from which it may
     /// start it. `plain`: the words as rules know them.
-    fn doubt_ruled(&mut self, words: &[Word], plain: &[Word]) {
+    fn doubt_ruled(&mut self, words: &[Word], plain: &[Word], command: &Simple) {
         let source = std::mem::take(&mut self.source);
         let guard = self.guard;
+        // A program may run what it reads: the text given to it, or what another command prints.
+        let input = command.input.as_deref().or_else(|| command.piped.then_some(source.as_str()));
         let denied = guard.rules(RuleKind::Deny).find(|rule| {
             rule.command().is_some_and(|pattern| {
                 let named = pattern.literal_words();
-                wrappers::may_run(words, &source, &named)
+                wrappers::may_run(words, &source, input, &named)
                     || !named.is_empty() && wrappers::starts_unknown(words)
             })
         });
@@ -382,10 +388,8 @@ impl<'a> Judge<'a> {
     }
 
     /// The allow rule that covers this form of the command. A wildcard does not match options that run another program.
-    fn allowed_by(&self, words: &[Word], texts: &[String], dirs: Option<&[PathBuf]>) -> Option<Rule> {
-        let escape = escape(words)
-            .or_else(|| self.leaves(words, dirs).then(|| "-C".to_owned()))
-            .or_else(|| self.outside_of_runner(words, dirs));
+    fn allowed_by(&self, words: &[Word], texts: &[String], command: &Simple) -> Option<Rule> {
+        let escape = self.beyond_wildcards(words, command);
         // The first two texts are as written. The others leave out folders and quotes, which is only safe for deny rules.
         self.guard
             .rules(RuleKind::Allow)
@@ -435,7 +439,9 @@ impl<'a> Judge<'a> {
         let shown = becket_types::cut_end(&text, 120);
         let outside = self.outside_of_runner(words, command.dirs.as_deref());
         let is_outside = outside.is_some();
-        let mut reason = match (free, escape(words).or(outside)) {
+        let word = escape(words).or(outside).or_else(|| self.by_input(words, command));
+        let free = free.and(self.brought_repository(words, command.dirs.as_deref()).map_or(Ok(()), Err));
+        let mut reason = match (free, word) {
             (_, Some(option)) => {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
             }

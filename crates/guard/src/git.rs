@@ -143,41 +143,59 @@ pub fn reading_git(
 
 /// Why git must not run unasked in `dir`, if anything speaks against it.
 pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
+    match repository(files, resolve, dir)? {
+        Ok((folder, inner)) => Tree { files, resolve, folder }.objection_to(&inner),
+        Err(why) => Some(why),
+    }
+}
+
+/// Why git in `dir` would obey a repository that nobody has made there: a clone can bring a bare one with a configuration that runs
+/// programs. A rule for git does not mean such a repository.
+pub(crate) fn brought(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
+    repository(files, resolve, dir)?.err()
+}
+
+/// The work tree around `dir` with its git directory, or why git may have been led to another one; `None` without a repository.
+fn repository<'a>(
+    files: &dyn Files,
+    resolve: &dyn Fn(&Path) -> PathBuf,
+    dir: &'a Path,
+) -> Option<Result<(&'a Path, PathBuf), String>> {
     for folder in dir.ancestors() {
         let dot = folder.join(".git");
-        let tree = Tree { files, resolve, folder };
         let inner = match files.text(&dot) {
             // A worktree or a submodule: its folder is elsewhere.
             Ok(text) => match text.trim().strip_prefix("gitdir:") {
                 Some(place) => {
                     let inner = resolve(&folder.join(place.trim()));
+                    let tree = Tree { files, resolve, folder };
                     if !tree.is_named_by(&inner) {
                         let (dot, inner) = (dot.display(), inner.display());
-                        return Some(format!(
+                        return Some(Err(format!(
                             "{dot} leads to {inner}, which does not name this folder in return"
-                        ));
+                        )));
                     }
                     inner
                 }
-                None => return Some(format!("{} is no repository's link", dot.display())),
+                None => return Some(Err(format!("{} is no repository's link", dot.display()))),
             },
             Err(e) if e.kind() == io::ErrorKind::IsADirectory => {
                 let inner = resolve(&dot);
                 if !inner.starts_with(resolve(folder)) {
-                    return Some(format!("{} is a link to {}", dot.display(), inner.display()));
+                    return Some(Err(format!("{} is a link to {}", dot.display(), inner.display())));
                 }
                 inner
             }
-            Err(e) if !is_missing(&e) => return Some(format!("{} cannot be read", dot.display())),
+            Err(e) if !is_missing(&e) => return Some(Err(format!("{} cannot be read", dot.display()))),
             Err(_) if looks_bare(files, folder) => {
                 if folder.file_name().is_none_or(|name| name != ".git") {
-                    return Some(format!("{} looks like a bare repository", folder.display()));
+                    return Some(Err(format!("{} looks like a bare repository", folder.display())));
                 }
                 resolve(folder)
             }
             Err(_) => continue,
         };
-        return tree.objection_to(&inner);
+        return Some(Ok((folder, inner)));
     }
     None
 }

@@ -3,16 +3,16 @@
 //! Owns the paths of words and patterns. The rules for the command's text are in [`super`]. Opens nothing: the guard's
 //! caller may pass a view of files.
 
-use super::Judge;
+use super::{Judge, MAX_NESTING};
 use crate::git;
 use crate::path::{inside, is_sink, protected};
 use crate::rule::Rule;
 use crate::secret::{pattern_meets_secret, secret};
-use crate::shell::escape::{git_folders, runner_words};
+use crate::shell::escape::{escape, git_folders, input_escape, runner_words};
 use crate::shell::glob;
 use crate::shell::readonly;
 use crate::wording::candidates;
-use becket_shell_syntax::{Known, Paths, Word, base_name, system_name};
+use becket_shell_syntax::{Known, Paths, Simple, Unwrapped, Word, base_name, system_name, unwrap};
 use std::path::{Path, PathBuf};
 
 /// True for paths through the files of a process. becket sees its own there, and the command another's.
@@ -88,6 +88,30 @@ impl Judge<'_> {
             }
         }
         false
+    }
+
+    /// The word to which no wildcard stretches, in the command or, behind a launcher such as `env`, in the one that it starts.
+    pub(super) fn beyond_wildcards(&self, words: &[Word], command: &Simple) -> Option<String> {
+        let dirs = command.dirs.as_deref();
+        let mut words = words.to_vec();
+        for _ in 0..=MAX_NESTING {
+            let found = escape(&words)
+                .or_else(|| self.leaves(&words, dirs).then(|| "-C".to_owned()))
+                .or_else(|| self.outside_of_runner(&words, dirs))
+                .or_else(|| self.by_input(&words, command))
+                .or_else(|| self.brought_repository(&words, dirs));
+            if found.is_some() {
+                return found;
+            }
+            let Unwrapped::Command(inner) = unwrap(&words) else { return None };
+            words = inner;
+        }
+        None
+    }
+
+    /// The standard input by which the command runs something else.
+    pub(super) fn by_input(&self, words: &[Word], command: &Simple) -> Option<String> {
+        input_escape(words, command.input.as_deref(), command.piped || self.reads_file)
     }
 
     /// The word by which a test runner or build tool gets a file or folder outside of the workspace: it would run code from
@@ -189,6 +213,17 @@ impl Judge<'_> {
             out.extend(glob::matches(&**files, dir, pattern)?.iter().map(|path| (self.guard.resolve)(path)));
         }
         Some(out)
+    }
+
+    /// The reason why a rule for git does not cover it in the folders where `words` would run it; `None` if it does.
+    pub(super) fn brought_repository(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
+        let git = words.first().is_some_and(|word| base_name(&word.text) == "git");
+        let files = self.guard.files.as_ref().filter(|_| git)?;
+        let mut dirs = dirs.map(<[PathBuf]>::to_vec);
+        for folder in git_folders(words) {
+            dirs = self.places(&folder.text, dirs.as_deref());
+        }
+        dirs?.iter().find_map(|dir| git::brought(&**files, &*self.guard.resolve, dir))
     }
 
     /// The reason why git may not run without asking in the folders where `words` would run it; `None` if it may.

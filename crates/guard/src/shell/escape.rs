@@ -9,6 +9,7 @@ mod git;
 mod services;
 
 pub(crate) use git::{folders as git_folders, split as split_git};
+pub(crate) use services::input_escape;
 
 use super::readonly::{self, takes_value};
 use super::sedscript;
@@ -37,7 +38,7 @@ const TAR: Options = of(
 );
 const RSYNC: Options = of("", "rsh rsync-path", "e", "fBTM");
 const SORT: Options = of("", "compress-program output", "o", "kStT");
-const MAN: Options = of("", "pager html", "PH", "CRLmMSseEr");
+const MAN: Options = of("", "pager html config-file", "PHC", "RLmMSseEr");
 const ZIP: Options = of("", "unzip-command", "", "");
 
 /// The word by which `words` (a command with its name) runs or destroys something else; `None` if there is none.
@@ -66,8 +67,9 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
         "rsync" => RSYNC.hit(rest),
         "scp" | "sftp" => SCP.hit(rest),
         "man" => MAN.hit(rest),
-        "less" | "more" | "view" | "vi" | "vim" => has(&|t| t.starts_with('+')).or_else(|| EDITOR.hit(rest)),
-        "zip" => ZIP.hit(rest).or_else(|| has(&|t| t.starts_with("-TT"))),
+        "less" | "more" => has(&|t| t.starts_with('+')).or_else(|| LESS.hit(rest)),
+        "view" | "vi" | "vim" => has(&|t| t.starts_with('+')).or_else(|| EDITOR.hit(rest)),
+        "zip" => ZIP.hit(rest).or_else(|| has(&|t| t.starts_with('-') && t.contains("TT"))),
         "tree" => {
             has(&|t| t.starts_with("-o") || t.starts_with("--output") || t == "-R").or_else(|| TREE.hit(rest))
         }
@@ -111,7 +113,10 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
 const FD: Options = of("", "exec exec-batch list-details", "xXl", "cdEejSto");
 const RG: Options = of("", "pre search-zip hostname-bin", "z", "ABCdeEfgjmMrtT");
 const SCP: Options = of("", "", "SoFDJ", "ciPlX");
-const EDITOR: Options = of("", "cmd", "cSu", "Ttw");
+const EDITOR: Options =
+    of("", "cmd startuptime remote remote-send remote-expr remote-silent", "cSusWwiU", "Tt");
+const LESS: Options =
+    of("", "lesskey-file lesskey-src lesskey-content log-file LOG-FILE", "koO", "bhjpPtTxyzD#");
 const TREE: Options = of("", "output", "oR", "LPI");
 const GRADLE: Options =
     of("", "init-script project-dir build-file settings-file include-build", "Ibcp", "DPgxt");
@@ -119,16 +124,16 @@ const CURL: Options = of(
     "",
     "config output output-dir remote-name remote-name-all upload-file trace trace-ascii stderr libcurl etag-save hsts alt-svc \
      cookie-jar dump-header netrc-file netrc engine connect-to unix-socket abstract-unix-socket preproxy proxy socks4 socks4a socks5 \
-     socks5-hostname resolve doh-url url url-query next variable ftp-port mail-from mail-rcpt quote",
+     socks5-hostname proxy1.0 resolve doh-url url url-query next variable ftp-port mail-from mail-rcpt quote",
     "cDKnoOTxQP:",
-    "AbBCdeEFhHmPQrtuUwXyYz",
+    "AbCdeEFHmPQrtuUwXyYz",
 );
 const WGET: Options = of(
     "",
     "config execute use-askpass output-document directory-prefix input-file output-file append-output post-file body-file \
      save-cookies load-cookies warc-file hsts-file rejected-log",
     "aeOoPi",
-    "bBDlnNQtTUwXY",
+    "BDlnQtTUwXARI",
 );
 const HELM: Options = of("", "post-renderer kubeconfig", "", "nof");
 const MYPY: Options = of("", "python-executable", "", "mpc");
@@ -353,7 +358,7 @@ impl Options {
         let text = word.text.as_str();
         if let Some(long) = text.strip_prefix("--") {
             let name = long.split('=').next().unwrap_or_default();
-            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
             return if plain { self.is_long(name) } else { !word.is_literal() };
         }
         if let Some(letters) = text.strip_prefix('-') {
@@ -374,5 +379,39 @@ impl Options {
     fn is_long(&self, name: &str) -> bool {
         // `--text` is a harmless option of its own, although other options begin with the same letters.
         name != "text" && !name.is_empty() && self.long.split(' ').any(|long| long.starts_with(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The help of an installed program; empty if it is not installed.
+    fn help(program: &str, words: &[&str]) -> String {
+        let out = std::process::Command::new(program).args(words).output();
+        out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+    }
+
+    /// A letter that is taken for one with a value hides the letters behind it.
+    #[test]
+    fn letters_with_a_value_have_one_in_the_program_s_help() {
+        for (program, words, table) in
+            [("curl", &["--help", "all"][..], &CURL), ("wget", &["--help"][..], &WGET)]
+        {
+            let help = help(program, words);
+            // `-o, --output <file>` of curl, `-O,  --output-document=FILE` of wget.
+            let takes = |letter: char| {
+                let start = format!("-{letter},");
+                let line = help.lines().find(|line| line.trim_start().starts_with(&start));
+                line.is_some_and(|line| {
+                    let mut words = line.trim_start()[start.len()..].split_whitespace();
+                    let long = words.next().unwrap_or_default();
+                    long.contains('=') || words.next().is_some_and(|word| word.starts_with('<'))
+                })
+            };
+            // `-nv` and its like are letters of `-n`.
+            let wrong: Vec<char> = table.valued.chars().filter(|c| *c != 'n' && !takes(*c)).collect();
+            assert!(help.is_empty() || wrong.is_empty(), "{program}: {wrong:?}");
+        }
     }
 }

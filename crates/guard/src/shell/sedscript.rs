@@ -23,7 +23,11 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
             | "--null-data" | "--unbuffered" | "--debug" | "--sandbox" | "--version" | "--help" => {}
             _ if text.starts_with("--") => return Some(shown(word)),
             _ if text.starts_with('-') && text.len() > 1 => {
-                let letters = text[1..].split('i').next().unwrap_or_default();
+                let (letters, suffix) = text[1..].split_once('i').unwrap_or((&text[1..], ""));
+                // The suffix of a backup may name another folder; a star in it is the file's name.
+                if suffix.contains(['/', '*']) {
+                    return Some(shown(word));
+                }
                 if let Some(before) = letters.strip_suffix('e') {
                     if text.contains('i') || !before.chars().all(|c| "nErsuz".contains(c)) {
                         return Some(shown(word));
@@ -70,19 +74,33 @@ fn command(text: &str) -> Option<&str> {
         'p' | 'P' | 'd' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'F' | 'z' => Some(after),
         'q' | 'Q' | 'l' | 'L' => Some(after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')),
         // The text goes up to the end of the line. A backslash there continues it on the next line.
-        'a' | 'i' | 'c' | '#' | ':' | 'b' | 't' | 'T' => {
+        'a' | 'i' | 'c' => {
             let mut escaped = false;
             let end = after.find(|c| {
-                let stop = !escaped && (c == '\n' || (c == ';' && matches!(name, ':' | 'b' | 't' | 'T')));
+                let stop = !escaped && c == '\n';
                 escaped = c == '\\' && !escaped;
                 stop
             });
             Some(&after[end.unwrap_or(after.len())..])
         }
+        // Nothing continues a comment.
+        '#' => Some(after.find('\n').map_or("", |end| &after[end..])),
+        ':' | 'b' | 't' | 'T' => label(after),
         's' => flags(parts(after)?),
         'y' => parts(after),
         _ => None,
     }
+}
+
+/// The rest after a label; `None` if implementations may end it at different places. For some it ends at a semicolon, for others
+/// only with the line, so nothing on the line may reach beyond it.
+fn label(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches([' ', '\t']);
+    let line = text.lines().next().unwrap_or_default();
+    let rest = text.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let ends = rest.trim_start_matches([' ', '\t']);
+    let is_end = ends.is_empty() || ends.starts_with(['\n', ';', '}']);
+    (is_end && !line.ends_with('\\')).then_some(ends)
 }
 
 /// The rest after the address; the whole text if there is none.

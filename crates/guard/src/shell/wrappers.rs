@@ -76,9 +76,12 @@ pub(crate) fn starts_unknown(words: &[Word]) -> bool {
     rest.find(|word| !word.text.starts_with('-')).is_some_and(is_unknown)
 }
 
+/// Programs that make a program available under another name.
+const COPIES: &[&str] = &["ln", "link", "cp", "install", "mv", "rsync", "cat", "dd", "tee"];
+
 /// True if the command may run a program that a deny rule names by `named`, its first literal words, in a way that nothing here
-/// understands.
-pub(crate) fn may_run(words: &[Word], source: &str, named: &[String]) -> bool {
+/// understands. `source`: the script around it. `input`: text that it reads from its standard input.
+pub(crate) fn may_run(words: &[Word], source: &str, input: Option<&str>, named: &[String]) -> bool {
     let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
     let Some((program, rest)) = named.split_first() else { return false };
     let says = |text: &str, wanted: &String| tokens(text).any(|token| token == wanted);
@@ -90,7 +93,11 @@ pub(crate) fn may_run(words: &[Word], source: &str, named: &[String]) -> bool {
     }
     let has_unknown = words.iter().skip(1).any(|word| !word.is_literal());
     let operands = words.iter().skip(1).map(|word| word.text.as_str());
-    let texts: Vec<&str> = operands.chain(has_unknown.then_some(source)).collect();
+    let is_program = |text: &str| text.contains('/') && base_name(text) == program;
+    if COPIES.contains(&name) && words.iter().skip(1).any(|word| copies(word, program, &is_program)) {
+        return true;
+    }
+    let texts: Vec<&str> = operands.chain(has_unknown.then_some(source)).chain(input).collect();
     let mentions = |wanted: &String| texts.iter().any(|text| says(text, wanted));
     if matches!(name, "hash" | "alias" | "enable") && mentions(program) {
         return true;
@@ -101,6 +108,18 @@ pub(crate) fn may_run(words: &[Word], source: &str, named: &[String]) -> bool {
     // `docker rm` is a word that destroys something, and starts no `rm`.
     let escapes = || escape(words).is_some_and(|word| !named.contains(&word));
     !is_in(QUIET, name) || runs_operands(words) || escapes()
+}
+
+/// True if a word of a command that copies or links files may be the denied program: by its path, or because the word is put
+/// together by a command that names it, such as `$(which rm)`.
+fn copies(word: &Word, program: &str, is_program: &dyn Fn(&str) -> bool) -> bool {
+    let is_found = || {
+        word.raw.contains(['$', '`'])
+            && ["which", "command", "type", "whereis"].iter().any(|finder| word.raw.contains(finder))
+            && tokens(&word.raw).any(|token| token == program)
+    };
+    let value = word.text.split_once('=').map_or(word.text.as_str(), |(_, value)| value);
+    is_program(&word.text) || is_program(value) || !word.is_literal() && is_found()
 }
 
 /// True if the words may be a command that begins with `named`, because one of them is not known before it runs.
@@ -216,9 +235,9 @@ mod tests {
         assert!(may_be(&[Word::literal("git"), unknown("$x")], &push));
         assert!(!may_be(&[Word::literal("git"), Word::literal("log"), unknown("$x")], &push));
         assert!(!may_be(&words("git push"), &push));
-        assert!(may_run(&words("git rebase --exec=git;push main"), "", &push));
-        assert!(may_run(&words("git -c alias.x=push x"), "", &push));
-        assert!(!may_run(&words("git log --grep=push"), "", &push));
+        assert!(may_run(&words("git rebase --exec=git;push main"), "", None, &push));
+        assert!(may_run(&words("git -c alias.x=push x"), "", None, &push));
+        assert!(!may_run(&words("git log --grep=push"), "", None, &push));
     }
 
     #[test]
@@ -240,11 +259,11 @@ mod tests {
             ("rm x", false),
         ] {
             let words = words(text);
-            assert_eq!(may_run(&words, text, &named), want, "{text}");
+            assert_eq!(may_run(&words, text, None, &named), want, "{text}");
         }
         let push = ["git".to_owned(), "push".to_owned()];
-        assert!(may_run(&words("frobnicate git -C x push"), "", &push));
-        assert!(!may_run(&words("frobnicate git -C x pull"), "", &push));
-        assert!(!may_run(&words("frobnicate git"), "", &[]));
+        assert!(may_run(&words("frobnicate git -C x push"), "", None, &push));
+        assert!(!may_run(&words("frobnicate git -C x pull"), "", None, &push));
+        assert!(!may_run(&words("frobnicate git"), "", None, &[]));
     }
 }

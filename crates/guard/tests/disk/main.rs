@@ -280,6 +280,23 @@ fn git_does_not_obey_the_repository() {
     let own = world.guard(&["Bash(git *)"], PermissionMode::Default);
     assert!(!own.variables(&Access::execute("git status")).is_empty());
     assert!(own.variables(&Access::execute("git status && git commit -m x")).is_empty());
+    // A rule for git does not mean a bare repository that a clone has brought.
+    let status =
+        world.guard(&["Bash(git status *)", "Bash(git *)", "Bash(env git *)"], PermissionMode::Default);
+    for command in [
+        "git -C v status",
+        "cd v && git status",
+        "git -C v add x",
+        "cd v && git commit -m x",
+        "git -C v/refs log",
+        "git -C src -C ../v fetch",
+        "env git -C v add x",
+    ] {
+        assert!(!allowed(&status, command), "{command}");
+    }
+    for command in ["git -C src add x", "cd src && git commit -m x"] {
+        assert!(allowed(&status, command), "{command}");
+    }
 }
 
 /// Git before 2.31 knows the settings only in their older form.

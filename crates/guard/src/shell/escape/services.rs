@@ -2,7 +2,7 @@
 //! wildcard does not mean. [`super`] asks here for programs that need no parsing of their own.
 
 use super::{Options, of, shown};
-use becket_shell_syntax::Word;
+use becket_shell_syntax::{Word, base_name};
 
 const KUBECTL: Options =
     of("", "kubeconfig profile-output cache-dir log-file log-dir server", "s", "nlofckp");
@@ -29,14 +29,9 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
         "patch" => PATCH.hit(rest),
         "file" => FILE.hit(rest),
         "psql" => PSQL.hit(rest).or_else(|| has(&psql_escapes)),
-        "sqlite3" => option(&["-cmd", "-init", "--cmd", "--init", "-A", "-archive"]).or_else(|| {
-            const FUNCTIONS: [&str; 5] = ["load_extension", "writefile", "readfile", "edit(", "attach"];
-            has(&|t| {
-                let text = t.to_lowercase();
-                text.lines().any(|line| line.trim_start().starts_with('.'))
-                    || FUNCTIONS.iter().any(|function| text.replace(' ', "").contains(function))
-            })
-        }),
+        "sqlite3" => option(&["-cmd", "-init", "--cmd", "--init", "-archive", "--archive"])
+            .or_else(|| has(&|t| t.starts_with("-A") || t.starts_with("--A") || sqlite_escapes(t))),
+        "mysql" | "mariadb" => has(&mysql_escapes),
         "openssl" => option(&[
             "-engine",
             "-provider",
@@ -93,11 +88,55 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
     }
 }
 
+/// The standard input by which a program that reads commands from there runs or writes something else; `None` if there is none. `input`:
+/// its text, as written. `is_open`: true if it may be a file or the output of another command.
+pub(crate) fn input_escape(words: &[Word], input: Option<&str>, is_open: bool) -> Option<String> {
+    let (name, rest) = words.split_first()?;
+    let has = |starts: &[&str]| rest.iter().any(|w| starts.iter().any(|start| w.text.starts_with(start)));
+    let harms: fn(&str) -> bool = match base_name(&name.text) {
+        "sqlite3" if rest.iter().filter(|word| !word.text.starts_with('-')).count() < 2 => sqlite_escapes,
+        "psql" if !has(&["-c", "--c", "-l", "--l", "--v", "-V"]) => psql_escapes,
+        "mysql" | "mariadb" if !has(&["-e", "--e"]) => mysql_escapes,
+        "ed" | "red" | "ex" | "dc" | "m4" | "gnuplot" | "ftp" | "sftp" | "lftp" => editor_escapes,
+        _ => return None,
+    };
+    let Some(text) = input else { return is_open.then(|| "standard input".to_owned()) };
+    let plain = text.trim_matches(['"', '\'', '\n']);
+    (plain.contains(['$', '`']) || harms(plain)).then(|| becket_types::cut_end(text, 60).to_string())
+}
+
+/// True if a text of sqlite3 is a command of its shell, or loads, reads or writes a file, or starts an editor.
+fn sqlite_escapes(text: &str) -> bool {
+    const NAMES: &[&str] =
+        &["load_extension", "writefile", "readfile", "edit", "attach", "fsdir", "zipfile", "fts3_tokenizer"];
+    let text = text.to_lowercase();
+    let names: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    text.lines().any(|line| line.trim_start().starts_with('.'))
+        || names.iter().any(|name| NAMES.contains(name))
+        || names.contains(&"vacuum") && names.contains(&"into")
+}
+
+/// True if a text of mysql runs a program, or reads or writes a file.
+fn mysql_escapes(text: &str) -> bool {
+    const NAMES: &[&str] =
+        &["system", "source", "tee", "pager", "edit", "outfile", "dumpfile", "load_file", "infile"];
+    let lower = text.to_lowercase();
+    text.contains('\\')
+        || lower.split(|c: char| !c.is_alphanumeric() && c != '_').any(|name| NAMES.contains(&name))
+}
+
+/// True if a text for a line editor or calculator may run a program.
+fn editor_escapes(text: &str) -> bool {
+    text.contains('!') || ["system", "syscmd", "|"].iter().any(|word| text.contains(word))
+}
+
 /// True if a text of psql runs a program or reads or writes a file: by a command with a backslash that is not known to only
 /// show something, or by `copy … program`.
 fn psql_escapes(text: &str) -> bool {
     let shows = |command: &str| command.starts_with(['d', 'l', 'x', 'z', 't']) && !command.starts_with("lo");
     let words = text.to_lowercase();
     let mut words = words.split(|c: char| !c.is_alphanumeric());
-    text.split('\\').skip(1).any(|command| !shows(command)) || words.any(|word| word == "program")
+    // Arguments of these commands may hold backquotes, which run a program.
+    text.split('\\').skip(1).any(|command| !shows(command) || command.contains('`'))
+        || words.any(|word| word == "program")
 }
