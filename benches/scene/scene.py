@@ -152,9 +152,10 @@ class Pane:
         screen = picture.Screen(self.columns, self.rows, self.kind)
         pid, fd = pty.fork()
         if not pid:
+            # Before tmux starts: a client that begins in a window of no known size draws 80x24 first.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
             os.environ.update(TERM="xterm-256color", LANG="C.UTF-8")
             os.execvp("tmux", ["tmux", "-L", self.socket, "attach", "-f", "ignore-size,read-only"])
-        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.columns, 0, 0))
         data, limit = b"", time.monotonic() + 2
         while select.select([fd], [], [], 0.04 if len(data) > 500 else max(0, limit - time.monotonic()))[0] and time.monotonic() < limit:
             try:

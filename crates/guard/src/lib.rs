@@ -427,7 +427,7 @@ impl Guard {
         if free {
             return Verdict::Allow { why: "inside the workspace".to_owned() };
         }
-        ask(format!("changes need your permission in {} mode", self.settings.mode))
+        ask(format!("{} mode asks before changes", self.settings.mode))
     }
 
     fn other(&self, tool: &str, access: &Access) -> Verdict {

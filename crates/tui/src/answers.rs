@@ -4,7 +4,8 @@
 //! what each answer does; this module owns the cursor, which keys count, and how the list is drawn.
 //!
 //! The keyboard starts in the composer. Tab gives it to the list, and so do Up and Down while the composer is empty. Inside the list
-//! the arrows move the cursor, and Enter or a number chooses. The list shows its cursor from the start.
+//! the arrows move the cursor, and Enter or a number chooses. The list shows no cursor until it has the keyboard, so that nothing looks
+//! as if Enter would choose it.
 //!
 //! Invariants:
 //! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
@@ -19,7 +20,6 @@
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
@@ -226,14 +226,9 @@ impl AnswerList {
         Pressed::Taken
     }
 
-    /// Returns the sign before an answer. The cursor is thin until the list has the keyboard.
+    /// Returns the sign before an answer. There is no cursor until the list has the keyboard.
     fn mark(&self, chosen: bool) -> char {
-        match (chosen, self.focused) {
-            (true, true) => '❯',
-            // Another sign than that of the composer, which has the keyboard.
-            (true, false) => '▸',
-            (false, _) => ' ',
-        }
+        if chosen && self.focused { '❯' } else { ' ' }
     }
 
     /// Moves the cursor by `by` answers and wraps around at both ends.
@@ -283,14 +278,8 @@ impl AnswerList {
             let room = width.saturating_sub(text::width(&lead));
             let words = text::fit_ends(&text::visible(&answer.long), room).into_owned();
             let fill = " ".repeat(if here { room.saturating_sub(text::width(&words)) } else { 0 });
-            let number = match at == chosen {
-                true if here => theme.selected,
-                true => theme.accent,
-                false => theme.dim,
-            };
+            let number = if here { theme.selected } else { theme.dim };
             let style = style(answer, here, theme);
-            // Bold until the list has the keyboard, then with the background of a chosen entry.
-            let style = if at == chosen && !here { style.add_modifier(Modifier::BOLD) } else { style };
             Line::from(vec![Span::styled(lead, number), Span::styled(words + &fill, style)])
         };
         answers.iter().enumerate().map(line).collect()

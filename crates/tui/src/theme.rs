@@ -103,10 +103,9 @@ impl Theme {
         self.syntax.is_none() && self.accent.fg.is_none()
     }
 
-    /// Returns the style of headings. Bold words of a text must look different.
+    /// Returns the style of headings. They look different from bold words, and have no hue: links and keys have the accent.
     pub fn heading(&self) -> Style {
-        let style = self.accent.add_modifier(Modifier::BOLD);
-        if self.is_colourless() { style.add_modifier(Modifier::UNDERLINED) } else { style }
+        self.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
     /// Returns the style of code blocks whose language has no colours. Without colours italics mean code within a sentence, and the
@@ -115,9 +114,9 @@ impl Theme {
         if self.is_colourless() { self.text } else { self.code }
     }
 
-    /// Returns the style of quotes, for text in this style. Without colours italics mean code.
+    /// Returns the style of quotes, for text in this style. Without colours italics mean code, and the bar alone shows a quote.
     pub fn quote(&self, text: Style) -> Style {
-        if self.is_colourless() { text.patch(self.dim) } else { text.add_modifier(Modifier::ITALIC) }
+        if self.is_colourless() { text } else { text.add_modifier(Modifier::ITALIC) }
     }
 
     /// Returns the style of the sign and the number of a changed line, in a question and in the transcript.
@@ -431,13 +430,19 @@ mod tests {
             ];
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
-                    // Without colours, changed lines differ from text by their signs alone.
+                    // Without colours, changed lines differ from text by their signs alone, and quotes by their bars.
                     let excused = theme.name == "plain"
-                        && matches!((*name, *other), ("bold", "added") | ("text", "removed"));
+                        && matches!(
+                            (*name, *other),
+                            ("bold", "added") | ("text" | "quote", "removed") | ("text", "quote")
+                        );
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }
             }
-            assert_ne!(theme.code_block(), theme.quote(theme.text), "{}", theme.name);
+            // Without colours, the indentation shows a block of code, and the bar a quote.
+            if theme.name != "plain" {
+                assert_ne!(theme.code_block(), theme.quote(theme.text), "{}", theme.name);
+            }
             assert!(theme.changed_sign(true) != theme.changed_sign(false), "{}", theme.name);
         }
         assert_ne!(Theme::plain().code_block(), Theme::plain().code);

@@ -240,7 +240,7 @@ fn a_long_rule_is_said_in_words() {
         tool: "edit".into(),
         input: json!({"path": "src/span.py"}),
         access: Access::write(path.clone()),
-        reason: "changes need your permission in default mode".into(),
+        reason: "default mode asks before changes".into(),
         offer: Some(becket_types::RuleOffer {
             rule: format!("Edit(/{}/and/a/long/way/to/it.py)", path.display()),
             covers: format!("changes of {}", path.display()),
@@ -657,7 +657,7 @@ fn an_allowed_change_says_so_and_the_turn_counts_its_lines() {
             tool: "edit".into(),
             input: json!({"path": "src/a.rs"}),
             access: Access::write(path.clone()),
-            reason: "changes need your permission in default mode".into(),
+            reason: "default mode asks before changes".into(),
             offer: Some(becket_types::RuleOffer {
                 rule: "Edit(/src/**)".into(),
                 covers: "changes in src".into(),

@@ -4,6 +4,7 @@
 
 use super::App;
 use super::messages::wanted_past;
+use crate::approval::Spacing;
 use crate::hint;
 use crate::input::{Effect, Request};
 use crate::keymap::{Do, pretty};
@@ -11,7 +12,6 @@ use crate::overlay::Overlay;
 use crate::text;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 /// The composer takes at most one part in this many of the screen's height.
@@ -20,6 +20,8 @@ const COMPOSER_SHARE: u16 = 3;
 const TIGHT_QUESTION: u16 = 10;
 /// A screen with at least this many rows has room for an edge above and below the composer.
 const EDGED: u16 = 20;
+/// A screen with at least this many rows has a blank row above the composer's edge.
+const TALL: u16 = 30;
 /// Fewest columns for whole sentences in an empty composer.
 const NARROW: u16 = 64;
 /// Fewest columns for the longer hint of an idle composer.
@@ -110,8 +112,8 @@ impl App {
         let mut lines = Vec::new();
         if !asking {
             // Between turns, one row says that something is left.
-            let rows = if self.status.is_working() { rows } else { 0 };
-            lines = self.todo.lines(columns, rows, &self.look.theme);
+            let room = if self.status.is_working() { rows } else { 0 };
+            lines = self.todo.lines(columns, room, &self.look.theme);
         }
         lines.extend(self.editor.waiting.lines(columns, &self.look.theme));
         // A question says itself that becket waits.
@@ -119,6 +121,10 @@ impl App {
             lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key()));
         }
         lines.extend(self.status.note(columns, &self.look.theme));
+        // The line of the activity belongs to the transcript, so on a tall screen a blank row divides it from the composer.
+        if !asking && !lines.is_empty() && rows >= TALL && self.window.screen.is_none() {
+            lines.push(Line::default());
+        }
         lines
     }
 
@@ -143,24 +149,22 @@ impl App {
         if self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
 
-    /// Returns the title for the edge above the composer, unless `transcript` shows it itself.
-    fn edge_title(&self, frame: &mut Frame<'_>, transcript: Rect, columns: usize) -> Option<String> {
-        let title = self.status.session_title(columns)?;
-        (!shows(frame, transcript, &title)).then_some(title)
+    /// Returns the title for the edge above the composer. While becket works or asks there is none, nor if the title is the beginning
+    /// of a message: above the composer it would look like a text that is still to be sent.
+    fn edge_title(&self, columns: usize) -> Option<String> {
+        let rests = !self.status.is_working() && !self.approvals.is_open();
+        let title = self.status.session_title(columns).filter(|_| rests)?;
+        (!self.transcript.has_prompt(&title)).then_some(title)
     }
 
-    /// Draws an edge above and below, the upper one with the title at its right end, where it does not look like a text that
-    /// is still to be sent, and, if the end of the transcript is not in view, a note
-    /// that says so. Returns the area between them. `transcript`: the area of the transcript, which was drawn before.
-    fn edged(&self, frame: &mut Frame<'_>, area: Rect, transcript: Rect) -> Rect {
+    /// Draws an edge above and below, the upper one with the title at its right end and, if the end of the transcript is not in
+    /// view, a note that says so. Returns the area between them.
+    fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
         let edge = |columns: usize| Span::styled("─".repeat(columns), self.look.theme.border);
         let note = self.more_below();
         let taken = note.as_ref().map_or(0, |note| note.width() + 2);
-        let asking = self.approvals.is_open();
-        let title = self.edge_title(frame, transcript, columns.saturating_sub(4 + taken));
-        // The edge of an open question has it.
-        let mut upper = match title.filter(|_| !asking) {
+        let mut upper = match self.edge_title(columns.saturating_sub(4 + taken)) {
             Some(title) => {
                 let title = format!(" {title} ");
                 let rest = columns.saturating_sub(2 + taken + text::width(&title));
@@ -194,8 +198,8 @@ impl App {
         Some(spans.into_iter().map(|span| span.patch_style(label)).collect())
     }
 
-    /// Draws the user's message that the view belongs to over the first row, while the view is scrolled away from that message. The
-    /// rows below stay in place, and pages overlap by more than this row.
+    /// Draws the user's message that the view belongs to over the first row, while that message is above the view. The rows below stay
+    /// in place, and pages overlap by more than this row.
     fn pin_prompt(&mut self, frame: &mut Frame<'_>, area: Rect) {
         if area.height < PINNED {
             return;
@@ -210,14 +214,13 @@ impl App {
     /// Returns the height of a question that is shown whole, with at least one row of the transcript; `None` if there is no
     /// room for that. An answer that allows counts only after the end of the question was seen. `around`: rows around it.
     fn whole_question(&self, area: Rect, around: u16) -> Option<u16> {
-        let height = |airy| self.approvals.height(area.width, &self.look.theme, airy);
-        let fits = |airy: bool| {
-            let rows = height(airy).max(1);
+        let fits = |spacing: Spacing| {
+            let rows = self.approvals.height(area.width, &self.look.theme, spacing).max(1);
             // Blank rows are less important than what the agent said before the question.
-            let before = if airy { REASON_ROWS } else { 1 };
+            let before = if spacing == Spacing::Tight { 1 } else { REASON_ROWS };
             (rows.saturating_add(around).saturating_add(before) <= area.height).then_some(rows)
         };
-        fits(true).or_else(|| fits(false))
+        [Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find_map(fits)
     }
 
     /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges.
@@ -229,7 +232,7 @@ impl App {
         if let Some(whole) = self.whole_question(area, fixed.saturating_add(above as u16)) {
             return whole;
         }
-        let whole = self.approvals.height(area.width, &self.look.theme, false);
+        let whole = self.approvals.height(area.width, &self.look.theme, Spacing::Tight);
         // The row of the current activity stays, and on all but the smallest screens a part of the transcript.
         let around = fixed + (above as u16).min(1);
         let most = (area.height * 2 / 3).max(TIGHT_QUESTION).min(area.height.saturating_sub(around));
@@ -284,12 +287,20 @@ impl App {
         }
         // A list is drawn over the header, and a part of the header above it would look like one of its entries.
         let listed = self.editor.completion.is_open() || self.pages.palette.is_some();
-        if self.transcript.is_empty() && self.window.screen.is_none() && !listed {
+        let lines = if listed { Vec::new() } else { self.header(transcript) };
+        if !lines.is_empty() {
             // The header is next to the input, with a blank row between them.
-            let lines = self.status.header(transcript, &self.look.theme);
             let y = transcript.bottom().saturating_sub(lines.len() as u16 + 1).max(transcript.y);
             put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &lines);
         }
+    }
+
+    /// Returns the header, for a session without messages.
+    fn header(&self, transcript: Rect) -> Vec<Line<'static>> {
+        if !self.transcript.is_empty() || self.window.screen.is_some() {
+            return Vec::new();
+        }
+        self.status.header(transcript, &self.look.theme)
     }
 
     /// Draws the open question. Returns effects that follow from it having been shown.
@@ -297,17 +308,6 @@ impl App {
         let question = areas.question;
         let writing = self.editor.writing();
         self.approvals.draw(frame, question, writing, &self.look.theme);
-        // The first row of a question that is shown whole is its edge.
-        let room = question.width.saturating_sub(4);
-        let title = self.edge_title(frame, areas.transcript, usize::from(room));
-        if let Some(title) = title.filter(|_| areas.edged) {
-            let title = Line::styled(format!(" {title} "), self.look.theme.dim);
-            // The edge has a colour, which the title must not take.
-            let columns = (title.width() as u16).min(room);
-            let place = Rect { x: question.x + 2, y: question.y, width: columns, height: 1 };
-            frame.buffer_mut().set_style(place, Style::reset());
-            frame.buffer_mut().set_line(question.x + 2, question.y, &title, room);
-        }
         // A list drawn over the question hides it, so the question cannot have been read.
         if self.editor.completion.is_open() { Vec::new() } else { self.approvals.painted(writing) }
     }
@@ -328,8 +328,7 @@ impl App {
             areas = self.areas(area, above.len(), asking);
         }
         self.draw_transcript(frame, &areas);
-        let bottom =
-            if areas.edged { self.edged(frame, areas.bottom, areas.transcript) } else { areas.bottom };
+        let bottom = if areas.edged { self.edged(frame, areas.bottom) } else { areas.bottom };
         let mut jobs = self.transcript.jobs();
         if asking {
             jobs.extend(self.approvals.jobs());
@@ -348,7 +347,7 @@ impl App {
             Some(palette) => palette.draw(frame, lists, &self.look.theme),
             None => self.editor.completion.draw(frame, lists, &self.look.theme),
         }
-        self.draw_status(frame, areas.status, asking);
+        self.draw_status(frame, &areas, asking);
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
@@ -370,7 +369,8 @@ impl App {
     }
 
     /// Draws the status line, or the line about the place in the transcript while the user reads there.
-    fn draw_status(&self, frame: &mut Frame<'_>, area: Rect, asking: bool) {
+    fn draw_status(&self, frame: &mut Frame<'_>, areas: &Areas, asking: bool) {
+        let area = areas.status;
         let reading = self.reading.line(&self.transcript, area.width, &self.look.theme).filter(|_| !asking);
         if let Some((line, cursor)) = reading {
             put(frame, area, &[line]);
@@ -379,7 +379,8 @@ impl App {
             }
         } else {
             let vim = self.editor.composer.vim();
-            put(frame, area, &self.status.lines(area.width, &self.look.theme, vim));
+            let headed = !self.header(areas.transcript).is_empty();
+            put(frame, area, &self.status.lines(area.width, &self.look.theme, vim, headed));
         }
     }
 
@@ -440,18 +441,6 @@ impl App {
 /// The columns of each part when a window is divided in two, with a column between them.
 fn half(columns: u16) -> u16 {
     (columns.saturating_sub(1) / 2).max(1)
-}
-
-/// True if the area shows the beginning of this text.
-fn shows(frame: &mut Frame<'_>, area: Rect, text: &str) -> bool {
-    // The second cell of a wide character is blank, so blanks do not count.
-    let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-    let begin: String = solid(text).chars().filter(|c| *c != '…').take(20).collect();
-    let buffer = frame.buffer_mut();
-    (area.top()..area.bottom()).any(|y| {
-        let row: String = (area.left()..area.right()).map(|x| buffer[(x, y)].symbol()).collect();
-        solid(&row).contains(&begin)
-    })
 }
 
 /// Draws lines into an area from its top. Lines that do not fit are dropped.

@@ -1,6 +1,6 @@
 //! The answers under a question, and the line that says what the keys do now.
 
-use super::{Approvals, Step, Writing};
+use super::{Approvals, Does, Step, Writing};
 use crate::answers::Answer;
 use crate::hint;
 use crate::text;
@@ -35,17 +35,35 @@ impl Approvals {
             Step::Hunks(_) if self.list.is_focused() => (self.list.resting(&answers, width, tight, theme), 0),
             _ => self.list.lines(&answers, width, tight, theme),
         };
-        lines.push(hint::line(self.keys(width, writing), width, theme));
+        lines.push(hint::line(&self.keys(width, writing), width, theme));
         Foot { lines, cursor }
     }
 
     /// Returns the first form of the line of keys that fits.
-    fn keys(&self, width: usize, writing: Writing) -> &'static str {
-        let forms = self.forms(writing);
-        forms.iter().find(|form| text::width(form) <= width).unwrap_or(&forms[forms.len() - 1])
+    fn keys(&self, width: usize, writing: Writing) -> String {
+        let forms = self.forms(writing).iter().map(|form| self.filled(form));
+        let mut shortest = String::new();
+        for form in forms {
+            if text::width(&form) <= width {
+                return form;
+            }
+            shortest = form;
+        }
+        shortest
     }
 
-    /// Returns the forms of the line of keys, the longest first.
+    /// Fills in the answer that Esc gives, and the numbers of the answers.
+    fn filled(&self, form: &str) -> String {
+        let answers = self.answers();
+        let refuses = answers.iter().position(|(does, _)| *does == Does::Refuse);
+        let name = if self.asks_secrets() { "Mask it" } else { "No" };
+        // A follow-up question offers no answer that refuses.
+        let escape = refuses.map_or_else(|| "refuses".to_owned(), |at| format!("answers {} {name}", at + 1));
+        let numbers = format!("1–{}", answers.len());
+        form.replace("{refuses}", &escape).replace("{numbers}", &numbers)
+    }
+
+    /// Returns the forms of the line of keys, the longest first. `{refuses}` and `{numbers}` are filled in later.
     fn forms(&self, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {
@@ -56,18 +74,15 @@ impl Approvals {
                 "Space marks · Esc goes back",
             ],
             _ if focused && !self.seen_end => &[
-                "PageDown shows the rest, which must be read to allow · Esc refuses",
+                "PageDown shows the rest, which must be read to allow · Esc {refuses}",
+                "PageDown reads on to allow · Esc {refuses}",
                 "PageDown reads on to allow · Esc refuses",
                 "PageDown reads on · Esc refuses",
             ],
-            _ if focused && self.asks_secrets() => &[
-                "↑ ↓ select · Enter answers · Esc masks it · Ctrl-C interrupts",
-                "↑ ↓ select · Enter answers · Esc masks it",
-                "Enter answers · Esc masks it",
-            ],
             _ if focused => &[
-                "↑ ↓ select · Enter answers · Esc refuses · Ctrl-C interrupts",
-                "↑ ↓ select · Enter answers · Esc refuses",
+                "↑ ↓ select · Enter or {numbers} answers · Esc {refuses} · Ctrl-C interrupts",
+                "↑ ↓ select · Enter or {numbers} answers · Esc {refuses}",
+                "Enter answers · Esc {refuses}",
                 "Enter answers · Esc refuses",
             ],
             _ if writing.drafting && self.takes_reason() => &[
@@ -77,8 +92,9 @@ impl Approvals {
                 "Enter refuses",
             ],
             _ if writing.drafting && self.list.is_read() => &[
-                "Enter sends your message, the question stays · pause, then Tab answers · Esc refuses",
-                "Enter sends this, the question stays · Tab answers · Esc refuses",
+                "Enter sends your message, the question stays · pause, then Tab answers · Esc {refuses}",
+                "Enter sends this, the question stays · Tab answers · Esc {refuses}",
+                "Enter sends this · Esc {refuses}",
                 "Enter sends this · Esc refuses",
             ],
             _ if writing.drafting => &[
@@ -86,25 +102,23 @@ impl Approvals {
                 "Enter sends this · pause, Tab answers",
                 "Enter sends this",
             ],
-            _ if self.asks_secrets() => &[
-                "↓ or Tab, then Enter answers · Esc masks it · Ctrl-C interrupts",
-                "↓ or Tab, then Enter answers · Esc masks it",
-                "↓ Enter answers · Esc masks it",
-            ],
             _ if !self.seen_end => &[
-                "PageDown shows the rest, which must be read to allow · ↓ selects · Esc refuses",
-                "PageDown reads on to allow · ↓ selects · Esc refuses",
+                "PageDown shows the rest, which must be read to allow · ↓ selects · Esc {refuses}",
+                "PageDown reads on to allow · ↓ selects · Esc {refuses}",
+                "PageDown reads on to allow · Esc {refuses}",
                 "PageDown reads on to allow · Esc refuses",
                 "PageDown reads on · Esc refuses",
             ],
             _ if writing.takes_escape => &[
-                "↓ or Tab, then Enter answers · Esc twice refuses · Ctrl-C interrupts",
-                "↓ Enter answers · Esc twice refuses",
+                "Tab, then Enter answers · Esc twice {refuses} · Ctrl-C interrupts the turn",
+                "Tab, then Enter answers · Esc twice {refuses}",
+                "Tab, Enter answers · Esc twice refuses",
             ],
             _ => &[
-                "↓ or Tab, then Enter answers · Esc refuses · Ctrl-C interrupts",
-                "↓ or Tab, then Enter answers · Esc refuses",
-                "↓ Enter answers · Esc refuses",
+                "Tab, then Enter answers · Esc {refuses} · Ctrl-C interrupts the turn",
+                "Tab, then Enter answers · Esc {refuses}",
+                "Tab, Enter answers · Esc {refuses}",
+                "Tab, Enter answers · Esc refuses",
             ],
         }
     }

@@ -107,6 +107,17 @@ enum Does {
     AcceptEdits,
 }
 
+/// Rows that a question may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Whole hunks, with blank rows between the parts.
+    Whole,
+    /// Only the lines near each change, with blank rows between the parts.
+    Near,
+    /// Only the lines near each change, without blank rows.
+    Tight,
+}
+
 /// State of the composer while a question is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
@@ -422,10 +433,9 @@ impl Approvals {
         self.queue.front().into_iter().flat_map(|asked| &asked.code).flat_map(ChangedCode::jobs).collect()
     }
 
-    /// `airy`: blank rows divide its parts.
-    fn question(&self, width: u16, theme: &Theme, airy: bool) -> Vec<Line<'static>> {
+    fn question(&self, width: u16, theme: &Theme, spacing: Spacing) -> Vec<Line<'static>> {
         let Some(Asked { request, subagent, code }) = self.queue.front() else { return Vec::new() };
-        let question = Question::new(width, theme, &self.paths, airy);
+        let question = Question::new(width, theme, &self.paths, spacing);
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
         }
@@ -436,10 +446,10 @@ impl Approvals {
         question.call(request, code, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
     }
 
-    /// Returns the height in rows that the question needs, with or without blank rows between its parts.
-    pub fn height(&self, width: u16, theme: &Theme, airy: bool) -> u16 {
+    /// Returns the height in rows that the question needs with this spacing.
+    pub fn height(&self, width: u16, theme: &Theme, spacing: Spacing) -> u16 {
         let foot = self.answers().len() + 1;
-        (self.question(width, theme, airy).len() + foot).min(usize::from(u16::MAX)) as u16
+        (self.question(width, theme, spacing).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
     /// Returns the most rows it may take, so that all of it still fits into `room` rows after a terminal wraps its rows
@@ -448,7 +458,7 @@ impl Approvals {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };
-        let rows = broken(&self.question(width, theme, false));
+        let rows = broken(&self.question(width, theme, Spacing::Tight));
         // Measures both forms of the foot, because the number of rows decides which form is drawn.
         let foot = |most: usize| {
             let foot = self.foot(width, most, rows.len(), Writing::default(), theme).lines;
@@ -461,14 +471,15 @@ impl Approvals {
             let room = room.saturating_sub(broken);
             rows.windows(window).all(|part| part.iter().sum::<usize>() <= room)
         };
-        let tallest = usize::from(self.height(width, theme, false));
+        let tallest = usize::from(self.height(width, theme, Spacing::Tight));
         (1..=tallest).rev().find(fits).unwrap_or(2).min(usize::from(u16::MAX)) as u16
     }
 
     /// Draws the question. While the answers have the keyboard, the terminal's cursor is at the chosen answer.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
-        let airy = self.height(area.width, theme, true) <= area.height;
-        let question = self.question(area.width, theme, airy);
+        let fits = |spacing: &Spacing| self.height(area.width, theme, *spacing) <= area.height;
+        let spacing = [Spacing::Whole, Spacing::Near].into_iter().find(fits).unwrap_or(Spacing::Tight);
+        let question = self.question(area.width, theme, spacing);
         let foot =
             |this: &Self| this.foot(area.width, usize::from(area.height), question.len(), writing, theme);
         self.rows = question.len();

@@ -1,6 +1,7 @@
 //! Body of a permission question: everything that will run, line by line. Nothing is cut: long lines are wrapped, and
 //! invisible characters are made visible.
 
+use super::Spacing;
 use super::code::{At, ChangedCode};
 use crate::paths::ShortPaths;
 use crate::text;
@@ -22,8 +23,7 @@ pub(super) struct Question<'a> {
     theme: &'a Theme,
     /// Short forms of paths in the workspace. Other paths of a question are shown whole.
     paths: &'a ShortPaths,
-    /// Blank rows divide the parts of the question.
-    airy: bool,
+    spacing: Spacing,
     lines: Vec<Line<'static>>,
 }
 
@@ -83,13 +83,13 @@ fn near_changes(lines: &[(Option<usize>, &str)]) -> Range<usize> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(width: u16, theme: &'a Theme, paths: &'a ShortPaths, airy: bool) -> Self {
+    pub(super) fn new(width: u16, theme: &'a Theme, paths: &'a ShortPaths, spacing: Spacing) -> Self {
         let rule = Line::styled("─".repeat(usize::from(width)), theme.outcome.warning);
-        Self { width: usize::from(width), theme, paths, airy, lines: vec![rule] }
+        Self { width: usize::from(width), theme, paths, spacing, lines: vec![rule] }
     }
 
     fn space(&mut self) {
-        if self.airy {
+        if self.spacing != Spacing::Tight {
             self.lines.push(Line::default());
         }
     }
@@ -250,7 +250,7 @@ impl<'a> Question<'a> {
                 }
                 let lines = numbered(head, body);
                 let blank: Vec<bool> = lines.iter().map(|(_, line)| line.trim().is_empty()).collect();
-                let near = if self.airy { 0..lines.len() } else { near_changes(&lines) };
+                let near = if self.spacing == Spacing::Whole { 0..lines.len() } else { near_changes(&lines) };
                 left_out |= near.len() < lines.len();
                 let edges = between_blank_edges(&blank[near.clone()]);
                 let shown = near.start + edges.start..near.start + edges.end;

@@ -12,10 +12,9 @@ use ratatui::text::{Line, Span};
 
 /// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
-/// Columns before the text, as in the transcript.
-const GUTTER: &str = "  ";
-/// The gutter before the facts: one bar that holds them together.
-const BAR: &str = "▌ ";
+/// The mark of becket, in the columns before the facts. All text of the header begins after it.
+const MARK: [&str; 3] = ["█▄▄  ", "█▄█  ", GUTTER];
+const GUTTER: &str = "     ";
 
 /// Returns what a permission mode means, in a few words.
 fn meaning(mode: &str) -> &'static str {
@@ -45,7 +44,7 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
     let what = " · reads, changes and runs code";
     let what = if text::width(&name) + text::width(what) <= columns { what } else { "" };
     let fitted = |text: &str| text::fit(&text::visible(text), columns).into_owned();
-    let folder = fitted(&session.folder());
+    let folder = fitted(&session.place(true));
     let model = fitted(&session.model);
     let mode = format!(" · {} mode{}", session.mode, meaning(&session.mode));
     let mode = if text::width(&model) + text::width(&mode) <= columns { mode } else { String::new() };
@@ -54,8 +53,8 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
         vec![Span::styled(model, theme.text), Span::styled(mode, theme.dim)],
         vec![Span::styled(folder, theme.dim)],
     ];
-    let barred = |mut spans: Vec<Span<'static>>| {
-        spans.insert(0, Span::styled(BAR, theme.accent));
+    let marked = |(mark, mut spans): (&'static str, Vec<Span<'static>>)| {
+        spans.insert(0, Span::styled(mark, theme.accent));
         Line::from(spans)
     };
     // Tips are shown whole or not at all, because half of a tip is of no use.
@@ -74,5 +73,5 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
         Line::from(spans)
     };
     let tips = TIPS.map(|tips| indented(hint::spans(&fitting(tips), theme)));
-    facts.map(barred).into_iter().chain([Line::default()]).chain(tips).collect()
+    MARK.into_iter().zip(facts).map(marked).chain([Line::default()]).chain(tips).collect()
 }

@@ -2,9 +2,10 @@
 //!
 //! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
 //! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
-//! otherwise. `session` owns the facts of the session, `spending` its use; `header` draws the start, `meter` the context,
+//! otherwise. `session` owns the facts of the session, `spending` its use; `header` draws the start, `activity` the line of a turn, `meter` the context,
 //! `script` the output of the user's status line program.
 
+mod activity;
 mod header;
 pub mod meter;
 pub mod script;
@@ -36,6 +37,10 @@ const SUBAGENT_RUNNING: &str = "subagent: running ";
 
 /// Columns from which on the line says what its mode and its percentage are.
 const NAMED: usize = 64;
+/// Columns from which on the line has the provider, the whole folder and the cost as well.
+const WIDE: usize = 104;
+/// Most columns of the folder and the branch on narrower and on wide lines.
+const PLACE: [usize; 2] = [26, 48];
 /// Cells of the bar, if they fit.
 const BAR: usize = 20;
 /// Interval in milliseconds at which commands in the background are counted.
@@ -165,10 +170,7 @@ impl Status {
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0.div_ceil(1_000);
-                // Columns are few here: the server's name and the status are enough, without its own words.
-                let error = error.trim_end_matches('.').replace("https://", "").replace("http://", "");
-                let error = error.find("): ").map_or(&*error, |end| &error[..=end]);
-                let effects = self.doing(error);
+                let effects = self.doing(&activity::short_error(error, &self.session.model));
                 if let Some(turn) = &mut self.turn {
                     turn.retry = Some(Retry { attempt: *attempt, max: *max, seconds });
                 }
@@ -395,68 +397,6 @@ impl Status {
         self.command.as_deref()
     }
 
-    /// Returns the line of the current activity, `None` while idle. `stop`: the key that interrupts now, if there is
-    /// one.
-    pub fn activity(&self, width: u16, theme: &Theme, stop: Option<&str>) -> Option<Line<'static>> {
-        let Some(turn) = &self.turn else {
-            let end = stop.map(|key| format!(" · {key} stops it")).unwrap_or_default();
-            let command = format!("◐ $ {}", text::visible(self.command.as_ref()?));
-            let room = usize::from(width).saturating_sub(text::width(&end));
-            let line = format!("{}{end}", text::fit(&command, room));
-            return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
-        };
-        // A running command has a clock of its own, so this one says what it measures.
-        let whose = if turn.compacting { "" } else { "turn " };
-        let time = match turn.seconds {
-            0 => String::new(),
-            s @ 1..60 => format!(" · {whose}{s} s"),
-            s => format!(" · {whose}{} min {} s", s / 60, s % 60),
-        };
-        let cost = if self.spending.turn.0 > 0.0 {
-            format!(" · ${:.2}", self.spending.turn.0)
-        } else {
-            String::new()
-        };
-        let mut end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
-        let waits = turn.doing == WAITING;
-        // The line of a running call has the mark itself.
-        let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
-        let mark = match (waits, runs) {
-            (true, _) => "?",
-            (_, true) => " ",
-            _ => "◐",
-        };
-        let doing = format!("{mark} {}", text::visible(&turn.doing));
-        let width = usize::from(width);
-        let shorter = format!("{time}{cost}");
-        if let Some(retry) = &turn.retry {
-            let when = match retry.seconds {
-                0 => "now".to_owned(),
-                seconds => format!("in {seconds} s"),
-            };
-            end = format!(" · retry {}/{} {when}{end}", retry.attempt, retry.max);
-            // The reason of a retry is more important than the time of the turn.
-            if text::width(&doing) + text::width(&shorter) + text::width(&end) <= width {
-                end = format!("{shorter}{end}");
-            }
-        } else {
-            end = format!("{shorter}{end}");
-        }
-        // If the line is too long, the activity is shortened and never the key.
-        let end = text::fit(&end, width);
-        let room = width.saturating_sub(text::width(&end));
-        let status = doing.find(" (status ").filter(|_| text::width(&doing) > room);
-        let doing = text::fit_words(&doing[..status.unwrap_or(doing.len())], room).into_owned();
-        let (mark, doing) = doing.split_at(doing.find(' ').map_or(0, |at| at + 1));
-        let style = if waits { theme.outcome.warning } else { theme.text };
-        let mut spans = vec![
-            Span::styled(mark.to_owned(), if waits { style } else { theme.accent }),
-            Span::styled(doing.to_owned(), style),
-        ];
-        spans.extend(hint::spans(&end, theme));
-        Some(Line::from(spans))
-    }
-
     /// Returns what is shown before the first message: the facts of the session, and tips to begin.
     pub fn header(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
         if self.session.model.is_empty() {
@@ -470,14 +410,14 @@ impl Status {
         let rows = match (self.script.lines.len(), self.whole) {
             (0, false) => 1,
             // The mode of Vim's keys is short, so it does not need a row of its own.
-            (0, true) => self.own(width.into(), &Theme::plain(), None).len(),
+            (0, true) => self.own(width.into(), &Theme::plain(), None, false).len(),
             (lines, _) => lines,
         };
         rows.clamp(1, script::ROWS) as u16
     }
 
-    /// Returns the status line; `vim`: the mode of the composer, if Vim keys are on.
-    pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
+    /// Returns the status line. `vim`: the mode of the composer, if Vim keys are on; `headed`: the header shows model and mode.
+    pub fn lines(&self, width: u16, theme: &Theme, vim: Option<&str>, headed: bool) -> Vec<Line<'static>> {
         let width = usize::from(width);
         if !self.script.lines.is_empty() {
             let mut lines: Vec<_> =
@@ -495,34 +435,41 @@ impl Status {
             }
             return lines;
         }
-        self.own(width, theme, vim)
+        self.own(width, theme, vim, headed)
     }
 
-    /// Returns the built-in line: model, mode and fill of the context, or all facts in up to [`script::ROWS`] rows. Parts
+    /// Returns the built-in line: model, mode, fill of the context and folder, or all facts in up to [`script::ROWS`] rows. Parts
     /// that do not fit are left out whole, the least important first.
-    fn own(&self, width: usize, theme: &Theme, vim: Option<&str>) -> Vec<Line<'static>> {
+    fn own(&self, width: usize, theme: &Theme, vim: Option<&str>, headed: bool) -> Vec<Line<'static>> {
         let mut parts: Vec<(u8, Vec<Span<'static>>)> = Vec::new();
         let mut put = |weight: u8, text: String, style: Style| {
             if !text.is_empty() {
                 parts.push((weight, vec![Span::styled(text::visible(&text).into_owned(), style)]));
             }
         };
+        let facts = self.whole || !headed;
+        let wide = self.whole || width >= WIDE;
         put(9, vim.unwrap_or_default().to_owned(), theme.accent);
-        put(8, self.session.model.clone(), theme.dim);
+        if facts {
+            let model = if wide { &self.session.model } else { self.session.model_name() };
+            put(8, model.to_owned(), theme.dim);
+        }
         let mode =
             if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
-        put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
-        let filled = self.meter.usable > 0;
-        // Model, mode and the fill of the context are enough at a glance.
-        if self.whole || !filled {
-            put(4, self.session.place(), theme.dim);
+        // A mode that asks less than usual is never out of sight.
+        if facts || self.session.is_loud() {
+            put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         }
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
-        if filled {
+        if self.meter.usable > 0 && facts {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
             let word = if self.whole && width < NAMED { "" } else { "context " };
             let of = if self.whole { format!(" of {usable}") } else { String::new() };
             put(6, format!("{word}{percent}%{of}"), tight);
+        }
+        if facts {
+            let place = text::fit_ends(&self.session.place(wide), PLACE[usize::from(wide)]).into_owned();
+            put(4, place, theme.dim);
         }
         put(7, counted(self.jobs), theme.accent);
         let summary = match self.summary {
@@ -534,13 +481,23 @@ impl Status {
         if self.whole {
             put(1, self.session.title(40).unwrap_or_default(), theme.dim);
             put(3, self.spending.tokens(), theme.dim);
-            put(5, self.spending.money(), theme.dim);
-            let bar = self.meter.bar(BAR, theme);
-            if !bar.is_empty() {
-                parts.push((2, bar));
-            }
-        } else if filled && let Some(key) = &self.key {
-            put(0, format!("{key} details"), theme.dim);
+        }
+        let money = self.spending.money();
+        if wide && facts && !money.is_empty() {
+            put(5, if self.whole { money } else { format!("session {money}") }, theme.dim);
+        }
+        let bar = if self.whole { self.meter.bar(BAR, theme) } else { Vec::new() };
+        if !bar.is_empty() {
+            parts.push((2, bar));
+        }
+        if !facts {
+            parts.push((3, hint::spans("/help", theme)));
+            parts.push((2, hint::spans("Shift-Tab mode", theme)));
+        }
+        if !self.whole
+            && let Some(key) = &self.key
+        {
+            parts.push((5, hint::spans(&format!("{key} details"), theme)));
         }
         let most = if self.whole { script::ROWS } else { 1 };
         while parts.len() > 1 && rows_of(&parts, width).len() > most {

@@ -37,12 +37,17 @@ impl SessionFacts {
         }
     }
 
-    /// Returns the name of the folder, and the branch.
-    pub(super) fn place(&self) -> String {
-        let name = self
-            .cwd
-            .file_name()
-            .map_or_else(|| self.cwd.display().to_string(), |name| name.to_string_lossy().into_owned());
+    /// Returns the name of the model without its provider.
+    pub(super) fn model_name(&self) -> &str {
+        self.model.split_once('/').map_or(&*self.model, |(_, name)| name)
+    }
+
+    /// Returns the folder, and the branch. `whole`: the path of the folder, not only its name.
+    pub(super) fn place(&self, whole: bool) -> String {
+        let name = match self.cwd.file_name() {
+            Some(name) if !whole => name.to_string_lossy().into_owned(),
+            _ => self.folder(),
+        };
         match &self.branch {
             Some(branch) if !name.is_empty() => format!("{name} ({branch})"),
             _ => name,

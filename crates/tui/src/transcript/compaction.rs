@@ -6,7 +6,7 @@ use super::row::{Row, paragraph};
 use crate::text::{self, thousands};
 use crate::theme::Theme;
 use becket_types::{CompactionPlan, LeftOut, Loss, Seq};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// Most lost items of one kind that are shown.
 const SHOWN: usize = 20;
@@ -68,9 +68,17 @@ impl Compaction {
             (_, false) => format!(" · {}", self.open_hint),
             _ => String::new(),
         };
-        let line = format!("⊟ context compacted {before} → {after}{more}");
-        let style = if self.undone { theme.dim } else { theme.accent };
-        let mut rows = vec![Row::from(Line::styled(text::fit(&line, width).into_owned(), style))];
+        let line = format!("⊟ context compacted {before} → {after} tokens");
+        let line = text::fit(&line, width);
+        let (mark, words) = line.split_at(line.find(' ').unwrap_or(line.len()));
+        let (mark_style, style) =
+            if self.undone { (theme.dim, theme.dim) } else { (theme.accent, theme.text) };
+        let more = text::fit(&more, width.saturating_sub(text::width(&line)));
+        let mut rows = vec![Row::from(Line::from(vec![
+            Span::styled(mark.to_owned(), mark_style),
+            Span::styled(words.to_owned(), style),
+            Span::styled(more.into_owned(), theme.dim),
+        ]))];
         if !self.open {
             return rows;
         }

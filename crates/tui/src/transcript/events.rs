@@ -45,7 +45,7 @@ impl Blocks {
                 self.push(Body::Compaction(Compaction {
                     entry: *entry,
                     tokens: [pre_tokens.0, post_tokens.0],
-                    open_hint: format!("{} shows what changed", pretty(&self.view.open_key)),
+                    open_hint: format!("{} shows the summary", pretty(&self.view.open_key)),
                     summary: summary.clone(),
                     anchor: anchor.clone(),
                     left_out: left_out.clone(),

@@ -7,6 +7,7 @@
 use super::row::{Row, cut, paragraph};
 use super::tool::{State, ToolCall};
 use crate::ansi::Ansi;
+use crate::text;
 use crate::theme::Theme;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -41,8 +42,22 @@ pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
 /// Returns the first line that a subagent answered. The agent says the rest in its own words.
 fn answer(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
     let first = call.output.text.lines().find(|line| !line.trim().is_empty());
-    let spans = first.map(|line| Ansi::new(theme.dim, theme.syntax.is_some()).line(line));
+    let spans = first.map(|line| inline_code(line, theme));
     spans.into_iter().map(|spans| barred(spans, call, width, theme)).collect()
+}
+
+/// Styles a line of an answer: dim, and code between backticks as in a message.
+fn inline_code(line: &str, theme: &Theme) -> Vec<Span<'static>> {
+    let plain = |text: &str| Ansi::new(theme.dim, theme.syntax.is_some()).line(text);
+    // With an odd number of backticks, one of them is not the edge of code.
+    if !line.matches('`').count().is_multiple_of(2) {
+        return plain(line);
+    }
+    let part = |(at, part): (usize, &str)| match at % 2 {
+        0 => plain(part),
+        _ => vec![Span::styled(text::visible(part).into_owned(), theme.code)],
+    };
+    line.split('`').enumerate().filter(|(_, part)| !part.is_empty()).flat_map(part).collect()
 }
 
 /// Returns the bar before each line of a call's output, as wide as the mark of the call above it.

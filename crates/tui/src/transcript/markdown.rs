@@ -140,9 +140,9 @@ mod tests {
         check("plain *em* **strong** `code`", &["plain em strong code"]);
         check("# Title\n\ntext", &["Title", "", "text"]);
         check("- one\n- two\n  - inner\n\n1. a\n2. b", &["- one", "- two", "  - inner", "", "1. a", "2. b"]);
-        check("> quoted\n> more", &["│ quoted more"]);
-        check("- a\n\n> b", &["- a", "", "│ b"]);
-        check("a\n\n> b\n>\n> c\n\nd", &["a", "", "│ b", "│", "│ c", "", "d"]);
+        check("> quoted\n> more", &["▎ quoted more"]);
+        check("- a\n\n> b", &["- a", "", "▎ b"]);
+        check("a\n\n> b\n>\n> c\n\nd", &["a", "", "▎ b", "▎", "▎ c", "", "d"]);
         check("```rust\nfn main() {}\n```", &["  fn main() {}"]);
         check("a\n\n---\n\nb", &["a", "", &"─".repeat(30), "", "b"]);
         check("[text](https://x.y)", &["text (https://x.y)"]);

@@ -40,7 +40,7 @@ use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{BlobId, CallId, Event, Seq};
-use block::{Body, Weight};
+use block::{Block, Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
 use compaction::LossReport;
@@ -109,14 +109,17 @@ impl Transcript {
         page
     }
 
-    /// Returns the first row of the user's message whose answer is at the top of the view; `None` if the view follows the end, begins with
-    /// the message itself, or shows a block in focus or a hit, which the row must not cover.
+    /// Returns the first row of the user's message whose answer is at the top of the view; `None` if the view begins with the message
+    /// itself, follows the end and contains a newer message, or shows a block in focus or a hit, which the row must not cover.
     pub fn prompt_above(&mut self, width: u16, theme: &Theme) -> Option<Line<'static>> {
         let reads = self.inline || self.focus.is_some() || self.find.pattern.is_some();
-        let top = self.window.block().filter(|top| !reads && *top < self.blocks.len())?;
-        if self.window.is_at(top) && matches!(self.blocks[top].body(), Body::User { .. }) {
+        let first = self.seen.first().filter(|_| !reads).copied()?;
+        let is_prompt = |at: usize| matches!(self.blocks[at].body(), Body::User { .. });
+        let newer = self.follows() && self.seen.iter().any(|place| place.row == 0 && is_prompt(place.block));
+        if newer || (first.row == 0 && is_prompt(first.block)) {
             return None;
         }
+        let top = first.block;
         // The message of text after a gap is not known.
         let begins = |at: &usize| matches!(self.blocks[*at].body(), Body::User { .. } | Body::Gap(_));
         let at = (0..=top).rev().find(begins)?;
@@ -126,6 +129,19 @@ impl Transcript {
         }
         block.lay_out(width, theme);
         Some(block.line(0, theme).patch_style(theme.band().unwrap_or_default()))
+    }
+
+    /// True if the first or the last of the user's messages begins with these words, as far as they were not cut.
+    pub fn has_prompt(&self, words: &str) -> bool {
+        let solid = |text: &str| {
+            text.chars().filter(|c| !c.is_whitespace() && *c != '…').take(20).collect::<String>()
+        };
+        let begins = |block: &Block| match block.body() {
+            Body::User { text, .. } => Some(solid(text).starts_with(&solid(words))),
+            _ => None,
+        };
+        let first = self.blocks.iter().find_map(begins);
+        first == Some(true) || self.blocks.iter().rev().find_map(begins) == Some(true)
     }
 
     /// True if there is no block.

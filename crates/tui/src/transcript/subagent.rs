@@ -90,19 +90,21 @@ impl Nested {
         self.report.as_ref().map_or(self.left_out, |report| report.calls_left_out)
     }
 
-    /// Returns for example `explore, 12 calls, $0.12`; empty before anything is known.
-    pub fn came_to(&self) -> String {
+    /// Returns the parts before and after the time of the call, for example `explore · 12 calls` and `$0.12`. `kind`: the kind of agent
+    /// that the call asks for.
+    pub fn came_to(&self, kind: &str) -> [String; 2] {
         let count = self.calls().count() as u64 + self.left_out();
         let calls = match count {
             0 => String::new(),
             1 => "1 call".to_owned(),
             n => format!("{n} calls"),
         };
-        let agent = self.report.as_ref().map(|report| text::visible(&report.agent).into_owned());
+        let agent = self.report.as_ref().map_or(kind, |report| &report.agent);
+        let agent = text::visible(agent).into_owned();
         let cost = self.report.as_ref().map(|report| report.cost.0).filter(|usd| *usd > 0.0);
         let cost = cost.map(|usd| if usd < 0.005 { format!("${usd:.4}") } else { format!("${usd:.2}") });
-        let parts = [agent, Some(calls).filter(|calls| !calls.is_empty()), cost];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let parts = [agent, calls].into_iter().filter(|part| !part.is_empty());
+        [parts.collect::<Vec<_>>().join(" · "), cost.unwrap_or_default()]
     }
 
     /// Lays out the calls that the subagent began last, the newest one more prominent.

@@ -56,11 +56,20 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     let one_line = subject.lines().next().unwrap_or_default();
     let more = if subject.lines().count() > 1 { " …" } else { "" };
     let subject_line = format!("{one_line}{more}");
-    let tail = tail(call);
-    let needed = [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>();
+    let mut tail = tail(call);
+    let needed = |tail: &str| {
+        [mark, &call.name, &subject_line, tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
+    };
+    // A subagent at work can be looked at, which its line says if there is room.
+    if matches!(call.state, State::Running { .. }) && !call.open && call.nested.has_calls() {
+        let longer = format!("{tail} · {} it", call.open_hint());
+        if needed(&longer) <= width {
+            tail = longer;
+        }
+    }
     let mut rows = match &call.state {
         // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
-        State::Denied { reason } if needed + 4 > width && !reason.is_empty() => {
+        State::Denied { reason } if needed(&tail) > width && !reason.is_empty() => {
             let mut rows = vec![Row::from(head(&call.name, &subject_line, NOT_PERMITTED))];
             rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
             rows
@@ -178,7 +187,9 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
 /// Returns the end of the call's line: its result, its duration, how it ended, how the user allowed it.
 fn tail(call: &ToolCall) -> String {
     let allowed = if call.state == State::Asking { "" } else { call.output.allowed };
-    let parts = [came_to(call), ended(call), allowed.to_owned()];
+    let [what, cost] = call.nested.came_to(agent_kind(call));
+    let came_to = Some(came_to(call)).filter(|came_to| !came_to.is_empty()).unwrap_or(what);
+    let parts = [came_to, ended(call), cost, allowed.to_owned()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
@@ -210,7 +221,13 @@ fn came_to(call: &ToolCall) -> String {
     if let Some(tests) = Tests::of(call) {
         return tests.line();
     }
-    call.nested.came_to()
+    String::new()
+}
+
+/// Returns the kind of agent that a call starts; empty for calls that start none.
+fn agent_kind(call: &ToolCall) -> &str {
+    let kind = || call.input.get("agent").and_then(Value::as_str).filter(|kind| !kind.is_empty());
+    if call.name == "task" { kind().unwrap_or_default() } else { "" }
 }
 
 /// Returns the exit code of a command that has ended.

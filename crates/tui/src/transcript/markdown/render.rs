@@ -6,11 +6,14 @@ use crate::links;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
 use crate::transcript::row::{CodeSpans, Row};
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The bar before each line of a quote. The output of tools has another one.
+const QUOTE: &str = "▎ ";
 
 /// Appends the layout of `source` to `out`, after an empty line unless it is `joined` to the text before.
 pub(super) fn append(
@@ -78,11 +81,14 @@ impl Indent {
 
     /// Opens an item of the innermost list.
     fn open_item(&mut self, style: Style) {
+        let nested = self.lists.len() > 1;
         let marker = match self.lists.last_mut() {
             Some(Some(number)) => {
                 *number += 1;
                 format!("{}. ", *number - 1)
             }
+            // A list within a list has a mark of its own.
+            _ if nested => "◦ ".to_owned(),
             _ => "• ".to_owned(),
         };
         self.prefix.push(Span::raw(" ".repeat(text::width(&marker))));
@@ -92,7 +98,7 @@ impl Indent {
     /// Returns the start of the next line, with the pending marker, and the number of quote bars in it.
     fn next_line(&mut self) -> (Vec<Span<'static>>, usize) {
         let mut line = self.prefix.clone();
-        let bars = line.iter().take_while(|s| s.content.starts_with('│')).count();
+        let bars = line.iter().take_while(|s| s.content.starts_with(QUOTE)).count();
         if let (Some(marker), Some(last)) = (self.marker.take(), line.last_mut()) {
             *last = marker;
         }
@@ -136,17 +142,13 @@ impl Renderer<'_> {
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph | Tag::HtmlBlock => self.block(),
-            Tag::Heading { level, .. } => {
+            Tag::Heading { .. } => {
                 self.block();
-                let style = match level {
-                    HeadingLevel::H1 => self.theme.heading().add_modifier(Modifier::UNDERLINED),
-                    _ => self.theme.heading(),
-                };
-                self.styles.push(style);
+                self.styles.push(self.theme.heading());
             }
             Tag::BlockQuote(_) => {
                 self.block();
-                self.indent.prefix.push(Span::styled("│ ", self.theme.border));
+                self.indent.prefix.push(Span::styled(QUOTE, self.theme.border));
                 self.styles.push(self.theme.quote(self.style()));
             }
             Tag::CodeBlock(kind) => {
@@ -353,7 +355,7 @@ impl Renderer<'_> {
         self.flush();
         // The first block after the gap decides its bars: a quote begins after its empty line.
         if self.gap.due && self.gap.between.is_none() {
-            let bars = self.indent.prefix.iter().filter(|s| s.content.starts_with('│'));
+            let bars = self.indent.prefix.iter().filter(|s| s.content.starts_with(QUOTE));
             self.gap.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
         }
     }
