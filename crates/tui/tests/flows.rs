@@ -237,30 +237,33 @@ fn only_the_message_that_up_takes_back_says_so() {
     assert!(screen.contains("⧖ next turn: first\n⧖ next turn: second  · Up takes it back\n"), "{screen}");
 }
 
-/// At the right end, it does not look like a text above an empty composer that is still to be sent.
+/// Above the composer, the beginning of a message would look like a text that is still to be sent.
 #[test]
-fn the_edge_shows_the_title_only_where_nothing_else_does() {
+fn the_edge_shows_a_title_that_is_no_message_while_becket_rests() {
     let mut stage = stage(60, 24);
-    stage.event(Event::Renamed { title: "Fix the parser of dates".into() });
-    let title = |stage: &mut Stage| stage.screen().contains("── Fix the parser of dates ──\n");
+    stage.event(Event::Renamed { title: "Fix the parser of dates, and…".into() });
+    let title = |stage: &mut Stage| stage.screen().contains("Fix the parser of dates, and… ──\n");
     assert!(title(&mut stage), "idle: {}", stage.screen());
-    stage.event(Event::UserMessage {
-        message: Message::user("Fix the parser of dates"),
-        client_id: None,
-        steered: false,
-    });
+    say(&mut stage, "Fix the parser of dates, and add a test");
     stage.event(Event::StepStarted { step: 1 });
-    assert!(!title(&mut stage), "the message itself is in view: {}", stage.screen());
     let id = MessageId::new();
     let text = "a line\n\n".repeat(30);
-    stage.event(Event::TextDelta { message: id, index: 0, text });
-    assert!(title(&mut stage), "{}", stage.screen());
+    stage.event(Event::TextDelta { message: id, index: 0, text: text.clone() });
+    assert!(!title(&mut stage), "{}", stage.screen());
     stage.event(turn_end(TurnEnd::Completed));
-    assert!(title(&mut stage), "{}", stage.screen());
-    // Scrolled up, the first row shows the message itself.
-    stage.key(KeyCode::PageUp);
-    let screen = stage.screen();
-    assert!(!title(&mut stage) && screen.starts_with("› Fix the parser of dates\n"), "{screen}");
+    assert!(!title(&mut stage), "{}", stage.screen());
+    let rule = format!("\n{}\n", "─".repeat(60));
+    assert_eq!(stage.screen().matches(&rule).count(), 1, "a plain edge: {}", stage.screen());
+    // After another message, it is still the beginning of the first one.
+    say(&mut stage, "now the lexer");
+    stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text });
+    stage.event(turn_end(TurnEnd::Completed));
+    assert!(!title(&mut stage), "{}", stage.screen());
+    // A title that the user gave is shown, but not while becket works.
+    stage.event(Event::Renamed { title: "dates".into() });
+    assert!(stage.screen().contains("── dates ──\n"), "{}", stage.screen());
+    stage.event(Event::StepStarted { step: 2 });
+    assert!(!stage.screen().contains("── dates ──"), "{}", stage.screen());
 }
 
 #[test]
@@ -308,7 +311,7 @@ fn escape_twice_goes_back_to_a_message() {
     let screen = stage.screen();
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     stage.key(KeyCode::Enter);
-    let list = "▸ 1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
+    let list = "  1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);
@@ -500,17 +503,26 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
-    assert_eq!(last(&mut stage), "script/demo · default mode · context 50% · Ctrl-S details");
+    // Until the first message, the header has these facts.
+    assert_eq!(last(&mut stage), "/help · Shift-Tab mode · Ctrl-S details");
+    say(&mut stage, "go");
+    assert_eq!(
+        last(&mut stage),
+        "script/demo · default mode · context 50% · /home/u/project (dev) · Ctrl-S details"
+    );
+    stage.resize(80, 12);
+    assert_eq!(last(&mut stage), "demo · default mode · context 50% · project (dev) · Ctrl-S details");
+    stage.resize(120, 12);
     stage.ctrl('s');
     assert_eq!(
         last(&mut stage),
-        "script/demo · default mode · project (dev) · context 50% of 100k · ██░░░░░░░░········┃·"
+        "script/demo · default mode · context 50% of 100k · /home/u/project (dev) · ██░░░░░░░░········┃·"
     );
     // Facts that have no room in one row continue in the next one.
     stage.resize(40, 12);
     let screen = stage.screen();
     let rows: Vec<&str> = screen.lines().collect();
-    let all = ["script/demo · default · project (dev)", "50% of 100k · ██░░░░░░░░········┃·"];
+    let all = ["script/demo · default · 50% of 100k", "project (dev) · ██░░░░░░░░········┃·"];
     assert_eq!(rows[rows.len() - 2..], all);
     stage.resize(8, 12);
     assert!(stage.screen().ends_with("\nscript/…\ndefault\n50% of …"), "{}", stage.screen());
@@ -520,7 +532,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     stage.ctrl('c');
     let screen = stage.screen();
     assert!(screen.contains("Ctrl-C once more quits\n›"), "{screen}");
-    assert!(screen.ends_with("script/demo · default · context 50% · Ctrl-S details"), "{screen}");
+    assert!(screen.ends_with("demo · default · context 50% · Ctrl-S details"), "{screen}");
     stage.update(Input::Reply(Reply::StatusLine(vec!["\x1b[31mmine".into(), "two".into()])));
     stage.resize(40, 12);
     assert!(stage.screen().ends_with("mine\ntwo"), "{}", stage.screen());

@@ -468,7 +468,8 @@ impl Status {
             put(6, format!("{word}{percent}%{of}"), tight);
         }
         if facts {
-            let place = text::fit_ends(&self.session.place(wide), PLACE[usize::from(wide)]).into_owned();
+            let whole = wide && width >= NAMED;
+            let place = text::fit_ends(&self.session.place(whole), PLACE[usize::from(whole)]).into_owned();
             put(4, place, theme.dim);
         }
         put(7, counted(self.jobs), theme.accent);
