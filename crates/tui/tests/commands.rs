@@ -356,7 +356,7 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     assert!(stage.screen().contains("default mode: asks before changes"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "bypassPermissions"), []);
     assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
-    assert!(stage.screen().contains("bypassPermissions mode · project"), "{}", stage.screen());
+    assert!(stage.screen().contains("\nbypassPermissions mode · /help"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "default"), sent("default"));
     assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }

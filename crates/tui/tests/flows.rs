@@ -171,14 +171,14 @@ fn the_line_of_a_subagent_opens_to_its_calls() {
     let screen = stage.screen();
     assert!(
         screen.contains(
-            "◐ task find where the amount is parsed  2 calls\n│ grep fn amount\n│ read src/parse.rs\n"
+            "◐ task find where the amount is parsed  explore · 2 calls · Ctrl-O opens it\n│ grep fn amount\n│ read src/parse.rs\n"
         ),
         "{screen}"
     );
     stage.event(events[7].clone());
     let screen = stage.screen();
     assert!(
-        screen.contains("✓ task find where the amount is parsed  explore, 2 calls, $0.01 · 12 s"),
+        screen.contains("✓ task find where the amount is parsed  explore · 2 calls · 12 s · $0.01\n│ amount is in src/parse.rs"),
         "{screen}"
     );
     stage.ctrl('o');
@@ -253,7 +253,7 @@ fn the_edge_shows_a_title_that_is_no_message_while_becket_rests() {
     stage.event(turn_end(TurnEnd::Completed));
     assert!(!title(&mut stage), "{}", stage.screen());
     let rule = format!("\n{}\n", "─".repeat(60));
-    assert_eq!(stage.screen().matches(&rule).count(), 1, "a plain edge: {}", stage.screen());
+    assert_eq!(stage.screen().matches(&rule).count(), 2, "a plain edge: {}", stage.screen());
     // After another message, it is still the beginning of the first one.
     say(&mut stage, "now the lexer");
     stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text });

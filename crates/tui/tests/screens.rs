@@ -451,7 +451,7 @@ fn a_compaction_is_one_line_that_opens_and_its_continuation_is_hidden() {
     go_on.metadata.compaction_continue = true;
     stage.event(Event::SyntheticMessage { message: go_on });
     let screen = stage.screen();
-    assert!(screen.contains("context compacted 148k → 21k · Ctrl-O shows what changed"), "{screen}");
+    assert!(screen.contains("context compacted 148k → 21k · Ctrl-O shows the summary"), "{screen}");
     assert!(!screen.contains("what was done") && !screen.contains("Continue with"), "{screen}");
     stage.ctrl('o');
     let screen = stage.screen();

@@ -69,7 +69,9 @@ impl Compaction {
             _ => String::new(),
         };
         let line = format!("⊟ context compacted {before} → {after} tokens");
-        let line = text::fit(&line, width);
+        // The key is more important than the unit.
+        let fits = text::width(&line) + text::width(&more) <= width;
+        let line = text::fit(if fits { &line } else { line.trim_end_matches(" tokens") }, width);
         let (mark, words) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let (mark_style, style) =
             if self.undone { (theme.dim, theme.dim) } else { (theme.accent, theme.text) };

@@ -61,7 +61,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         [mark, &call.name, &subject_line, tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
     };
     // A subagent at work can be looked at, which its line says if there is room.
-    if matches!(call.state, State::Running { .. }) && !call.open && call.nested.has_calls() {
+    let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
+    if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
         let longer = format!("{tail} · {} it", call.open_hint());
         if needed(&longer) <= width {
             tail = longer;
