@@ -127,7 +127,7 @@ fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
     wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
 }
 
-/// `PATH` often names folders of the project. What becket itself starts outside of the sandbox never comes from there.
+/// `PATH` often names folders of the project. Programs that becket itself starts outside of the sandbox never come from there.
 #[test]
 fn becket_s_own_programs_do_not_come_from_the_workspace() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -192,7 +192,7 @@ fn becket_s_own_programs_do_not_come_from_the_workspace() {
     assert!(server.requests().last().unwrap().text().contains("hello"));
 }
 
-/// The command line of a server that runs what it is told.
+/// The command line of a server that runs the commands of its input.
 fn shell_server() -> String {
     json!({"mcpServers": {"fix": crate::mcp::fixture(&["shell"])}}).to_string()
 }

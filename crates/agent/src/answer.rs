@@ -228,7 +228,7 @@ impl Answer {
     pub(crate) fn name_long_texts(&mut self, seq: Seq) {
         let id = format!("m{seq}");
         for (at, long) in std::mem::take(&mut self.long) {
-            // What `recall` returns begins with the first text or call of the message.
+            // The text that `recall` returns begins with the first text or call of the message.
             let said = |part: &Part| matches!(part, Part::Text { .. } | Part::ToolCall { .. });
             let exact = !self.parts.iter().take(at).any(said);
             match self.parts.get_mut(at) {

@@ -134,7 +134,7 @@ impl Environment {
         out
     }
 
-    /// Reads the plugins in these folders. What cannot be used is a note for the user.
+    /// Reads the plugins in these folders. A value that cannot be used is a note for the user.
     pub(crate) fn load_plugins(&mut self, dirs: &[PluginDir]) {
         if !dirs.is_empty() {
             let plugins = Plugins::read(dirs, &self.data_dir.join("plugins"));

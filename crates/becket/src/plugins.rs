@@ -1,7 +1,7 @@
 //! Plugins of a run: folders in the form of Claude Code's plugins, which the caller names with `--plugin-dir` or an SDK.
 //!
 //! Owns the reading of a plugin: its manifest, and the places of its commands, agents, skills, hooks and MCP servers. Each
-//! name begins with that of the plugin (`plugin:command`). Who starts the run names the folder, so the plugin is trusted as
+//! name begins with that of the plugin (`plugin:command`). The folder is named by the caller of the run, so the plugin is trusted as
 //! the caller's own files are. A part that cannot be read is reported, and the others are used. Runs nothing.
 
 use crate::command_files;

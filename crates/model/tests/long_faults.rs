@@ -112,7 +112,7 @@ fn overload(wire: Wire) -> String {
     format!("event: error\ndata: {error}\n\n")
 }
 
-/// What became of the turns of one wire format.
+/// Outcomes of the turns of one wire format.
 #[derive(Default)]
 struct Turns {
     ends: BTreeMap<String, u64>,

@@ -357,7 +357,7 @@ fn the_middle_of_a_long_answer_is_found_and_comes_back() {
         let [place] = &places.places[..] else { panic!("{places:?}") };
         assert_eq!((&place.id, place.seq), (&format!("m{long}"), long));
         assert!(place.snippet.contains("the zeppelin lands here"), "{}", place.snippet);
-        // What is shown anyway is not found.
+        // Texts that are shown anyway are not found.
         let shown = session.history_search().unwrap().search("write", 5).unwrap();
         assert!(shown.places.is_empty(), "{shown:?}");
         let (who, text) = session.history_search().unwrap().message(long).unwrap().unwrap();

@@ -111,7 +111,7 @@ fn hooks_and_servers_change_no_file_that_other_programs_obey() {
     }
 }
 
-/// A server that writes what it is told, one line after another.
+/// A server that writes the files that its input names, one line after another.
 struct Server {
     child: std::process::Child,
     to: std::process::ChildStdin,
@@ -209,7 +209,7 @@ fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays(
             programs.undone_of_servers();
             assert_eq!(std::fs::read_to_string(ws.join(name)).unwrap(), "mine", "{backend:?}: {name}");
         }
-        // What is still mounted read-only for the server can only have been changed by somebody else.
+        // A file that is still mounted read-only for the server can only have been changed by somebody else.
         server.does("true");
         std::fs::write(ws.join(".git/hooks/pre-commit"), "mine").unwrap();
         programs.undone_of_servers();

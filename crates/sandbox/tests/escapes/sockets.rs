@@ -104,7 +104,7 @@ fn a_command_reaches_the_services_that_the_user_names_and_no_other() {
     }
 }
 
-/// What is visible inside a hidden folder does not make the folder writable.
+/// A visible part of a hidden folder does not make the folder writable.
 #[test]
 fn the_folder_of_services_is_empty_and_read_only() {
     for (kind, ground) in grounds().into_iter().filter(|(kind, _)| *kind == BackendKind::Bubblewrap) {

@@ -251,7 +251,7 @@ pub struct Meter {
     growth: Growth,
 }
 
-/// What was appended between reports: by the estimate, and as the provider reported it. Older reports count less.
+/// Growth of the context between reports: by the estimate, and as the provider reported it. Older reports count less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Growth {
