@@ -54,7 +54,23 @@ const HOME: &[&str] = &[
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".gem/credentials",
+    ".local/share/gem/credentials",
+    ".m2/settings.xml",
     ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".nuget/NuGet/NuGet.Config",
+    ".config/NuGet/NuGet.Config",
+    ".subversion/auth",
+    ".pulumi/credentials.json",
+    ".circleci/cli.yml",
+    ".sentryclirc",
+    ".step/secrets",
+    ".minikube/profiles",
+    ".huggingface/token",
+    ".mc/config.json",
+    ".dbt/profiles.yml",
+    ".vagrant.d/insecure_private_key",
+    ".vagrant.d/insecure_private_keys",
     ".composer/auth.json",
     ".config/composer/auth.json",
     ".pgpass",
@@ -177,6 +193,24 @@ mod tests {
         let places = secret_places(Some(Path::new("/home/u")));
         assert!(places.contains(&PathBuf::from("/home/u/.ssh")));
         assert!(places.contains(&PathBuf::from("/etc/shadow")));
+        for name in [
+            ".pulumi/credentials.json",
+            ".local/share/gem/credentials",
+            ".m2/settings.xml",
+            ".gradle/gradle.properties",
+            ".subversion/auth",
+            ".circleci/cli.yml",
+            ".sentryclirc",
+            ".step/secrets",
+            ".minikube/profiles",
+            ".huggingface/token",
+            ".mc/config.json",
+            ".dbt/profiles.yml",
+            ".nuget/NuGet/NuGet.Config",
+            ".vagrant.d/insecure_private_key",
+        ] {
+            assert!(places.contains(&Path::new("/home/u").join(name)), "{name}");
+        }
         assert!(places.iter().all(|place| place.is_absolute()));
         assert_eq!(secret_places(None).len(), SYSTEM.len());
     }

@@ -41,6 +41,7 @@ const SECRET_FILES: &[&str] = &[
     ".git-credentials",
     ".htpasswd",
     ".vault-token",
+    ".sentryclirc",
     ".dockercfg",
     ".dockerconfigjson",
     ".boto",

@@ -47,7 +47,7 @@ pub(crate) fn raw(words: &[Word]) -> String {
     words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The parts of a word that may name a file: the word, what follows the letter of an option, `=`, `:` or `@`.
+/// The parts of a word that may name a file: the word, what follows the letter of an option, and each `=`, `:` or `@`.
 pub(crate) fn candidates(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     match text.strip_prefix('-').map(|rest| rest.split_at_checked(1)) {
@@ -55,13 +55,20 @@ pub(crate) fn candidates(text: &str) -> Vec<&str> {
         Some(Some((letter, value))) if letter != "-" && !value.is_empty() => out.push(value),
         Some(_) => {}
     }
-    for mark in ['=', ':', '@'] {
-        if let Some((_, value)) = text.split_once(mark)
-            && !value.is_empty()
-        {
-            out.push(value);
-        }
-    }
+    let ends = text.match_indices(['=', ':', '@']).map(|(at, mark)| &text[at + mark.len()..]);
+    out.extend(ends.filter(|value| !value.is_empty()).take(MOST));
+    out
+}
+
+/// Most parts of a word that are looked at.
+const MOST: usize = 64;
+
+/// The parts of a word like [`candidates`], and those of a value with a syntax of its own, such as JSON: `/x` in `{"a":["/x"]}`.
+pub(crate) fn inner_candidates(text: &str) -> Vec<&str> {
+    let marks = ['"', '\'', '`', ',', ';', '{', '}', '[', ']', '(', ')', ' ', '\t', '\n'];
+    let mut out = candidates(text);
+    let parts = text.split(marks).filter(|part| part.len() < text.len() && !part.is_empty());
+    out.extend(parts.take(MOST).flat_map(candidates));
     out
 }
 

@@ -59,7 +59,10 @@ pub(crate) fn may_set(name: &str) -> bool {
     }
     let mut chars = name.chars();
     let lower = chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    (lower && !OBEYED.contains(&name) && !name.starts_with("npm_") && name != "_")
+    (lower
+        && !OBEYED.contains(&name)
+        && !["npm_", "pnpm_", "yarn_", "pip_"].iter().any(|start| name.starts_with(start))
+        && name != "_")
         || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 

@@ -11,7 +11,7 @@ use crate::secret::{pattern_meets_secret, secret};
 use crate::shell::escape::{escape, git_folders, input_escape, runner_words};
 use crate::shell::glob;
 use crate::shell::readonly;
-use crate::wording::candidates;
+use crate::wording::{candidates, inner_candidates};
 use becket_shell_syntax::{Known, Paths, Simple, Unwrapped, Word, base_name, system_name, unwrap};
 use std::path::{Path, PathBuf};
 
@@ -127,7 +127,7 @@ impl Judge<'_> {
         };
         let own = runner_words(words);
         let found = own.into_iter().filter(|word| word.known != Known::Dynamic);
-        let mut found = found.filter(|word| candidates(&word.text).iter().any(&leads_out));
+        let mut found = found.filter(|word| inner_candidates(&word.text).iter().any(&leads_out));
         found.next().map(|word| if word.is_literal() { word.text.clone() } else { word.raw.clone() })
     }
 

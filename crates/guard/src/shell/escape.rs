@@ -52,7 +52,7 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
     {
         return Some(word);
     }
-    match name {
+    let found = match name {
         "git" => git::escape(rest),
         "find" => find(rest),
         "fd" | "fdfind" => FD.hit(rest),
@@ -107,7 +107,8 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
             has(&|t| t.contains(['[', '$', '`'])).or_else(|| (name == "let").then(|| all(rest)))
         }
         _ => services::escape(name, rest),
-    }
+    };
+    found.or_else(|| services::permanent(name, rest))
 }
 
 const FD: Options = of("", "exec exec-batch list-details", "xXl", "cdEejSto");
@@ -176,13 +177,32 @@ fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
 pub(crate) fn runner_words(words: &[Word]) -> Vec<&Word> {
     let Some((name, rest)) = runner(words) else { return git::places(words) };
     let runs_a_program = rest.first().is_some_and(|word| word.text == "run");
+    // These give the words after `--` to a compiler or formatter, which writes files. The others give them to a program.
+    let is_own = || {
+        let mut operands = rest.iter().map(|word| word.text.as_str());
+        let sub = operands.find(|text| !text.starts_with(['-', '+']));
+        sub.is_some_and(|sub| matches!(sub, "fmt" | "rustc" | "rustdoc" | "clippy" | "check" | "fix"))
+    };
     let end = match name {
-        "go" if runs_a_program => Some(0),
+        "go" if runs_a_program => Some(end_of_package(rest)),
+        "cargo" if is_own() => None,
         "go" => rest.iter().position(|word| matches!(word.text.as_str(), "-args" | "--args")),
         "cargo" => rest.iter().position(|word| word.text == "--"),
         _ => None,
     };
     rest[..end.unwrap_or(rest.len())].iter().collect()
+}
+
+/// The number of words of `go run` up to the files or the package that it runs. The words after it are the program's.
+fn end_of_package(words: &[Word]) -> usize {
+    let is_file = |word: &Word| word.text.ends_with(".go");
+    let is_place = |word: &Word| {
+        !word.text.starts_with('-')
+            && (is_file(word) || word.text.starts_with(['.', '~']) || word.text.contains('/'))
+    };
+    let first = words.iter().position(is_place).unwrap_or(words.len());
+    let more = words.iter().skip(first + 1).take_while(|word| is_file(word)).count();
+    words.len().min(first + 1 + more)
 }
 
 fn shown(word: &Word) -> String {
@@ -308,7 +328,16 @@ fn cargo(words: &[Word]) -> Option<String> {
             || (text.starts_with("-Z") || text.starts_with("-C"))
             || text.starts_with('+')
     };
-    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+    // After `--`, rustc can be given a linker or a backend.
+    let runs = |word: &&Word| {
+        word.text.contains("linker")
+            || word.text.contains("codegen-backend")
+            || word.text.starts_with('@')
+            || !word.is_literal() && may_be_option(word)
+    };
+    let compiles = own().any(|word| matches!(word.text.as_str(), "rustc" | "rustdoc" | "clippy" | "fix"));
+    let after = || words.iter().skip(own().count()).filter(|_| compiles);
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).or_else(|| after().find(runs)).map(shown)
 }
 
 /// Judges make: variables on the command line replace those of the makefile, including programs and shells.

@@ -53,9 +53,38 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
         "gh" => option(&["--hostname", "--body-file", "--input", "--notes-file"]),
         "split" | "csplit" => has(&|t| t.starts_with("--f")),
         "cmake" => has(&|t| {
-            ["-P", "-E", "-C", "--build-tool"].iter().any(|word| t.starts_with(word))
-                || t.starts_with("-D")
-                    && ["COMPILER", "LAUNCHER", "PROGRAM", "LINKER"].iter().any(|word| t.contains(word))
+            const NAMES: &[&str] = &[
+                "COMPILER",
+                "LAUNCHER",
+                "PROGRAM",
+                "LINKER",
+                "TOOLCHAIN",
+                "MODULE_PATH",
+                "_INCLUDE",
+                "SHELL",
+            ];
+            let value = t.strip_prefix("-D").or_else(|| t.contains(":").then_some(t)).unwrap_or_default();
+            ["-P", "-E", "-C", "--build-tool", "--toolchain"].iter().any(|word| t.starts_with(word))
+                || NAMES.iter().any(|word| value.contains(word))
+        })
+        .or_else(|| {
+            // The words after `--` are for make or ninja.
+            let mut after = rest.iter().skip_while(|word| word.text != "--").skip(1);
+            let sets = |word: &&Word| {
+                word.text.contains('=')
+                    || word.text.starts_with(['-']) && word.text.contains(['f', 'C', 'I', 'E'])
+            };
+            after.find(sets).map(shown)
+        })
+        .or_else(|| {
+            let define = rest.iter().zip(rest.iter().skip(1)).find(|(flag, _)| flag.text == "-D");
+            define
+                .filter(|(_, word)| {
+                    ["COMPILER", "LAUNCHER", "PROGRAM", "LINKER", "TOOLCHAIN"]
+                        .iter()
+                        .any(|name| word.text.contains(name))
+                })
+                .map(|(_, word)| shown(word))
         }),
         "ninja" | "samu" => has(&|t| t.starts_with("-C") || t.starts_with("-f")),
         "rake" => RAKE.hit(rest),
@@ -86,6 +115,74 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
         "node" => option(&["-r", "--require", "--import", "--loader", "--experimental-loader"]),
         _ => None,
     }
+}
+
+/// Programs with the subcommands, and the actions after them, that change settings in the user's home folder: later commands obey these,
+/// and some name programs. Without actions the subcommand counts by itself, as the first operand.
+const SETTINGS: &[(&str, &str, &str)] = &[
+    ("npm", "config", "set delete rm edit fix"),
+    ("npm", "set", ""),
+    ("pnpm", "config", "set delete rm edit"),
+    ("pnpm", "set", ""),
+    ("yarn", "config", "set unset delete"),
+    ("pip", "config", "set unset edit"),
+    ("pip3", "config", "set unset edit"),
+    ("gh", "alias", "set import delete"),
+    ("gh", "config", "set"),
+    ("gh", "extension", "install upgrade exec create"),
+    ("glab", "alias", "set delete"),
+    ("glab", "config", "set edit"),
+    (
+        "kubectl",
+        "config",
+        "set set-cluster set-context set-credentials unset use-context use delete-cluster delete-context \
+         delete-user rename-context",
+    ),
+    ("helm", "plugin", "install update"),
+    ("helm", "repo", "add"),
+    ("gcloud", "config", "set unset"),
+    ("aws", "configure", "set import"),
+    ("az", "config", "set unset"),
+    ("rustup", "toolchain", "link"),
+    ("rustup", "override", "set"),
+    ("rustup", "default", ""),
+    ("docker", "context", "create update use import"),
+    ("docker", "plugin", "install create enable set"),
+    ("docker", "buildx", "create use"),
+    ("conda", "config", ""),
+    ("poetry", "config", ""),
+    ("poetry", "self", "add"),
+    ("bundle", "config", "set"),
+    ("composer", "config", ""),
+    ("deno", "install", ""),
+];
+
+/// The word by which a command changes settings of the user for later commands.
+pub(super) fn permanent(name: &str, rest: &[Word]) -> Option<String> {
+    let operands: Vec<&Word> = rest.iter().filter(|word| !word.text.starts_with('-')).collect();
+    let option = |names: &[&str]| {
+        rest.iter().find(|w| {
+            names.iter().any(|name| w.text.trim_start_matches('-').starts_with(name))
+                && w.text.starts_with('-')
+        })
+    };
+    if name == "go" && operands.first().is_some_and(|word| word.text == "env") {
+        return option(&["w", "u"]).map(shown);
+    }
+    // npm takes shortened subcommands.
+    let is =
+        |word: &Word, sub: &str| word.text == sub || name.ends_with("npm") && sub.starts_with(&word.text);
+    SETTINGS.iter().filter(|(program, ..)| *program == name).find_map(|(_, sub, actions)| {
+        if actions.is_empty() {
+            return operands.first().filter(|word| word.text == *sub).copied().map(shown);
+        }
+        let at = operands.iter().position(|word| !word.text.is_empty() && is(word, sub))?;
+        let mut after = operands.iter().skip(at + 1).take(2);
+        after
+            .find(|word| !word.is_literal() || actions.split_ascii_whitespace().any(|a| a == word.text))
+            .copied()
+            .map(shown)
+    })
 }
 
 /// The standard input by which a program that reads commands from there runs or writes something else; `None` if there is none. `input`:
