@@ -218,6 +218,36 @@ fn a_session_of_before_decisions_is_audited_by_its_journal() {
     assert_eq!(brief, calls.iter().map(|call| [call, &allow, &nobody]).collect::<Vec<_>>());
 }
 
+/// A long output is kept in a file of its own. The ledger holds its hash.
+#[test]
+fn verify_finds_a_changed_and_a_missing_output() {
+    let bench = bench(&[("big.txt", &"the file is original, line by line\n".repeat(5_000))]);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": "cat big.txt" })),
+        Answer::text("done"),
+    ]);
+    run(bench.print(Api::Anthropic, &server).args(["--name", "long", "go"])).expect(0);
+    let verify = || run(bench.command().args(["verify", "long"]));
+    verify().expect(0);
+    let ledger = bench.ledgers()[0].clone();
+    let text = std::fs::read_to_string(&ledger).unwrap();
+    let (_, after) = text.split_once("\"spill\":\"").unwrap();
+    let blobs = ledger.parent().unwrap().join("blobs");
+    let output = blobs.join(format!("{}.zst", &after[..64]));
+    let kept = std::fs::read(&output).unwrap();
+    // A whole blob with another text.
+    let paths = std::fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path());
+    let other = paths.into_iter().find(|path| *path != output).unwrap();
+    std::fs::copy(other, &output).unwrap();
+    let changed = verify().expect(1).stdout;
+    assert!(changed.contains("changed or cut off") && changed.contains("not sound"), "{changed}");
+    std::fs::remove_file(&output).unwrap();
+    let missing = verify().expect(1).stdout;
+    assert!(missing.contains("missing") && missing.contains("not sound"), "{missing}");
+    std::fs::write(&output, kept).unwrap();
+    verify().expect(0);
+}
+
 #[test]
 fn an_anchor_finds_what_the_chain_cannot() {
     let bench = decided();

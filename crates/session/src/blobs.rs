@@ -342,7 +342,7 @@ pub fn id_of(bytes: &[u8]) -> BlobId {
 }
 
 /// Returns the file names of blobs in a session whose content does not match their name.
-pub(crate) fn damaged(session_dir: &Path) -> Vec<String> {
+pub fn damaged(session_dir: &Path) -> Vec<String> {
     let Ok(listing) = fs::read_dir(session_dir.join(layout::BLOBS)) else { return Vec::new() };
     let mut found: Vec<String> = listing
         .flatten()
@@ -354,6 +354,12 @@ pub(crate) fn damaged(session_dir: &Path) -> Vec<String> {
         .collect();
     found.sort();
     found
+}
+
+/// Returns those of the blobs that are not in the session's folder.
+pub fn missing<'a>(session_dir: &Path, ids: impl Iterator<Item = &'a BlobId>) -> Vec<&'a BlobId> {
+    let dir = session_dir.join(layout::BLOBS);
+    ids.filter(|id| is_id(id.as_str()) && !dir.join(file_name(id)).is_file()).collect()
 }
 
 fn file_name(id: &BlobId) -> String {

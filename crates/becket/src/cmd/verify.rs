@@ -1,5 +1,5 @@
 //! `becket verify`: checks that a session's ledger is unchanged, by its chain of hashes and by an anchor that is kept
-//! elsewhere.
+//! elsewhere. The long outputs beside the ledger must match the hashes in it.
 //!
 //! The chain reveals lines that were changed, exchanged or removed. It cannot reveal lines that are missing at the end,
 //! or a ledger that was rewritten with matching hashes. An anchor is the hash of the last line at some moment. It
@@ -11,10 +11,12 @@ use crate::cmd::{count, pick_session, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;
+use becket_session::blobs;
 use becket_session::ledger::{self, Item};
-use becket_types::SessionId;
+use becket_types::{BlobId, SessionId};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -109,6 +111,7 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
     let mut reader = ledger::read(dir).map_err(store_failure)?;
     let mut found = LedgerFindings::default();
     let mut held = vec![false; anchors.len()];
+    let mut named = BTreeSet::new();
     while let Some(item) =
         reader.next_item().map_err(|e| Failure::error(format!("cannot read {}: {e}", dir.display())))?
     {
@@ -119,6 +122,9 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
                 found.entries += entries.len() as u64;
                 found.head = hash_of(reader.raw_line());
                 found.bytes = reader.end().total;
+                if let Ok(line) = serde_json::from_slice(reader.raw_line()) {
+                    outputs(&line, &mut named);
+                }
                 for (anchor, held) in anchors.iter().zip(&mut held) {
                     let here = (anchor.commits, anchor.bytes) == (found.commits, found.bytes);
                     *held |= here && anchor.head == found.head;
@@ -136,7 +142,30 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
             format!("rewritten: commit {} differs from its anchor", anchor.commits)
         });
     }
+    let damaged = blobs::damaged(dir).into_iter();
+    found
+        .problems
+        .extend(damaged.map(|name| format!("blobs/{name}: changed or cut off after it was written")));
+    let missing = blobs::missing(dir, named.iter()).into_iter();
+    found.problems.extend(missing.map(|id| format!("blobs/{id}.zst: missing, although the ledger names it")));
     Ok(found)
+}
+
+/// Collects the blobs with the whole text of cut outputs that a line of the ledger names.
+fn outputs(value: &Value, found: &mut BTreeSet<BlobId>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| outputs(item, found)),
+        Value::Object(map) => {
+            // The input of a call is the model's text, whatever its keys are.
+            for (key, value) in map.iter().filter(|(key, _)| *key != "input") {
+                match value.as_str() {
+                    Some(id) if key == "spill" => _ = found.insert(BlobId(id.to_owned())),
+                    _ => outputs(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Returns the hash that a line ends with.
