@@ -139,14 +139,14 @@ mod tests {
     fn blocks() {
         check("plain *em* **strong** `code`", &["plain em strong code"]);
         check("# Title\n\ntext", &["Title", "", "text"]);
-        check("- one\n- two\n  - inner\n\n1. a\n2. b", &["- one", "- two", "  - inner", "", "1. a", "2. b"]);
+        check("- one\n- two\n  - inner\n\n1. a\n2. b", &["• one", "• two", "  ◦ inner", "", "1. a", "2. b"]);
         check("> quoted\n> more", &["▎ quoted more"]);
-        check("- a\n\n> b", &["- a", "", "▎ b"]);
+        check("- a\n\n> b", &["• a", "", "▎ b"]);
         check("a\n\n> b\n>\n> c\n\nd", &["a", "", "▎ b", "▎", "▎ c", "", "d"]);
         check("```rust\nfn main() {}\n```", &["  fn main() {}"]);
         check("a\n\n---\n\nb", &["a", "", &"─".repeat(30), "", "b"]);
         check("[text](https://x.y)", &["text (https://x.y)"]);
-        check("- [x] done\n- [ ] open", &["- [x] done", "- [ ] open"]);
+        check("- [x] done\n- [ ] open", &["• [x] done", "• [ ] open"]);
         check("| a | b |\n|---|---|\n| 1 | 22 |", &["a │ b", "──┼───", "1 │ 22"]);
         check("one two three four five six seven", &["one two three four five six", "seven"]);
         check("x\x1b[31my", &["x␛[31my"]);
