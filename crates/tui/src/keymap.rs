@@ -322,7 +322,7 @@ mod tests {
         // A letter is typed, so `open` keeps its chord. It was also bound first.
         assert_eq!(keymap.action(key('o')), Some(Do::Open));
         let said = keymap.conflicts().join("\n");
-        for part in ["\"q\" is not a chord", "ctrl+k is hidden now", "ctrl+o is open and palette"] {
+        for part in ["\"q\" is not a chord", "ctrl+k is now hidden", "ctrl+o is open and palette"] {
             assert!(said.contains(part), "{said}");
         }
         assert!(own(&[("jump", "f5")]).conflicts()[0].contains("\"jump\""));
