@@ -371,7 +371,7 @@ fn the_list_of_messages_has_those_that_are_not_here() {
     let screen = reader.screen();
     assert!(screen.contains("question 446"), "{screen}");
     reader.key(KeyCode::Enter);
-    assert!(reader.screen().contains("│ question 446"), "{}", reader.screen());
+    assert!(reader.screen().contains("▎ question 446"), "{}", reader.screen());
 }
 
 /// A session that runs for days: turns far from the view are evicted, and loaded again when they are read.
