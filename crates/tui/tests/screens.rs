@@ -110,6 +110,34 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     );
 }
 
+/// Where whole hunks have no room, the lines far from the change are left out before the blank rows.
+#[test]
+fn a_question_keeps_its_blank_rows_longer_than_lines_far_from_the_change() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    let same: String = (0..8).map(|at| format!(" line {at}\n")).collect();
+    let path = PathBuf::from("/p/a.rs");
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c9".into()),
+        tool: "edit".into(),
+        input: json!({}),
+        access: Access::write(path.clone()),
+        reason: "default mode asks before changes".into(),
+        offer: None,
+        nearest: None,
+        secrets: None,
+        preview: vec![FilePreview {
+            path,
+            hunks: vec![format!("@@ -1,16 +1,17 @@\n{same}+new\n{same}")],
+            marks: Vec::new(),
+        }],
+    })));
+    let screen = stage.screen();
+    assert!(screen.contains("asked because default mode asks before changes\n\n"), "{screen}");
+    assert!(screen.contains("+new"), "{screen}");
+    assert!(screen.contains("\n\n  1 Yes, once\n"), "{screen}");
+}
+
 #[test]
 fn a_prompt_is_sent_and_its_turn_is_shown() {
     let mut stage = Stage::new(60, 16);
