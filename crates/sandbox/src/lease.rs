@@ -90,18 +90,17 @@ impl Table {
             return;
         }
         let mut processes = awake.iter().map(|(_, process)| process.map(read_only));
-        if let Some(mut mounts) = processes.next().flatten() {
-            for other in processes {
-                mounts.retain(|place| other.as_ref().is_some_and(|other| other.contains(place)));
-            }
-            obeyed.accept_mounted(&now, &mounts);
+        let mut mounts = processes.next().flatten().unwrap_or_default();
+        for other in processes {
+            mounts.retain(|place| other.as_ref().is_some_and(|other| other.contains(place)));
         }
+        obeyed.accept_mounted(&now, &mounts);
         let is_server = !awake.is_empty() && awake.iter().all(|(is_server, _)| *is_server);
         let lines = if is_server { &mut self.server_lines } else { &mut self.lines };
         if only_places {
-            obeyed.check_places(lines);
+            obeyed.check_places(&mounts, lines);
         } else {
-            obeyed.check(lines);
+            obeyed.check(&mounts, lines);
         }
     }
 }

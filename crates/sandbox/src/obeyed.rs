@@ -134,13 +134,14 @@ impl Obeyed {
         }
     }
 
-    /// Undoes the changes since then. Adds one line for each path to `out`.
-    pub(crate) fn check(&mut self, out: &mut Vec<String>) {
+    /// Undoes the changes since then, except at `mounted`: these paths were read-only for the program, so somebody else has
+    /// changed them. Adds one line for each path to `out`.
+    pub(crate) fn check(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
         self.entered.restore(&mut lines);
         self.todos.restore(&mut lines);
         self.add(lines, out);
-        self.check_places(out);
+        self.check_places(mounted, out);
     }
 
     fn add(&mut self, lines: Vec<String>, out: &mut Vec<String>) {
@@ -148,9 +149,10 @@ impl Obeyed {
     }
 
     /// Like [`Self::check`], for protected paths alone: not for repositories that an index names, nor for lists of steps.
-    pub(crate) fn check_places(&mut self, out: &mut Vec<String>) {
+    pub(crate) fn check_places(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
-        for place in &self.places {
+        // A user's change may come between two looks at a mounted path; the next check accepts it.
+        for place in self.places.iter().filter(|place| !mounted.contains(&place.real)) {
             // A link that the command left where a folder was leads the programs elsewhere.
             if let Some(link) = place.new_link() {
                 let what = format!("{} was made a link", link.display());

@@ -120,7 +120,17 @@ struct Server {
 }
 
 impl Server {
+    /// Starts it. A start is repeated if a path was replaced in that moment, as becket's message asks for.
     fn start(ground: &Ground, programs: &Programs) -> Self {
+        let answers = |server: &mut Self| {
+            let mut line = String::new();
+            writeln!(server.to, "true").is_ok() && server.from.read_line(&mut line).is_ok() && line == "did\n"
+        };
+        let mut tried = (0..5).map(|_| Self::start_once(ground, programs));
+        tried.find_map(|mut server| answers(&mut server).then_some(server)).expect("it starts")
+    }
+
+    fn start_once(ground: &Ground, programs: &Programs) -> Self {
         let prepared = programs.prepare(McpServer).unwrap();
         let lease = programs.protect_from_server(&prepared);
         let script = "while read -r line; do eval \"$line\"; echo did; done";
