@@ -20,7 +20,8 @@ fn long_text() -> String {
     let mut text = String::with_capacity(BYTES + 100);
     while text.len() < BYTES {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        text.push_str(&format!("{:x} is a line of the answer\n", state >> 16));
+        let line = format!("{:x} is a line of the answer\n", state >> 16);
+        text.push_str(&line);
     }
     text
 }

@@ -446,7 +446,7 @@ impl<'a> Judge<'a> {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
             }
             (Err(why), None) => format!("no rule allows `{shown}` ({why})"),
-            (Ok(_), None) => format!("no rule allows `{shown}`"),
+            (Ok(()), None) => format!("no rule allows `{shown}`"),
         };
         if let Some(rule) = self.nearest(&words[0].text) {
             reason = format!("{reason}; nearest rule: {rule}");

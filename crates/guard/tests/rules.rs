@@ -829,7 +829,9 @@ proptest! {
                 prop_assert!(result.is_ok());
                 match step {
                     RuleChange::Remove if kind == 0 => {
-                        model.iter_mut().for_each(|lists| lists[0].retain(|rule| !rules.contains(rule)));
+                        for lists in &mut model {
+                            lists[0].retain(|rule| !rules.contains(rule));
+                        }
                     }
                     RuleChange::Remove => model[owner][kind].retain(|rule| !rules.contains(rule)),
                     _ => {

@@ -164,8 +164,8 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<Sel
 fn check(stage: &Stage, services: &Services, printed: &str) -> Result<(), String> {
     let is_as_before = |file: PathBuf| std::fs::read_to_string(file).is_ok_and(|text| text == "as it was");
     let files = ["file", "removed", "moved"].map(|name| stage.outside(name));
-    let is_new = |name: &&str| stage.outside(name).symlink_metadata().is_ok();
-    if !files.into_iter().all(is_as_before) || ["new", "folder", "own"].iter().any(|name| is_new(&name)) {
+    let is_new = |name: &str| stage.outside(name).symlink_metadata().is_ok();
+    if !files.into_iter().all(is_as_before) || ["new", "folder", "own"].iter().any(|name| is_new(name)) {
         return Err("in its self-test a write outside was not stopped".to_owned());
     }
     if !is_as_before(stage.protected()) {

@@ -53,14 +53,13 @@ fn is_own_folder(folder: &Path) -> bool {
 /// The absolute paths in the kernel's list. Names without a file begin with `@`.
 fn listed(list: &[u8]) -> impl Iterator<Item = PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
-    let paths = list.split(|byte| *byte == b'\n').filter_map(|line| {
+    list.split(|byte| *byte == b'\n').filter_map(|line| {
         let start = line.iter().position(|byte| *byte == b'/')?;
         // Each column before the path is a number or ends with a colon.
         line[..start]
             .ends_with(b" ")
             .then(|| Path::new(std::ffi::OsStr::from_bytes(&line[start..])).to_path_buf())
-    });
-    paths
+    })
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
 fn a_question_keeps_its_blank_rows_longer_than_lines_far_from_the_change() {
     let mut stage = Stage::new(80, 24);
     stage.event(started());
-    let same: String = (0..8).map(|at| format!(" line {at}\n")).collect();
+    let same = (0..8).map(|at| format!(" line {at}\n")).collect::<Vec<_>>().concat();
     let path = PathBuf::from("/p/a.rs");
     stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
         call_id: CallId("c9".into()),

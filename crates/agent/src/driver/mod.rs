@@ -458,7 +458,7 @@ impl Agent {
     fn command_with_receipt(&mut self, request_id: String, what: Command) {
         let what = match Want::of(what) {
             Ok(want) => return self.undo_asked(want, Some(request_id)),
-            Err(what) => what,
+            Err(what) => *what,
         };
         let done = match what {
             Command::SetModel { model } => match self.hooks().set_model(&model) {

@@ -49,7 +49,7 @@ pub(super) enum Want {
 
 impl Want {
     /// Returns the request that a command is, or the command if it is another one.
-    pub(super) fn of(command: Command) -> Result<Self, Command> {
+    pub(super) fn of(command: Command) -> Result<Self, Box<Command>> {
         Ok(match command {
             Command::EditCompaction { plan, summary } => Self::Edit { plan, summary },
             Command::RedoCompaction => Self::RedoCompaction,
@@ -59,7 +59,7 @@ impl Want {
             Command::Rewind { to, what } => Self::Rewind { to, what },
             Command::ChangeContext(change) => Self::Change(change),
             Command::CarryOut { plan, force } => Self::CarryOut { plan, force },
-            other => return Err(other),
+            other => return Err(Box::new(other)),
         })
     }
 }

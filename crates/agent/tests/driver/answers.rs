@@ -233,7 +233,7 @@ async fn a_call_in_the_text_runs_if_the_user_approves_it() {
 /// An answer of three megabytes: the session has all of it, the model reads its ends with a notice, and the result has the whole.
 #[tokio::test(start_paused = true)]
 async fn a_long_answer_moves_to_a_blob_and_the_model_reads_its_ends() {
-    let long: String = (0..150_000).map(|line| format!("line {line} of the answer\n")).collect();
+    let long = (0..150_000).map(|line| format!("line {line} of the answer\n")).collect::<Vec<_>>().concat();
     let thought = "thinking about it\n".repeat(80_000);
     let reasoning = Part::Reasoning {
         text: thought.clone(),

@@ -14,6 +14,7 @@ pub(crate) use services::input_escape;
 use super::readonly::{self, takes_value};
 use super::sedscript;
 use becket_shell_syntax::{Known, Word, base_name};
+use std::path::Path;
 
 /// Options of one program, or of some of its subcommands, that run or destroy something.
 struct Options {
@@ -195,7 +196,7 @@ pub(crate) fn runner_words(words: &[Word]) -> Vec<&Word> {
 
 /// The number of words of `go run` up to the files or the package that it runs. The words after it are the program's.
 fn end_of_package(words: &[Word]) -> usize {
-    let is_file = |word: &Word| word.text.ends_with(".go");
+    let is_file = |word: &Word| Path::new(&word.text).extension().is_some_and(|ending| ending == "go");
     let is_place = |word: &Word| {
         !word.text.starts_with('-')
             && (is_file(word) || word.text.starts_with(['.', '~']) || word.text.contains('/'))

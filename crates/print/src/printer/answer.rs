@@ -1,7 +1,7 @@
 //! Writes the answer of a turn, which may be too long for memory: as text, and as `result` of the last JSON line.
 //!
-//! Invariant: a long answer is read from the session's blobs and written in chunks; it is never in memory as a whole. What a
-//! terminal would obey is escaped in each chunk as in a whole text.
+//! Invariant: a long answer is read from the session's blobs and written in chunks; it is never in memory as a whole. Control
+//! sequences are escaped in each chunk as in a whole text.
 
 use crate::terminal::{self, CleanWriter};
 use becket_types::{AnswerText, Blobs, TrimmedChunks};

@@ -127,7 +127,7 @@ impl Server {
             writeln!(server.to, "true").is_ok() && server.from.read_line(&mut line).is_ok() && line == "did\n"
         };
         let mut tried = (0..5).map(|_| Self::start_once(ground, programs));
-        tried.find_map(|mut server| answers(&mut server).then_some(server)).expect("it starts")
+        tried.find_map(|mut server| answers(&mut server).then_some(server)).unwrap()
     }
 
     fn start_once(ground: &Ground, programs: &Programs) -> Self {
@@ -149,7 +149,7 @@ impl Server {
         self.from.read_line(&mut String::new()).unwrap();
     }
 
-    fn is_killed(mut self) {
+    fn kill(mut self) {
         if let Some(lease) = &self.lease {
             lease.ends();
         }
@@ -200,7 +200,7 @@ fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays(
             // Landlock makes it impossible from the start, and the user's own changes are nobody's business.
             server.does("echo more >> a.txt; mkdir -p sub/new; echo x > .git/index");
             assert!(!ws.join(".git/index").exists() && ws.join("sub/new").exists(), "{backend:?}");
-            server.is_killed();
+            server.kill();
             continue;
         }
         // The server sleeps: whoever changes such files now, it is not the server.
@@ -226,7 +226,7 @@ fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays(
         assert_eq!(std::fs::read_to_string(ws.join(".git/hooks/pre-commit")).unwrap(), "mine", "{backend:?}");
         // A last look follows when it has been killed.
         server.does("(while :; do echo evil > .mcp.json; done) & true");
-        server.is_killed();
+        server.kill();
         assert!(!ws.join(".mcp.json").exists(), "{backend:?}");
         let lines = programs.undone_of_servers();
         assert!(lines.iter().any(|line| line.contains(".mcp.json was created")), "{backend:?}: {lines:?}");
@@ -252,7 +252,7 @@ fn no_server_puts_back_what_another_one_made() {
                 assert!(!ground.base.join("ws").join(name).exists(), "{backend:?}: {name}");
             }
         }
-        servers.into_iter().for_each(Server::is_killed);
+        servers.into_iter().for_each(Server::kill);
         assert!(!ground.base.join("ws/.envrc").exists(), "{backend:?}");
     }
 }

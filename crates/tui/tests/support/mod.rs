@@ -194,7 +194,7 @@ pub(crate) fn started() -> Event {
 pub(crate) fn turn_end(end: TurnEnd) -> Event {
     Event::TurnFinished(Box::new(TurnResult {
         end,
-        text: Default::default(),
+        text: becket_types::AnswerText::default(),
         stop_reason: None,
         steps: 1,
         duration: Millis(10),

@@ -217,7 +217,7 @@ fn python_modules(text: &str) -> Vec<String> {
         {
             let module = module.trim();
             out.push(module.to_owned());
-            let names = names.split(|c: char| c == ',' || c == '(' || c == ')');
+            let names = names.split([',', '(', ')']);
             let names = names.filter_map(|part| part.split_whitespace().next());
             let dot = if module.ends_with('.') { "" } else { "." };
             out.extend(names.map(|name| format!("{module}{dot}{name}")));

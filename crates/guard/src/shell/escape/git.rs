@@ -212,8 +212,8 @@ pub(super) fn escape(words: &[Word]) -> Option<String> {
         "submodule" => has(&["foreach"]),
         _ if is_always(name) || !SUBCOMMANDS.split(' ').any(|known| known == name) => Some(name.to_owned()),
         _ => {
-            let rows = GIT.iter().filter(|o| o.of.split(' ').any(|n| n == name));
-            rows.filter_map(|o| o.hit(rest)).next()
+            let mut rows = GIT.iter().filter(|o| o.of.split(' ').any(|n| n == name));
+            rows.find_map(|o| o.hit(rest))
         }
     };
     found.or_else(|| strategy(name, rest)).or_else(|| rest.iter().find(|w| writes_or_runs(&w.text)).map(text))

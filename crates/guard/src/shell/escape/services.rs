@@ -63,7 +63,7 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
                 "_INCLUDE",
                 "SHELL",
             ];
-            let value = t.strip_prefix("-D").or_else(|| t.contains(":").then_some(t)).unwrap_or_default();
+            let value = t.strip_prefix("-D").or_else(|| t.contains(':').then_some(t)).unwrap_or_default();
             ["-P", "-E", "-C", "--build-tool", "--toolchain"].iter().any(|word| t.starts_with(word))
                 || NAMES.iter().any(|word| value.contains(word))
         })
