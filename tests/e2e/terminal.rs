@@ -410,7 +410,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     terminal.send("user 250");
     terminal.shows("user 250 says");
     terminal.send("\r");
-    terminal.shows("│ user 250 says");
+    terminal.shows("▎ user 250 says");
     terminal.send("\x1b");
     terminal.shows("Describe a task");
     terminal.send("go on\r");
