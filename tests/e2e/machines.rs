@@ -102,7 +102,7 @@ fn a_machine_that_can_confine_nothing_says_so_in_one_line_and_asks() {
         let reasons: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("only reads")).collect();
         assert_eq!(reasons.len(), 1, "{lacking}: {}", ran.stderr);
         assert!(reasons[0].contains("nothing keeps it to that here"), "{lacking}: {}", reasons[0]);
-        // Where confinement is required, nothing runs.
+        // If confinement is required, nothing runs.
         let server =
             MockServer::start([Answer::tool("c1", "bash", json!({"command": "ls"})), Answer::text("done")]);
         let mut command = bench.print(Api::Anthropic, &server);

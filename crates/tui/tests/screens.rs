@@ -110,7 +110,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     );
 }
 
-/// Where whole hunks have no room, the lines far from the change are left out before the blank rows.
+/// If whole hunks have no room, the lines far from the change are left out before the blank rows.
 #[test]
 fn a_question_keeps_its_blank_rows_longer_than_lines_far_from_the_change() {
     let mut stage = Stage::new(80, 24);
