@@ -60,9 +60,34 @@ def typescript(schema, depth=0):
     return {"integer": "number", None: "any"}.get(kind, kind if isinstance(kind, str) else "any")
 
 
-class Claude:
+class Family:
+    """A family of models. `count` counts the tokens of a text; the methods are the parts of a request, and `turn` the frame of a message."""
+    turn = 0
+
+    def text(self, count, text):
+        return count(text)
+
+    def messages(self, count, request):
+        return sum(self.message(count, m) for m in request["messages"])
+
+    def message(self, count, message):
+        total = self.turn
+        for kind, *part in message["parts"]:
+            if kind == "text":
+                total += self.text(count, part[0])
+            elif kind == "image":
+                total += self.image(*part)
+            elif kind == "call":
+                total += self.call(count, part[0], part[1])
+            else:
+                total += self.result(count, part[0], part[1])
+        return total
+
+
+class Claude(Family):
     """Messages of Anthropic's models, with the vocabulary that Anthropic published last (of Claude 2; that of newer models is not public)."""
     vocabulary = "claude"
+    turn = 4
     # Documented for the tools of Claude 4: tokens of the hidden system prompt.
     TOOLS = 346
 
@@ -72,24 +97,17 @@ class Claude:
     def request(self, count, request):
         total = sum(count(t) for t in request["system"]) + (self.TOOLS if request["tools"] else 0)
         total += sum(count("<function>" + spaced({"description": t["description"], "name": t["name"], "parameters": t["schema"]}) + "</function>\n") for t in request["tools"])
-        return total + sum(self.message(count, m) for m in request["messages"]) + 3
+        return total + self.messages(count, request) + 3
 
-    def message(self, count, message):
-        total = 4
-        for part in message["parts"]:
-            if part[0] == "text":
-                total += count(part[1])
-            elif part[0] == "image":
-                total += self.image(*part[1:])
-            elif part[0] == "call":
-                lines = [f'<invoke name="{part[1]}">'] + [f'<parameter name="{k}">{v if isinstance(v, str) else spaced(v)}</parameter>' for k, v in part[2].items()] + ["</invoke>"]
-                total += count("\n".join(lines)) + 8
-            else:
-                total += count("<result>\n<output>") + count(part[2]) + count("</output>\n</result>")
-        return total
+    def call(self, count, name, arguments):
+        lines = [f'<invoke name="{name}">'] + [f'<parameter name="{k}">{v if isinstance(v, str) else spaced(v)}</parameter>' for k, v in arguments.items()] + ["</invoke>"]
+        return count("\n".join(lines)) + 8
+
+    def result(self, count, name, output):
+        return count("<result>\n<output>") + count(output) + count("</output>\n</result>")
 
 
-class OpenAi:
+class OpenAi(Family):
     """Responses: the harmony format and the vocabulary o200k."""
     vocabulary = "gpt4o"
 
@@ -108,23 +126,19 @@ class OpenAi:
                 lines += ["// " + line for line in tool["description"].split("\n")]
                 lines += [f"type {tool['name']} = (_: {typescript(tool['schema'])}) => any;", ""]
             total += count("\n".join(lines + ["} // namespace functions"]))
-        return total + sum(self.message(count, m) for m in request["messages"]) + 3
+        return total + self.messages(count, request) + 3
 
-    def message(self, count, message):
-        total = 0
-        for part in message["parts"]:
-            if part[0] == "text":
-                total += count(part[1]) + 4
-            elif part[0] == "image":
-                total += self.image(*part[1:])
-            elif part[0] == "call":
-                total += count(f"assistant to=functions.{part[1]} commentary json") + count(compact(part[2])) + 5
-            else:
-                total += count(f"functions.x to=assistant commentary") + count(part[2]) + 4
-        return total
+    def text(self, count, text):
+        return count(text) + 4
+
+    def call(self, count, name, arguments):
+        return count(f"assistant to=functions.{name} commentary json") + count(compact(arguments)) + 5
+
+    def result(self, count, name, output):
+        return count("functions.x to=assistant commentary") + count(output) + 4
 
 
-class Gemini:
+class Gemini(Family):
     """Gemini: what Google's local counter counts, with the vocabulary that it uses."""
     vocabulary = "gemini"
 
@@ -152,27 +166,20 @@ class Gemini:
         total = sum(count(t) for t in request["system"])
         for tool in request["tools"]:
             total += sum(count(t) for t in [tool["name"], tool["description"], *self.schema(tool["schema"])])
-        return total + sum(self.message(count, m) for m in request["messages"])
+        return total + self.messages(count, request)
 
-    def message(self, count, message):
-        total = 0
-        for part in message["parts"]:
-            if part[0] == "text":
-                total += count(part[1])
-            elif part[0] == "image":
-                total += self.image(*part[1:])
-            elif part[0] == "call":
-                total += count(part[1]) + sum(count(t) for t in strings(part[2]))
-            else:
-                total += count(part[1]) + (sum(count(t) for t in strings(part[2])) if not isinstance(part[2], str) else count(part[2]))
-        return total
+    def call(self, count, name, arguments):
+        return count(name) + sum(count(t) for t in strings(arguments))
+
+    def result(self, count, name, output):
+        return count(name) + sum(count(t) for t in strings(output))
 
 
-class Open:
+class Open(Family):
     """Open models: a chat template with the tools as JSON in the system prompt."""
 
     def __init__(self, vocabulary, turn, call, result, head):
-        self.vocabulary, self.turn, self.call, self.result, self.head = vocabulary, turn, call, result, head
+        self.vocabulary, self.turn, self.of_call, self.of_result, self.head = vocabulary, turn, call, result, head
 
     def image(self, width, height):
         # Patches of 28 pixels, as in Qwen's models with vision.
@@ -181,20 +188,15 @@ class Open:
     def request(self, count, request):
         tools = "".join("\n" + spaced({"type": "function", "function": {"name": t["name"], "description": t["description"], "parameters": t["schema"]}}) for t in request["tools"])
         system = "\n\n".join(request["system"]) + (self.head + tools if tools else "")
-        return count(system) + self.turn + sum(self.message(count, m) for m in request["messages"]) + 3
+        return count(system) + self.turn + self.messages(count, request) + 3
 
-    def message(self, count, message):
-        total = self.turn
-        for part in message["parts"]:
-            if part[0] == "text":
-                total += count(part[1])
-            elif part[0] == "image":
-                total += self.image(*part[1:])
-            elif part[0] == "call":
-                total += count(self.call[0] + spaced({"name": part[1], "arguments": part[2]}) + self.call[1])
-            else:
-                total += count(self.result[0]) + count(part[2] if isinstance(part[2], str) else spaced(part[2])) + count(self.result[1])
-        return total
+    def call(self, count, name, arguments):
+        before, after = self.of_call
+        return count(before + spaced({"name": name, "arguments": arguments}) + after)
+
+    def result(self, count, name, output):
+        before, after = self.of_result
+        return count(before) + count(output if isinstance(output, str) else spaced(output)) + count(after)
 
 
 QWEN_HEAD = ("\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within "
