@@ -504,6 +504,8 @@ fn rules_do_not_stretch_over_what_runs_something_else() {
         "jest '--config={\"a\":[\"/x.js\"]}'",
         "cmake -DCMAKE_TOOLCHAIN_FILE=/x .",
         "cmake -D CMAKE_TOOLCHAIN_FILE=/x .",
+        "cmake -D A=1 -D CMAKE_C_COMPILER=./e .",
+        "cmake -D CMAKE_MODULE_PATH=/x .",
         "cmake --toolchain /x .",
         "cmake --build . -- SHELL=./e",
         "npm config set script-shell ./e",

@@ -126,7 +126,7 @@ fn tells_secret(command: &mut Command) -> bool {
     told
 }
 
-/// Calls that another one interrupts in the log stand there in two pieces.
+/// Calls that another one interrupts in the log are there in two pieces.
 fn whole_lines(text: &str) -> Vec<String> {
     let mut waiting: BTreeMap<&str, &str> = BTreeMap::new();
     let mut out = Vec::new();
@@ -189,7 +189,7 @@ fn searchers(lines: &[String]) -> BTreeSet<String> {
 }
 
 /// Known, and left to confinement: git and ripgrep read the files that they compare or search, secrets too, where the command does not
-/// name them; and the shell lists a folder outside where a pattern stands in the output of a command or in a variable.
+/// name them; and the shell lists a folder outside if a pattern is in the output of a command or in a variable.
 /// A program of Go wakes its own threads with a signal.
 fn is_expected(
     command: &str,

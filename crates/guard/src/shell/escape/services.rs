@@ -4,35 +4,48 @@
 use super::{Options, of, shown};
 use becket_shell_syntax::{Word, base_name};
 
-const KUBECTL: Options =
-    of("", "kubeconfig profile-output cache-dir log-file log-dir server", "s", "nlofckp");
-const PATCH: Options = of("", "output reject-file directory", "ord", "pFiDVYzB");
-const FILE: Options = of("", "compile magic-file", "Cm", "FPeE");
-const PSQL: Options = of("", "file output log-file", "foL", "cdhUpFRTv");
+/// The words with which some programs run, write or reach something else. The checks are made in the order of the fields.
+struct Program {
+    names: &'static [&'static str],
+    options: Option<Options>,
+    /// Names of options, without `=` and a value.
+    named: &'static [&'static str],
+    /// Beginnings of words.
+    starts: &'static [&'static str],
+    /// Finds all other words.
+    other: fn(&[Word]) -> Option<String>,
+}
 
-const RAKE: Options =
-    of("", "rakefile require execute execute-print execute-continue libdir rakelibdir", "rfepEIR", "jDTW");
-const APT: Options = of("", "option config-file", "oc", "t");
-const JQ: Options = of("", "from-file rawfile slurpfile library-path", "fL", "");
+const NONE: Program = Program { names: &[], options: None, named: &[], starts: &[], other: |_| None };
 
-/// The word by which `name` runs, writes or reaches something else; `None` if there is none.
-pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
-    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
-    let option = |names: &[&str]| {
-        has(&|t| {
-            let name = t.split('=').next().unwrap_or_default();
-            t.starts_with('-') && names.contains(&name)
-        })
-    };
-    match name {
-        "kubectl" => KUBECTL.hit(rest),
-        "patch" => PATCH.hit(rest),
-        "file" => FILE.hit(rest),
-        "psql" => PSQL.hit(rest).or_else(|| has(&psql_escapes)),
-        "sqlite3" => option(&["-cmd", "-init", "--cmd", "--init", "-archive", "--archive"])
-            .or_else(|| has(&|t| t.starts_with("-A") || t.starts_with("--A") || sqlite_escapes(t))),
-        "mysql" | "mariadb" => has(&mysql_escapes),
-        "openssl" => option(&[
+const PROGRAMS: &[Program] = &[
+    Program {
+        names: &["kubectl"],
+        options: Some(of("", "kubeconfig profile-output cache-dir log-file log-dir server", "s", "nlofckp")),
+        ..NONE
+    },
+    Program {
+        names: &["patch"],
+        options: Some(of("", "output reject-file directory", "ord", "pFiDVYzB")),
+        ..NONE
+    },
+    Program { names: &["file"], options: Some(of("", "compile magic-file", "Cm", "FPeE")), ..NONE },
+    Program {
+        names: &["psql"],
+        options: Some(of("", "file output log-file", "foL", "cdhUpFRTv")),
+        other: |rest| first(rest, psql_escapes),
+        ..NONE
+    },
+    Program {
+        names: &["sqlite3"],
+        named: &["-cmd", "-init", "--cmd", "--init", "-archive", "--archive"],
+        other: |rest| first(rest, |t| t.starts_with("-A") || t.starts_with("--A") || sqlite_escapes(t)),
+        ..NONE
+    },
+    Program { names: &["mysql", "mariadb"], other: |rest| first(rest, mysql_escapes), ..NONE },
+    Program {
+        names: &["openssl"],
+        named: &[
             "-engine",
             "-provider",
             "-provider-path",
@@ -41,80 +54,142 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
             "-config",
             "-CAcreateserial",
             "-keyout",
-        ]),
-        "docker" | "podman" => has(&|t| t.starts_with("--host") || t.starts_with("--config")).or_else(|| {
-            let mut before = rest.iter().take_while(|word| word.text.starts_with('-'));
-            before.find(|word| word.text.starts_with("-H") || word.text.starts_with("-c")).map(shown)
-        }),
-        "systemctl" | "journalctl" | "loginctl" | "timedatectl" | "hostnamectl" => {
-            option(&["-H", "--host", "-M", "--machine", "--cursor-file", "--root", "--image"])
-                .or_else(|| has(&|t| t.starts_with("-H") || t.starts_with("-M")))
-        }
-        "gh" => option(&["--hostname", "--body-file", "--input", "--notes-file"]),
-        "split" | "csplit" => has(&|t| t.starts_with("--f")),
-        "cmake" => has(&|t| {
-            const NAMES: &[&str] = &[
-                "COMPILER",
-                "LAUNCHER",
-                "PROGRAM",
-                "LINKER",
-                "TOOLCHAIN",
-                "MODULE_PATH",
-                "_INCLUDE",
-                "SHELL",
-            ];
-            let value = t.strip_prefix("-D").or_else(|| t.contains(':').then_some(t)).unwrap_or_default();
-            ["-P", "-E", "-C", "--build-tool", "--toolchain"].iter().any(|word| t.starts_with(word))
-                || NAMES.iter().any(|word| value.contains(word))
-        })
-        .or_else(|| {
-            // The words after `--` are for make or ninja.
-            let mut after = rest.iter().skip_while(|word| word.text != "--").skip(1);
-            let sets = |word: &&Word| {
-                word.text.contains('=')
-                    || word.text.starts_with(['-']) && word.text.contains(['f', 'C', 'I', 'E'])
-            };
-            after.find(sets).map(shown)
-        })
-        .or_else(|| {
-            let define = rest.iter().zip(rest.iter().skip(1)).find(|(flag, _)| flag.text == "-D");
-            define
-                .filter(|(_, word)| {
-                    ["COMPILER", "LAUNCHER", "PROGRAM", "LINKER", "TOOLCHAIN"]
-                        .iter()
-                        .any(|name| word.text.contains(name))
-                })
-                .map(|(_, word)| shown(word))
-        }),
-        "ninja" | "samu" => has(&|t| t.starts_with("-C") || t.starts_with("-f")),
-        "rake" => RAKE.hit(rest),
-        "apt" | "apt-get" | "apt-cache" => APT.hit(rest),
-        "tcpdump" => has(&|t| t.starts_with('-') && !t.starts_with("--") && t.contains(['z', 'w', 'F'])),
-        "java" => has(&|t| {
-            [
-                "-javaagent:",
-                "-agentpath:",
-                "-agentlib:",
-                "-XX:OnError",
-                "-XX:OnOutOfMemoryError",
-                "-XX:Flags",
-                "@",
-            ]
-            .iter()
-            .any(|word| t.starts_with(word))
-        }),
-        "jq" => JQ.hit(rest).or_else(|| option(&["--rawfile", "--slurpfile", "--from-file"])),
-        "terraform" | "tofu" => option(&["-chdir", "-plugin-dir"]),
-        "bazel" | "bazelisk" => option(&["--run_under", "--bazelrc", "--test_env", "--action_env"]),
-        "ctest" => {
-            option(&["-S", "-SP", "--script", "--build-and-test", "--build-makeprogram", "--test-command"])
-        }
-        "mvn" | "mvnw" => has(&|t| t.starts_with("exec:") || t.contains("exec-maven-plugin"))
-            .or_else(|| option(&["-f", "--file"])),
-        "tox" => rest.first().filter(|word| matches!(word.text.as_str(), "exec" | "e")).map(shown),
-        "node" => option(&["-r", "--require", "--import", "--loader", "--experimental-loader"]),
-        _ => None,
-    }
+        ],
+        ..NONE
+    },
+    Program { names: &["docker", "podman"], starts: &["--host", "--config"], other: docker, ..NONE },
+    Program {
+        names: &["systemctl", "journalctl", "loginctl", "timedatectl", "hostnamectl"],
+        named: &["-H", "--host", "-M", "--machine", "--cursor-file", "--root", "--image"],
+        starts: &["-H", "-M"],
+        ..NONE
+    },
+    Program { names: &["gh"], named: &["--hostname", "--body-file", "--input", "--notes-file"], ..NONE },
+    Program { names: &["split", "csplit"], starts: &["--f"], ..NONE },
+    Program { names: &["cmake"], other: cmake, ..NONE },
+    Program { names: &["ninja", "samu"], starts: &["-C", "-f"], ..NONE },
+    Program {
+        names: &["rake"],
+        options: Some(of(
+            "",
+            "rakefile require execute execute-print execute-continue libdir rakelibdir",
+            "rfepEIR",
+            "jDTW",
+        )),
+        ..NONE
+    },
+    Program {
+        names: &["apt", "apt-get", "apt-cache"],
+        options: Some(of("", "option config-file", "oc", "t")),
+        ..NONE
+    },
+    Program {
+        names: &["tcpdump"],
+        other: |rest| {
+            first(rest, |t| t.starts_with('-') && !t.starts_with("--") && t.contains(['z', 'w', 'F']))
+        },
+        ..NONE
+    },
+    Program {
+        names: &["java"],
+        starts: &[
+            "-javaagent:",
+            "-agentpath:",
+            "-agentlib:",
+            "-XX:OnError",
+            "-XX:OnOutOfMemoryError",
+            "-XX:Flags",
+            "@",
+        ],
+        ..NONE
+    },
+    Program {
+        names: &["jq"],
+        options: Some(of("", "from-file rawfile slurpfile library-path", "fL", "")),
+        named: &["--rawfile", "--slurpfile", "--from-file"],
+        ..NONE
+    },
+    Program { names: &["terraform", "tofu"], named: &["-chdir", "-plugin-dir"], ..NONE },
+    Program {
+        names: &["bazel", "bazelisk"],
+        named: &["--run_under", "--bazelrc", "--test_env", "--action_env"],
+        ..NONE
+    },
+    Program {
+        names: &["ctest"],
+        named: &["-S", "-SP", "--script", "--build-and-test", "--build-makeprogram", "--test-command"],
+        ..NONE
+    },
+    Program {
+        names: &["mvn", "mvnw"],
+        other: |rest| {
+            first(rest, |t| t.starts_with("exec:") || t.contains("exec-maven-plugin"))
+                .or_else(|| named(rest, &["-f", "--file"]))
+        },
+        ..NONE
+    },
+    Program {
+        names: &["tox"],
+        other: |rest| rest.first().filter(|word| matches!(word.text.as_str(), "exec" | "e")).map(shown),
+        ..NONE
+    },
+    Program {
+        names: &["node"],
+        named: &["-r", "--require", "--import", "--loader", "--experimental-loader"],
+        ..NONE
+    },
+];
+
+/// The word by which `name` runs, writes or reaches something else; `None` if there is none.
+pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
+    let program = PROGRAMS.iter().find(|program| program.names.contains(&name))?;
+    let option = program.options.as_ref().and_then(|options| options.hit(rest));
+    option
+        .or_else(|| named(rest, program.named))
+        .or_else(|| first(rest, |text| program.starts.iter().any(|start| text.starts_with(start))))
+        .or_else(|| (program.other)(rest))
+}
+
+/// The first word that passes a test.
+fn first(rest: &[Word], test: impl Fn(&str) -> bool) -> Option<String> {
+    rest.iter().find(|word| test(&word.text)).map(shown)
+}
+
+/// The first word that is one of these options, alone or with a value after `=`.
+fn named(rest: &[Word], names: &[&str]) -> Option<String> {
+    first(rest, |text| text.starts_with('-') && names.contains(&text.split('=').next().unwrap_or_default()))
+}
+
+/// Options of docker itself come before the subcommand; there, letters name a host or a configuration.
+fn docker(rest: &[Word]) -> Option<String> {
+    let mut before = rest.iter().take_while(|word| word.text.starts_with('-'));
+    before.find(|word| word.text.starts_with("-H") || word.text.starts_with("-c")).map(shown)
+}
+
+fn cmake(rest: &[Word]) -> Option<String> {
+    /// Parts of the names of variables that name a program or a file with commands.
+    const VARIABLES: &[&str] =
+        &["COMPILER", "LAUNCHER", "PROGRAM", "LINKER", "TOOLCHAIN", "MODULE_PATH", "_INCLUDE", "SHELL"];
+    let is_variable = |text: &str| VARIABLES.iter().any(|name| text.contains(name));
+    let escapes = |text: &str| {
+        let value =
+            text.strip_prefix("-D").or_else(|| text.contains(':').then_some(text)).unwrap_or_default();
+        ["-P", "-E", "-C", "--build-tool", "--toolchain"].iter().any(|word| text.starts_with(word))
+            || is_variable(value)
+    };
+    let for_build_tool = || {
+        // The words after `--` are for make or ninja.
+        let mut after = rest.iter().skip_while(|word| word.text != "--").skip(1);
+        let sets = |word: &&Word| {
+            word.text.contains('=') || word.text.starts_with('-') && word.text.contains(['f', 'C', 'I', 'E'])
+        };
+        after.find(sets).map(shown)
+    };
+    let after_define = || {
+        let mut pairs = rest.iter().zip(rest.iter().skip(1));
+        pairs.find(|(flag, word)| flag.text == "-D" && is_variable(&word.text)).map(|(_, word)| shown(word))
+    };
+    first(rest, escapes).or_else(for_build_tool).or_else(after_define)
 }
 
 /// Programs with the subcommands, and the actions after them, that change settings in the user's home folder: later commands obey these,
