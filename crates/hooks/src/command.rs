@@ -4,7 +4,7 @@
 //! prints too much, and when the caller stops waiting. Processes that the program leaves in the background after a normal
 //! end keep running.
 
-use becket_sandbox::{ProgramKind, Programs};
+use becket_sandbox::{ProcessGroup, ProgramKind, Programs};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
@@ -87,7 +87,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
         Ok(child) => child,
         Err(error) => return Ran::NotStarted(error.to_string()),
     };
-    let mut group = Group(child.id());
+    let group = ProcessGroup::of(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let input = program.input;
     let feed = async move {
@@ -132,7 +132,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     };
     // Processes that a confined hook leaves behind end with it, before its protected files are checked.
     if lease.is_none() {
-        group.0 = None;
+        group.release();
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match ended {
@@ -156,18 +156,6 @@ async fn read(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> boo
             Ok(0) | Err(_) => return true,
             Ok(n) if into.len() + n > MAX_OUTPUT => return false,
             Ok(n) => into.extend_from_slice(&buffer[..n]),
-        }
-    }
-}
-
-/// Kills a process group when dropped.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Elicitation {
 }
 
 /// Returns the form with its defaults; cancels if a required field has none.
-pub fn defaults(schema: &Value) -> Answer {
+pub(crate) fn defaults(schema: &Value) -> Answer {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let mut content = Map::new();

@@ -35,7 +35,6 @@ pub mod naming;
 pub mod oauth;
 mod offered;
 mod output;
-mod process;
 mod prompts;
 mod resources;
 pub mod schema;

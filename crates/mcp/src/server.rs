@@ -7,7 +7,8 @@
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};
 use crate::shared::Shared;
-use crate::transport::stdio::Words;
+use crate::transport::stdio::last_line;
+use becket_sandbox::ProcessLog;
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient, RunningService};
 use serde_json::Value;
@@ -132,7 +133,7 @@ pub(crate) struct Server {
     inner: Mutex<Inner>,
     /// Counts changes of the state.
     changed: watch::Sender<u64>,
-    words: Words,
+    log: ProcessLog,
     orders: mpsc::UnboundedSender<Order>,
     task: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
@@ -148,7 +149,7 @@ impl Server {
             shared,
             inner: Mutex::new(Inner { on: enabled, state, live: None, listing: Arc::default() }),
             changed: watch::Sender::new(0),
-            words: Words::default(),
+            log: ProcessLog::default(),
             orders,
             task: Mutex::new(None),
         });
@@ -203,11 +204,11 @@ impl Server {
     }
 
     pub(crate) fn stderr(&self) -> String {
-        self.words.text()
+        self.log.text()
     }
 
     pub(crate) fn last_words(&self) -> Option<String> {
-        self.words.last_line()
+        last_line(&self.log)
     }
 
     /// Stores the server's requirements for the next authorization.
@@ -386,7 +387,7 @@ impl Server {
     }
 
     fn with_words(&self, why: &str) -> String {
-        match self.words.last_line() {
+        match last_line(&self.log) {
             Some(line) => format!("{why} (it said: {line})"),
             None => why.to_owned(),
         }
@@ -403,7 +404,7 @@ impl Server {
             marks: Arc::clone(marks),
             elicitation: self.shared.elicitation.clone(),
         };
-        let service = connect::connect(&self.config, &self.shared, &self.words, handler.clone()).await?;
+        let service = connect::connect(&self.config, &self.shared, &self.log, handler.clone()).await?;
         let peer = service.peer().clone();
         let listing = list(&self.config.name, &peer).await.map_err(|e| connect::service_failure(&e))?;
         let protocol = peer.peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default();

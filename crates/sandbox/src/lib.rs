@@ -9,7 +9,8 @@
 //! | [`policy`] | what a level grants: pure, from the workspace, the home folder and the configuration |
 //! | [`helper`], `request` | the helper process: request in, confined command out |
 //! | [`Sandbox`] | the handle of a session: backend, self-test, the words that go before a command |
-//! | [`Programs`] | formatters, language servers and the status line: how they start |
+//! | [`Programs`] | formatters, language servers and the status line: how they are confined |
+//! | [`Process`] | such a program while it runs: its process group, its streams and its end |
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
@@ -38,6 +39,7 @@ mod nested_git;
 mod obeyed;
 pub mod policy;
 mod probe;
+mod process;
 mod programs;
 mod request;
 mod sockets;
@@ -52,4 +54,5 @@ pub use handle::{Backends, Confined, FindSecrets, Refresh, Sandbox, SandboxError
 pub use lease::Lease;
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
 pub use probe::SelfTest;
+pub use process::{Process, ProcessGroup, ProcessLog, Start, Streams};
 pub use programs::{Confine, Prepared, Programs, SYSTEM_PATH};

@@ -7,7 +7,7 @@
 //! gets its content back. Nothing that anybody wrote is deleted.
 //!
 //! Invariant: what becket puts back was readable for the command, and lies where the command could write. Otherwise a command
-//! could let a link stand for one of these files, and becket would copy a secret into the workspace or change a file outside.
+//! could put a link in the place of one of these files, and becket would copy a secret into the workspace or change a file outside.
 //!
 //! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 

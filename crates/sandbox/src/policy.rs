@@ -204,7 +204,7 @@ impl Policy {
     }
 
     /// The policy of a program that becket starts for its own use. `more`: what it may write besides the temporary folder.
-    pub fn for_program(
+    pub(crate) fn for_program(
         kind: ProgramKind,
         inputs: &PolicyInputs,
         temp: &Path,

@@ -7,10 +7,10 @@
 //! and the permission mode allows running the project's programs, because such a configuration may make the
 //! formatter load code.
 
-use crate::process::{Environment, Process, find};
+use crate::program::{Environment, find};
 use crate::replace::{read_text, replace};
 use crate::settings::{CustomFormatter, FormatSettings, Settings, permitted};
-use becket_sandbox::{Prepared, ProgramKind};
+use becket_sandbox::{Prepared, Process, ProgramKind, Start, Streams};
 use becket_tool::ToolEnv;
 use becket_types::{PermissionMode, cut_end};
 use similar::{ChangeTag, TextDiff};
@@ -263,14 +263,16 @@ async fn pipe(
     text: &str,
 ) -> Result<String, String> {
     let dir = path.parent().unwrap_or(Path::new("/"));
-    let mut process =
-        Process::start(prepared, &chosen.program, &chosen.args, dir, vars).map_err(|e| e.to_string())?;
-    let child = &mut process.child;
-    let (Some(mut stdin), Some(stdout), Some(stderr)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
-        return Err("it has no pipes".to_owned());
+    let start = Start {
+        prepared,
+        lease: None,
+        program: chosen.program.as_os_str(),
+        args: &chosen.args,
+        dir,
+        variables: vars,
     };
+    let (mut process, streams) = Process::start(start).map_err(|e| e.to_string())?;
+    let Streams { mut stdin, stdout, stderr } = streams;
     let (mut out, mut said) = (Vec::new(), Vec::new());
     let feed = async move {
         // If the formatter stops reading early, its exit status reports the error.
@@ -282,7 +284,7 @@ async fn pipe(
     if out.len() as u64 >= MAX_OUTPUT {
         return Err("it printed more than 8 MB".to_owned());
     }
-    let status = child.wait().await.map_err(|e| e.to_string())?;
+    let status = process.wait().await.map_err(|e| e.to_string())?;
     if !status.success() {
         let said = String::from_utf8_lossy(&said);
         let line = said.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();

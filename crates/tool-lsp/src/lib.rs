@@ -24,7 +24,7 @@ mod frames;
 mod pool;
 mod position;
 mod problems;
-mod process;
+mod program;
 mod rename;
 mod replace;
 mod server;
@@ -34,6 +34,6 @@ mod tool;
 
 pub use after::AfterEdit;
 pub use format::formatter_names;
-pub use process::Environment;
+pub use program::Environment;
 pub use settings::{CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings};
 pub use tool::LspTool;

@@ -1,7 +1,7 @@
 //! The language servers of a session: one per kind and folder, started on demand, restarted at most twice.
 
 use crate::problems::Memory;
-use crate::process::Environment;
+use crate::program::Environment;
 use crate::server::Server;
 use crate::servers::{Spec, specs};
 use crate::settings::{Settings, permitted};

@@ -96,11 +96,11 @@ pub(crate) fn come_back(
     // If nothing is new, whatever hid the errors is gone. Hidden errors that did not return are fixed.
     let mut still = if new.is_empty() && !gone.is_empty() { Vec::new() } else { fresh(&hidden, now) };
     if let (false, Some(old), Some(text)) = (new.is_empty(), old, &text) {
-        let stands = |problem: &Problem| {
+        let remains = |problem: &Problem| {
             let line = old.lines().nth(problem.at.line as usize).map(str::trim);
             line.is_some_and(|line| text.lines().any(|other| other.trim() == line))
         };
-        still.extend(gone.into_iter().filter(stands));
+        still.extend(gone.into_iter().filter(remains));
     }
     if !still.is_empty() {
         memory.hidden.insert(path.to_owned(), still);

@@ -10,12 +10,12 @@
 use crate::frames;
 use crate::position::Encoding;
 use crate::problems::{KEPT, Problem};
-use crate::process::{Environment, Process};
+use crate::program::Environment;
 use crate::servers::{Spec, language_id};
 use async_lsp::router::Router;
 use async_lsp::{AnyNotification, AnyRequest, ErrorCode, MainLoop, ResponseError, ServerSocket, lsp_types};
-use becket_sandbox::Prepared;
-use becket_types::cut_end;
+use becket_sandbox::{Prepared, Process, ProcessLog, Start, Streams};
+use becket_types::{cut_end, cut_start};
 use lsp_types::notification::Notification;
 use lsp_types::request::Request;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, BufReader};
+use tokio::io::BufReader;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
@@ -116,7 +116,7 @@ pub(crate) struct State {
     pub count: u64,
     progress: HashSet<String>,
     used: Option<Instant>,
-    stderr: String,
+    log: ProcessLog,
     stderr_ended: bool,
 }
 
@@ -124,7 +124,9 @@ impl State {
     /// Returns why the server has ended, with the last error that it printed.
     pub(crate) fn why(&self) -> Option<String> {
         let Phase::Dead(why) = &self.phase else { return None };
-        let mut lines = self.stderr.lines().map(str::trim).filter(|l| !l.is_empty());
+        let log = self.log.text();
+        // The last error is near the end; an older one need not be the reason.
+        let mut lines = cut_start(&log, 2_000).lines().map(str::trim).filter(|l| !l.is_empty());
         let error = lines.clone().find(|l| l.to_lowercase().contains("error"));
         let said = error.or_else(|| lines.next_back()).unwrap_or_default();
         let said = if said.is_empty() { String::new() } else { format!(" ({})", cut_end(said, 160)) };
@@ -179,13 +181,10 @@ impl Server {
     ) -> Result<Arc<Self>, String> {
         let root_url = Url::from_directory_path(root).map_err(|()| "its folder has no address".to_owned())?;
         let args = spec.command.get(1..).unwrap_or_default();
-        let mut process = Process::start(prepared, program, args, root, vars).map_err(|e| e.to_string())?;
-        let child = &mut process.child;
-        let (Some(stdin), Some(stdout), Some(mut stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err("it has no pipes".to_owned());
-        };
+        let start =
+            Start { prepared, lease: None, program: program.as_os_str(), args, dir: root, variables: vars };
+        let (process, streams) = Process::start(start).map_err(|e| e.to_string())?;
+        let Streams { stdin, stdout, stderr } = streams;
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: watch::Sender::new(0),
@@ -213,13 +212,8 @@ impl Server {
         });
         let state = Arc::clone(&shared);
         let complaining = tokio::spawn(async move {
-            let mut chunk = [0_u8; 4096];
-            while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
-                let mut state = state.lock();
-                state.stderr.push_str(&String::from_utf8_lossy(&chunk[..n]));
-                let keep = becket_types::cut_start(&state.stderr, 2_000).to_owned();
-                state.stderr = keep;
-            }
+            let log = state.lock().log.clone();
+            log.follow(stderr).await;
             state.update(|s| s.stderr_ended = true);
         });
         let server = Arc::new_cyclic(|weak: &Weak<Self>| {
@@ -379,7 +373,7 @@ impl Server {
         self.tell::<Exit>(Value::Null);
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut process) = process {
-            let _ = timeout(Duration::from_millis(500), process.child.wait()).await;
+            let _ = timeout(Duration::from_millis(500), process.wait()).await;
         }
         self.shared.update(|s| die(s, "it was not used"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Pure except for checking if marker files and programs exist: a few `stat` calls, no walk, no process.
 
-use crate::process::{Environment, find};
+use crate::program::{Environment, find};
 use crate::settings::LspSettings;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Settings from the binary: which programs may run, and the user's own servers and formatters.
 
-use crate::process::Environment;
+use crate::program::Environment;
 use becket_sandbox::Programs;
 use becket_types::PermissionMode;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 //! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
 //! contain the state of this login, and `iss` if the authorization server announces it.
 
-use super::{TokenStore, discovery, new_manager};
+use super::{TokenStore, callback, discovery, new_manager};
 use crate::config::{Endpoint, GrantType, ServerConfig};
 use crate::transport::http::{self, Proxies};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -11,12 +11,8 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationRequest, AuthorizationSession, CredentialStore, WWWAuthenticateParams,
 };
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use url::Url;
-
-/// Maximum number of bytes that are read of the browser's request.
-const MOST_REQUEST: usize = 16 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
@@ -117,7 +113,8 @@ impl Login {
             let answer = tokio::select! {
                 accepted = self.listener.accept() => {
                     let Ok((stream, _)) = accepted else { continue };
-                    let Some(path) = answered(stream).await else { continue };
+                    let is_ours = |path: &str| path.starts_with("/callback?");
+                    let Some(path) = callback::answer(stream, is_ours).await else { continue };
                     format!("{}{}", self.session.redirect_uri.trim_end_matches("/callback"), path)
                 }
                 pasted = &mut pasted, if !silent => match pasted {
@@ -177,30 +174,4 @@ async fn challenge(
     let response = request.send().await.ok()?;
     let header = response.headers().get(WWW_AUTHENTICATE)?;
     header.to_str().ok().map(str::to_owned)
-}
-
-/// Returns the path of the browser's request if it is the expected one. The page tells the user to close it.
-async fn answered(mut stream: TcpStream) -> Option<String> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST_REQUEST {
-        let mut piece = [0; 1024];
-        match stream.read(&mut piece).await {
-            Ok(read) if read > 0 => request.extend_from_slice(&piece[..read]),
-            _ => break,
-        }
-    }
-    let text = String::from_utf8_lossy(&request);
-    let path = text.lines().next()?.strip_prefix("GET ")?.split(' ').next()?.to_owned();
-    let ours = path.starts_with("/callback?");
-    let (status, page) = if ours {
-        ("200 OK", "becket has the answer. You can close this page and go back to the terminal.")
-    } else {
-        ("404 Not Found", "Nothing is here.")
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
-        page.len()
-    );
-    let _ = stream.write_all(answer.as_bytes()).await;
-    ours.then_some(path)
 }

@@ -6,12 +6,11 @@
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::Handler;
-use crate::process::Process;
 use crate::shared::Shared;
 use crate::transport::channel::HostTransport;
-use crate::transport::stdio::{Stdio, Words};
+use crate::transport::stdio::Stdio;
 use crate::transport::{http, sse};
-use becket_sandbox::ProgramKind;
+use becket_sandbox::{Process, ProcessLog, ProgramKind, Start};
 use reqwest::header::HeaderMap;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{
@@ -22,7 +21,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::auth::AuthorizationManager;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
@@ -75,20 +74,20 @@ type Service = RunningService<RoleClient, Handler>;
 pub(crate) async fn connect(
     config: &ServerConfig,
     shared: &Shared,
-    words: &Words,
+    log: &ProcessLog,
     handler: Handler,
 ) -> Result<Service, Failure> {
     match &config.endpoint {
         Endpoint::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref() };
             let service =
-                handler.clone().serve_with_lifecycle(program.start(shared, words)?, initialize()).await;
+                handler.clone().serve_with_lifecycle(program.start(shared, log)?, initialize()).await;
             match service {
                 Ok(service) => Ok(service),
                 // It may support only the newer protocol.
                 Err(ClientInitializeError::JsonRpcError(_)) => {
                     let mode = ClientLifecycleMode::Discover { preferred_versions: newest() };
-                    let service = handler.serve_with_lifecycle(program.start(shared, words)?, mode).await;
+                    let service = handler.serve_with_lifecycle(program.start(shared, log)?, mode).await;
                     service.map_err(|e| initialize_failure(&e))
                 }
                 Err(error) => Err(initialize_failure(&error)),
@@ -198,7 +197,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    fn start(&self, shared: &Shared, words: &Words) -> Result<Stdio, Failure> {
+    fn start(&self, shared: &Shared, log: &ProcessLog) -> Result<Stdio, Failure> {
         let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
         let mut variables = shared.variables.clone();
         for (name, value) in self.env {
@@ -210,10 +209,17 @@ impl Program<'_> {
             format!("its program {} is not found (is it installed, and in PATH?)", self.command)
         })?;
         let lease = shared.programs.protect_from_server(&prepared);
-        let started = Process::start((&prepared, lease), &command, self.args, &dir, &variables);
+        let started = Process::start(Start {
+            prepared: &prepared,
+            lease,
+            program: OsStr::new(&command),
+            args: self.args,
+            dir: &dir,
+            variables: &variables,
+        });
         let (process, streams) =
             started.map_err(|e| format!("its program {} does not start: {e}", self.command))?;
-        Ok(Stdio::new(process, streams, words.clone()))
+        Ok(Stdio::new(process, streams, log.clone()))
     }
 }
 
@@ -242,7 +248,14 @@ async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String
     let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
     let args = ["-c".to_owned(), helper.to_owned()];
     let lease = shared.programs.protect_from_server(&prepared);
-    let started = Process::start((&prepared, lease), "/bin/sh", &args, &shared.cwd, &shared.variables);
+    let started = Process::start(Start {
+        prepared: &prepared,
+        lease,
+        program: OsStr::new("/bin/sh"),
+        args: &args,
+        dir: &shared.cwd,
+        variables: &shared.variables,
+    });
     let (_process, streams) = started.map_err(|e| format!("its headersHelper does not start: {e}"))?;
     drop(streams.stdin);
     let mut text = String::new();

@@ -2,50 +2,29 @@
 //! error.
 //!
 //! A line that is longer than [`LONGEST`] is dropped, and the call that it answers fails with a clear message. A line
-//! that is not a message is stored in the server's log, which keeps its last [`MOST_WORDS`] bytes.
+//! that is not a message is stored in the server's log.
 
 use super::message::{self, LONGEST};
-use crate::process::{Process, Streams};
+use becket_sandbox::{Process, ProcessLog, Streams};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-/// Maximum number of bytes of a server's log that are kept.
-const MOST_WORDS: usize = 32 * 1024;
 /// Number of bytes kept of both ends of a long line, to find the call that it answers.
 const ENDS: usize = 4 * 1024;
 /// Time for a server to exit after its input is closed.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// The end of a server's log.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Words(Arc<Mutex<String>>);
-
-impl Words {
-    pub(crate) fn add(&self, text: &str) {
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        words.push_str(text);
-        if words.len() > MOST_WORDS {
-            let kept = becket_types::cut_start(&words, MOST_WORDS / 2).to_owned();
-            *words = kept;
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns the last line that is not blank.
-    pub(crate) fn last_line(&self) -> Option<String> {
-        let text = self.text();
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-        Some(becket_types::cut_end(&becket_tool::text::clean(line), 200).to_owned())
-    }
+/// Returns the last line of a log that is not blank.
+pub(crate) fn last_line(log: &ProcessLog) -> Option<String> {
+    let text = log.text();
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(becket_types::cut_end(&becket_tool::text::clean(line), 200).to_owned())
 }
 
 pub(crate) struct Stdio {
@@ -55,30 +34,21 @@ pub(crate) struct Stdio {
     /// Number of bytes of the line so far, including dropped ones.
     length: usize,
     tail: Vec<u8>,
-    words: Words,
+    log: ProcessLog,
     process: Option<Process>,
 }
 
 impl Stdio {
-    pub(crate) fn new(process: Process, streams: Streams, words: Words) -> Self {
-        let Streams { stdin, stdout, mut stderr } = streams;
-        let said = words.clone();
-        tokio::spawn(async move {
-            let mut buffer = vec![0; 4096];
-            while let Ok(read) = stderr.read(&mut buffer).await {
-                if read == 0 {
-                    break;
-                }
-                said.add(&String::from_utf8_lossy(&buffer[..read]));
-            }
-        });
+    pub(crate) fn new(process: Process, streams: Streams, log: ProcessLog) -> Self {
+        let Streams { stdin, stdout, stderr } = streams;
+        tokio::spawn(log.clone().follow(stderr));
         Self {
             input: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             output: BufReader::with_capacity(64 * 1024, stdout),
             line: Vec::new(),
             length: 0,
             tail: Vec::new(),
-            words,
+            log,
             process: Some(process),
         }
     }
@@ -103,7 +73,7 @@ impl Stdio {
         let (line, tail) = (std::mem::take(&mut self.line), std::mem::take(&mut self.tail));
         let length = std::mem::take(&mut self.length);
         if length > LONGEST {
-            self.words.add(&format!("[becket: a line of {length} bytes was not read]\n"));
+            self.log.add(&format!("[becket: a line of {length} bytes was not read]\n"));
             return message::too_long(&line, &tail, length);
         }
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
@@ -113,8 +83,8 @@ impl Stdio {
         let message = message::read(text);
         if message.is_none() {
             let shown = String::from_utf8_lossy(text);
-            self.words.add(becket_types::cut_end(&shown, 1000));
-            self.words.add("\n");
+            self.log.add(becket_types::cut_end(&shown, 1000));
+            self.log.add("\n");
         }
         message
     }
@@ -167,7 +137,7 @@ impl Transport<RoleClient> for Stdio {
     async fn close(&mut self) -> Result<(), Self::Error> {
         drop(self.input.lock().await.take());
         if let Some(mut process) = self.process.take() {
-            let _ = tokio::time::timeout(GRACE, process.ended()).await;
+            let _ = tokio::time::timeout(GRACE, process.wait()).await;
         }
         Ok(())
     }
