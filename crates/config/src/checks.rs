@@ -2,10 +2,10 @@
 //!
 //! Works on the merged configuration; each complaint names the source of the value.
 
+use crate::config::Config;
 use crate::error::Problem;
 use crate::layers::{Builder, place};
 use crate::providers::{ProviderConfig, VENDORS, is_name, vendor};
-use crate::schema::Config;
 use crate::tree::nearest;
 
 impl Builder<'_> {
@@ -41,7 +41,7 @@ impl Builder<'_> {
             self.complain("limits.max_budget_usd", "a budget is a positive number of US dollars");
         }
         let times = [
-            ("shell.timeout", config.shell.timeout, "0 would stop every command"),
+            ("shell.timeout", config.tools.shell.timeout, "0 would stop every command"),
             ("limits.max_wall", config.limits.max_wall, "0 would stop every run"),
         ];
         for (key, time, why) in times {
@@ -52,7 +52,7 @@ impl Builder<'_> {
                 );
             }
         }
-        for (name, target) in &config.models.aliases {
+        for (name, target) in &config.model.others.aliases {
             if name.trim().is_empty() || name.contains(['/', ':']) || name.chars().any(char::is_whitespace) {
                 self.complain(
                     &format!("models.aliases.{name}"),
@@ -66,13 +66,13 @@ impl Builder<'_> {
                 );
             }
         }
-        if config.models.catalog.as_deref().is_some_and(|url| !is_address(url)) {
+        if config.model.others.catalog.as_deref().is_some_and(|url| !is_address(url)) {
             self.complain("models.catalog", "not an address; write it like https://models.dev/api.json");
         }
         for (name, provider) in &config.providers {
             self.check_provider(name, provider);
         }
-        self.check_key_name("web.search.api_key_env", config.web.search.api_key_env.as_deref());
+        self.check_key_name("web.search.api_key_env", config.integrations.web.search.api_key_env.as_deref());
     }
 
     fn check_models(&mut self, key: &str, provider: &ProviderConfig) {

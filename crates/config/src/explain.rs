@@ -1,7 +1,7 @@
 //! Output of `becket config`: every key with its value and source, secrets masked.
 
+use crate::config::json_schema;
 use crate::layers::Settings;
-use crate::schema::json_schema;
 use crate::secret::{IN_KEYCHAIN, mask, mask_url};
 use crate::source::Source;
 use serde::Serialize;

@@ -3,10 +3,10 @@
 //! Owns reading the user's file of keys and the choice among keys. [`crate::key_hosts`] has the rule. Another address makes
 //! another choice, which the settings then make again.
 
+use crate::config::Config;
 use crate::error::Problem;
 use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
 use crate::providers::{VENDORS, vendor};
-use crate::schema::Config;
 use crate::secret::{Credential, IN_KEYCHAIN, Secret};
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,11 @@
 //! The layers and how they are merged: each leaf key separately, keeping the sources of its value.
 
+use crate::config::{Config, json_schema};
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
 use crate::files::{Layer, Scope, SettingSources};
 use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
-use crate::schema::{Config, json_schema};
 use crate::scope::{Ruling, instead, may_if_approved, ruling};
 use crate::secret::Credential;
 use crate::source::{Merged, Source};
@@ -104,7 +104,7 @@ impl Settings {
     pub fn set(&mut self, key: &str, value: Value, source: Source) {
         let before = self.merged.clone();
         self.merged.insert(key.to_owned(), Merged { value, sources: vec![source], lines: Vec::new() });
-        match serde_json::from_value(unflatten(&self.merged)) {
+        match Config::read(&unflatten(&self.merged)) {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,
         }
@@ -177,7 +177,7 @@ impl Settings {
                 merged.lines.remove(at);
             }
         }
-        if let Ok(config) = serde_json::from_value(unflatten(&self.merged)) {
+        if let Ok(config) = Config::read(&unflatten(&self.merged)) {
             self.config = config;
         }
     }
@@ -537,11 +537,12 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Result<Settings, ConfigError> {
-        let config: Config = match serde_json::from_value(unflatten(&self.merged)) {
+        let config = match Config::read(&unflatten(&self.merged)) {
             Ok(config) => config,
-            Err(error) => {
+            Err(misfit) => {
                 if self.errors.is_empty() {
-                    self.complain("", format!("the merged configuration is not usable: {error}"));
+                    let message = format!("the merged configuration is not usable: {}", misfit.message);
+                    self.complain("", message);
                 }
                 Config::default()
             }

@@ -18,6 +18,7 @@
 
 mod amend;
 mod checks;
+mod config;
 mod document;
 mod error;
 mod explain;
@@ -33,6 +34,10 @@ mod source;
 mod tree;
 
 pub use amend::{Amend, amend, listed};
+pub use config::{
+    Config, HooksConfig, InstructionsConfig, IntegrationsConfig, ModelChoice, RightsConfig, ToolSetConfig,
+    json_schema,
+};
 pub use document::json_value;
 pub use error::{ConfigError, Problem};
 pub use explain::Row;
@@ -44,10 +49,10 @@ pub use providers::{
     ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
 };
 pub use schema::{
-    CacheTtl, CacheWarm, Config, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig,
+    CacheTtl, CacheWarm, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig,
     LspServer, PermissionsConfig, PruneConfig, RulesConfig, SandboxConfig, SandboxMode, SandboxNetwork,
     SearchConfig, SearchProvider, SecretsToModel, ShellConfig, SkillsConfig, StatusLineConfig, ToolsConfig,
-    UiConfig, WebConfig, json_schema,
+    UiConfig, WebConfig,
 };
 pub use secret::{Credential, IN_KEYCHAIN, Secret};
 pub use source::Source;

@@ -1,61 +1,10 @@
-//! The configuration keys: names, types, defaults, and the JSON Schema derived from them. The documentation and editors show
-//! the comments of this file.
+//! The sections of the configuration: names, types and defaults of their keys. The documentation and editors show the comments
+//! of this file.
 
-use crate::providers::{ProviderConfig, ProvidersConfig};
-use becket_types::PermissionMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 use std::time::Duration;
-
-/// becket's configuration.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default)]
-#[schemars(title = "becket configuration")]
-pub struct Config {
-    /// Model as `provider/name`.
-    pub model: Option<String>,
-    pub models: ModelsConfig,
-    /// Reasoning effort of the model.
-    pub effort: Option<Effort>,
-    /// `default`, `acceptEdits`, `auto`, `plan`, `dontAsk` or `bypassPermissions`.
-    #[schemars(with = "ModeName")]
-    pub permission_mode: PermissionMode,
-    pub permissions: PermissionsConfig,
-    /// Keys and tokens of known forms in outputs of tools: `ask` before they are sent, `mask` or `send`. A project can only mask.
-    pub secrets: SecretsToModel,
-    /// Programs, addresses, prompts and agents that becket calls on events of a session, by event: each a list of
-    /// `{matcher, hooks = [{type = "command", command = "…"}]}`. Hooks of a project run only after you have allowed
-    /// them.
-    pub hooks: BTreeMap<String, Vec<serde_json::Value>>,
-    /// No hook runs. Not from a project.
-    pub disable_all_hooks: bool,
-    /// Further folders of the workspace, which may be used like the project's.
-    pub add_dirs: Vec<String>,
-    pub context: ContextConfig,
-    pub prune: PruneConfig,
-    pub limits: LimitsConfig,
-    /// Model providers by name. Not from a project.
-    pub providers: ProvidersConfig,
-    pub tools: ToolsConfig,
-    pub shell: ShellConfig,
-    pub sandbox: SandboxConfig,
-    pub skills: SkillsConfig,
-    pub rules: RulesConfig,
-    pub format: FormatConfig,
-    pub lsp: LspConfig,
-    pub web: WebConfig,
-    pub ui: UiConfig,
-}
-
-impl Config {
-    /// The configuration of a provider; an empty one where there is none.
-    pub fn provider(&self, name: &str) -> &ProviderConfig {
-        static NONE: LazyLock<ProviderConfig> = LazyLock::new(ProviderConfig::default);
-        self.providers.get(name).unwrap_or(&NONE)
-    }
-}
 
 /// Models beside `model`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -74,19 +23,6 @@ pub struct ModelsConfig {
     /// Address of a catalog in the form of models.dev (`https://models.dev/api.json`), which `becket models --refresh`
     /// reads. Not from a project.
     pub catalog: Option<String>,
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "names the values for the schema alone")]
-enum ModeName {
-    Default,
-    Manual,
-    AcceptEdits,
-    Auto,
-    Plan,
-    DontAsk,
-    BypassPermissions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -524,27 +460,4 @@ pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
         _ => return None,
     };
     text[..end].parse::<f64>().ok().map(|n| n * factor)
-}
-
-/// The JSON Schema of the configuration, for editors and for the book.
-pub fn json_schema() -> serde_json::Value {
-    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
-    settings.inline_subschemas = true;
-    let mut schema: serde_json::Value = settings.into_generator().into_root_schema_for::<Config>().into();
-    close(&mut schema);
-    schema
-}
-
-/// Objects with named keys take no others.
-fn close(schema: &mut serde_json::Value) {
-    match schema {
-        serde_json::Value::Object(map) => {
-            if map.contains_key("properties") && !map.contains_key("additionalProperties") {
-                map.insert("additionalProperties".to_owned(), false.into());
-            }
-            map.values_mut().for_each(close);
-        }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(close),
-        _ => {}
-    }
 }

@@ -3,8 +3,8 @@
 //!
 //! Works on one tree at a time; merging layers is not done here.
 
+use crate::config::Config;
 use crate::document::{Entry, Kind, Node};
-use crate::schema::Config;
 use crate::source::Merged;
 use becket_types::edit_distance;
 use serde_json::{Map, Value};
@@ -144,7 +144,7 @@ pub(crate) fn from_value(value: Value) -> Node {
 /// Returns the path and the expected type.
 pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
     let value = root.to_value();
-    decode(value.clone()).map_err(|(mut path, message)| {
+    decode(&value).map_err(|(mut path, message)| {
         // The deserializer loses the path inside flattened fields. The key at fault is the one without which this message
         // does not come.
         while let Some(key) = key_at_fault(&value, &path, &message) {
@@ -162,25 +162,12 @@ fn key_at_fault(root: &Value, path: &[String], message: &str) -> Option<String> 
         let mut without = root.clone();
         let inner = path.iter().try_fold(&mut without, |value, key| value.get_mut(key))?;
         inner.as_object_mut()?.remove(key);
-        (!decode(without).is_err_and(|(_, other)| other == message)).then(|| key.clone())
+        (!decode(&without).is_err_and(|(_, other)| other == message)).then(|| key.clone())
     })
 }
 
-fn decode(value: Value) -> Result<(), (Vec<String>, String)> {
-    serde_path_to_error::deserialize::<_, Config>(value).map(|_| ()).map_err(|error| {
-        use serde_path_to_error::Segment;
-        let path = error
-            .path()
-            .iter()
-            .filter_map(|segment| match segment {
-                Segment::Map { key } => Some(key.clone()),
-                Segment::Seq { index } => Some(index.to_string()),
-                Segment::Enum { variant } => Some(variant.clone()),
-                Segment::Unknown => None,
-            })
-            .collect();
-        (path, plainly(&error.inner().to_string()))
-    })
+fn decode(value: &Value) -> Result<(), (Vec<String>, String)> {
+    Config::read(value).map(|_| ()).map_err(|misfit| (misfit.path, plainly(&misfit.message)))
 }
 
 /// Rewords the deserializer's message for people: the expected value, and the most similar one.

@@ -97,7 +97,7 @@ fn the_stronger_layer_wins_and_says_so() {
         let mut case = all();
         steps[..at].iter().for_each(|(_, remove)| remove(&mut case));
         let settings = run(case).unwrap();
-        assert_eq!(settings.config.model.as_deref(), Some(*name));
+        assert_eq!(settings.config.model.name.as_deref(), Some(*name));
         assert!(settings.source("model").to_string().starts_with(name), "{}", settings.source("model"));
     }
 }
@@ -119,8 +119,8 @@ fn permission_lists_add_up_with_their_sources() {
         ..Case::default()
     })
     .unwrap();
-    assert_eq!(settings.config.permissions.allow, ["Bash(ls *)", "Read"]);
-    assert_eq!(settings.config.permissions.ask, ["Bash(git push *)"]);
+    assert_eq!(settings.config.permissions.rules.allow, ["Bash(ls *)", "Read"]);
+    assert_eq!(settings.config.permissions.rules.ask, ["Bash(git push *)"]);
     assert_eq!(
         settings.sourced("permissions.deny"),
         [
@@ -129,9 +129,9 @@ fn permission_lists_add_up_with_their_sources() {
             ("Bash(curl *)".to_owned(), Source::Managed(path(Scope::Managed))),
         ]
     );
-    assert_eq!(settings.config.permission_mode, PermissionMode::AcceptEdits);
+    assert_eq!(settings.config.permissions.mode, PermissionMode::AcceptEdits);
     assert_eq!(settings.config.add_dirs, ["/repo/sub/../lib", "/home/u/notes"]);
-    assert_eq!(settings.config.shell.env["TOKEN"], "0123456789abcdefghij");
+    assert_eq!(settings.config.tools.shell.env["TOKEN"], "0123456789abcdefghij");
     let rows = settings.explain();
     let token = rows.iter().find(|r| r.key == "shell.env.TOKEN").unwrap();
     assert_eq!((token.value.as_str(), token.source.as_str()), ("\"********ghij\"", "settings: --settings"));
@@ -206,13 +206,13 @@ dirs = ['skills']
             ..Case::default()
         })
         .unwrap();
-        let mut want =
-            becket_config::Config { model: Some("m".to_owned()), ..becket_config::Config::default() };
-        want.permissions.deny = vec!["Bash(rm *)".to_owned()];
-        want.tools.disabled = vec!["write".to_owned()];
+        let mut want = becket_config::Config::default();
+        want.model.name = Some("m".to_owned());
+        want.permissions.rules.deny = vec!["Bash(rm *)".to_owned()];
+        want.tools.offered.disabled = vec!["write".to_owned()];
         want.limits.max_turns = Some(10);
         want.limits.max_budget_usd = Some(1.5);
-        want.skills.dirs = vec!["/repo/skills".to_owned()];
+        want.instructions.skills.dirs = vec!["/repo/skills".to_owned()];
         assert_eq!(settings.config, want);
         let keys: Vec<_> = settings.warnings.iter().filter_map(|w| w.key.as_deref()).collect();
         assert_eq!(
@@ -247,7 +247,7 @@ fn claudes_words_for_the_sandbox_are_read() {
         "allowUnixSockets": ["~/docker.sock"]},
         "filesystem": {"allowWrite": ["~/.cache"], "denyWrite": ["/d"], "denyRead": ["~/private"]}}}"#;
     let settings = run(Case { settings: Some(text), ..Case::default() }).unwrap();
-    let sandbox = settings.config.sandbox;
+    let sandbox = settings.config.tools.sandbox;
     assert_eq!(sandbox.mode, SandboxMode::Required);
     assert_eq!(sandbox.network(), SandboxNetwork::Proxy);
     assert!(sandbox.auto_allow_bash && sandbox.fail_if_unavailable);
@@ -266,7 +266,7 @@ fn claudes_words_for_the_sandbox_are_read() {
     {
         assert_eq!(SandboxMode::parse(word), Some(mode));
         let flags = vec![Flag { key: "sandbox.mode", value: json!(word), flag: "--sandbox" }];
-        assert_eq!(run(Case { flags, ..Case::default() }).unwrap().config.sandbox.mode, mode);
+        assert_eq!(run(Case { flags, ..Case::default() }).unwrap().config.tools.sandbox.mode, mode);
     }
 }
 
@@ -286,7 +286,7 @@ fn permission_modes_of_a_project_are_compared_with_the_users() {
         };
         let files = vec![(Scope::User, text(user)), (Scope::Project, text(project))];
         let settings = run(Case { files, ..Case::default() }).unwrap();
-        assert_eq!(settings.config.permission_mode, effective, "{user} then {project}");
+        assert_eq!(settings.config.permissions.mode, effective, "{user} then {project}");
     }
 }
 
@@ -654,15 +654,18 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     }"#;
     let user = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, false);
     assert_eq!(warnings(&user), Vec::<String>::new());
-    assert_eq!(user.config.permissions.allow, ["Bash(make *)"]);
-    assert_eq!(user.config.permissions.deny, ["Read(.env)"]);
-    assert_eq!(user.config.shell.env.get("CI").map(String::as_str), Some("1"));
-    assert!(!user.config.shell.env.contains_key("ANTHROPIC_API_KEY"), "keys are not for commands");
+    assert_eq!(user.config.permissions.rules.allow, ["Bash(make *)"]);
+    assert_eq!(user.config.permissions.rules.deny, ["Read(.env)"]);
+    assert_eq!(user.config.tools.shell.env.get("CI").map(String::as_str), Some("1"));
+    assert!(!user.config.tools.shell.env.contains_key("ANTHROPIC_API_KEY"), "keys are not for commands");
     // In the terminal, the model and the mode of the other agent are its own.
-    assert_eq!((user.config.model.as_deref(), user.config.permission_mode), (None, PermissionMode::Default));
+    assert_eq!(
+        (user.config.model.name.as_deref(), user.config.permissions.mode),
+        (None, PermissionMode::Default)
+    );
     assert!(user.hooks.is_empty(), "hooks of such files are found elsewhere");
     let driven = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, true);
-    let got = (driven.config.model.as_deref(), driven.config.permission_mode);
+    let got = (driven.config.model.name.as_deref(), driven.config.permissions.mode);
     assert_eq!(got, (Some("opus"), PermissionMode::AcceptEdits));
 
     let project = of_claude(Scope::Project, "/repo/.claude/settings.json", text, false, true);
@@ -672,24 +675,27 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
         "{:?}",
         project.warnings
     );
-    assert_eq!(project.config.permissions.deny, ["Read(.env)"]);
-    assert_eq!(project.config.permissions.ask, ["Bash(git push *)"]);
-    assert!(project.config.permissions.allow.is_empty() && project.config.add_dirs.is_empty());
-    assert!(project.config.shell.env.is_empty());
-    assert_eq!(project.config.permission_mode, PermissionMode::Default);
-    assert_eq!(project.config.model.as_deref(), Some("opus"));
+    assert_eq!(project.config.permissions.rules.deny, ["Read(.env)"]);
+    assert_eq!(project.config.permissions.rules.ask, ["Bash(git push *)"]);
+    assert!(project.config.permissions.rules.allow.is_empty() && project.config.add_dirs.is_empty());
+    assert!(project.config.tools.shell.env.is_empty());
+    assert_eq!(project.config.permissions.mode, PermissionMode::Default);
+    assert_eq!(project.config.model.name.as_deref(), Some("opus"));
 
     let approved = of_claude(Scope::Project, "/repo/.claude/settings.json", text, true, true);
-    assert_eq!(approved.config.permissions.allow, ["Bash(make *)"]);
+    assert_eq!(approved.config.permissions.rules.allow, ["Bash(make *)"]);
     assert_eq!(approved.config.add_dirs, [PathBuf::from("/repo/../docs")]);
-    assert_eq!(approved.config.shell.env.keys().collect::<Vec<_>>(), ["CI"]);
-    assert_eq!(approved.config.permission_mode, PermissionMode::AcceptEdits);
+    assert_eq!(approved.config.tools.shell.env.keys().collect::<Vec<_>>(), ["CI"]);
+    assert_eq!(approved.config.permissions.mode, PermissionMode::AcceptEdits);
     let bypass = r#"{"permissions": {"defaultMode": "bypassPermissions"}}"#;
     let approved = of_claude(Scope::Project, "/repo/.claude/settings.json", bypass, true, true);
-    assert_eq!(approved.config.permission_mode, PermissionMode::Default);
+    assert_eq!(approved.config.permissions.mode, PermissionMode::Default);
     // A value of another type does not keep becket from starting.
     let odd = r#"{"permissions": ["x"], "env": 7, "model": {}}"#;
-    assert_eq!(of_claude(Scope::Project, "/repo/.claude/settings.json", odd, true, true).config.model, None);
+    assert_eq!(
+        of_claude(Scope::Project, "/repo/.claude/settings.json", odd, true, true).config.model.name,
+        None
+    );
 }
 
 /// The file that the documentation shows is read without an error or a warning.
@@ -700,7 +706,7 @@ fn the_documented_file_is_read_whole() {
     let (file, _) = file.split_once("```").unwrap();
     let settings = run(Case { files: vec![(Scope::User, file)], ..Case::default() }).unwrap();
     assert_eq!(warnings(&settings), Vec::<String>::new());
-    assert_eq!(settings.config.model.as_deref(), Some("anthropic/claude-sonnet-5-5"));
+    assert_eq!(settings.config.model.name.as_deref(), Some("anthropic/claude-sonnet-5-5"));
     assert_eq!(settings.config.limits.max_turns, Some(200));
     // Every table that the file names is a table of the schema, and none of the schema is missing but those of its own page.
     for table in ["permissions", "context", "limits", "providers", "shell", "format", "lsp", "web", "ui"] {
