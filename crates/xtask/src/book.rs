@@ -1,6 +1,7 @@
 //! The book in `docs/`: complete, linked, and true as far as a machine can tell.
 //!
-//! Every page of `docs/` is in `SUMMARY.md`; every relative link leads to a file, and to a heading of it if it names one.
+//! Every page of `docs/` is in `SUMMARY.md`; every relative link leads to a file, and to a heading of it if it names one. Every
+//! source file that a page names in backticks exists.
 //! Blocks marked `console` are run: each line that begins with `$ ` runs in a home folder of the page and must succeed; each
 //! line below it must occur in what it printed (`…` stands for any lines). Every `becket` command line in other code blocks
 //! must name a subcommand and flags that exist.
@@ -29,7 +30,14 @@ pub(crate) fn check(root: &Path) -> Result<Problems, String> {
         }
     }
     let mut headings = BTreeMap::new();
+    let sources = ["crates", "tests", "benches", "fuzz"].map(|folder| files(&root.join(folder), &[".rs"]));
+    let sources: Vec<PathBuf> = sources.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     for page in &pages {
+        for (line, name) in named_sources(&read(page)?) {
+            if !sources.iter().any(|source| source.ends_with(&name)) {
+                problems.push(format!("{}:{line}: {name}: there is no such source file", shown(root, page)));
+            }
+        }
         for (line, target) in links(&read(page)?) {
             if let Some(problem) = broken(page, &target, &mut headings)? {
                 problems.push(format!("{}:{line}: {target}: {problem}", shown(root, page)));
@@ -110,6 +118,23 @@ fn links(page: &str) -> Vec<(usize, String)> {
             if let Some((target, _)) = piece.split_once(')') {
                 found.push((number, target.trim().to_owned()));
             }
+        }
+    }
+    found
+}
+
+/// Names that end in `.rs` and are no file of becket: a host, and a file in an example.
+const NO_SOURCES: &[&str] = &["docs.rs", "src/a.rs"];
+
+/// Line numbers and names of Rust files in backticks. A name may leave out the first folders of the path.
+fn named_sources(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in prose(page) {
+        for code in line.split('`').skip(1).step_by(2) {
+            let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.' | '*'));
+            let names = code.split(is_end).filter(|word| word.ends_with(".rs") && !word.contains('*'));
+            let names = names.filter(|word| !NO_SOURCES.contains(word) && !word.starts_with('.'));
+            found.extend(names.map(|word| (number, word.to_owned())));
         }
     }
     found
@@ -292,6 +317,13 @@ mod tests {
     fn links_in_code_do_not_count() {
         let page = "See [a](b.md#c) and `[x](y)`, [d](e.md).\n```\n[f](g.md)\n```\n";
         assert_eq!(links(page), [(1, "b.md#c".to_owned()), (1, "e.md".to_owned())]);
+    }
+
+    #[test]
+    fn source_files_are_named_in_backticks() {
+        let page = "See `tui/src/a.rs` and `b.rs, c.rs`, not d.rs, `docs.rs`, `*.docs.rs` or `**/*.rs`.\n```\n`e.rs`\n```\n";
+        let names = ["tui/src/a.rs", "b.rs", "c.rs"].map(|name| (1, name.to_owned()));
+        assert_eq!(named_sources(page), names);
     }
 
     #[test]
