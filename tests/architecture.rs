@@ -15,6 +15,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-types", &[]),
     ("becket-files", &[]),
     ("becket-session", &["becket-types"]),
+    ("becket-exchange", &["becket-types", "becket-session"]),
     ("becket-store-postgres", &["becket-types", "becket-session"]),
     ("becket-model", &["becket-types"]),
     ("becket-tool", &["becket-types", "becket-files"]),

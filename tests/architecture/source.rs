@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// Splits source text into identifiers and punctuation. Comments, literals and lifetimes are dropped; `::` and `->` are one token each.
 pub(crate) fn tokens(source: &str) -> Vec<String> {
+    numbered_tokens(source).into_iter().map(|(_, token)| token).collect()
+}
+
+/// The same, each with the number of its line.
+pub(crate) fn numbered_tokens(source: &str) -> Vec<(usize, String)> {
     let chars: Vec<char> = source.chars().collect();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -48,17 +53,23 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
                 ("r" | "br" | "cr", '"' | '#') => i = after_raw_string(&chars, i),
                 ("b" | "c", '"') => i = after_string(&chars, i),
                 ("b", '\'') => {}
-                _ => out.push(word),
+                _ => out.push((start, word)),
             }
         } else if (c == ':' && at(i + 1) == ':') || (c == '-' && at(i + 1) == '>') {
-            out.push(format!("{c}{}", at(i + 1)));
+            out.push((i, format!("{c}{}", at(i + 1))));
             i += 2;
         } else {
             if !c.is_whitespace() {
-                out.push(c.to_string());
+                out.push((i, c.to_string()));
             }
             i += 1;
         }
+    }
+    let (mut line, mut seen) = (1, 0);
+    for (at, _) in &mut out {
+        line += chars[seen..*at].iter().filter(|c| **c == '\n').count();
+        seen = *at;
+        *at = line;
     }
     out
 }

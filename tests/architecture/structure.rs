@@ -1,6 +1,7 @@
-//! Owns the measures of structure: circles of files, fields of structs, files that add methods to one type, and lines of files.
+//! Owns the measures of structure: circles of files, fields of structs, files that add methods to one type, and lines of files and
+//! of functions.
 //!
-//! Limits hold for new code. Older exceptions stand in `tests/architecture/exceptions.txt` with their figures, which may only fall.
+//! `tests/architecture/exceptions.txt` lists the exceptions with their figures, which may only fall.
 
 use super::source::{self, Crate};
 use super::{root, rust_files};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 const MOST_FIELDS: usize = 12;
 const MOST_IMPL_FILES: usize = 3;
 const MOST_LINES: usize = 600;
+/// With the signature, from `fn` to the closing brace. Attributes and comments before it do not count.
+const MOST_LINES_OF_FUNCTION: usize = 100;
 const EXCEPTIONS: &str = "tests/architecture/exceptions.txt";
 
 /// A measured exception and its figure.
@@ -34,7 +37,7 @@ fn structure_only_improves() {
             None => faults.push(format!("new: {key} {figure}")),
             Some(old) if figure > old => faults.push(format!("grew: {key} {figure}, was {old}")),
             // Lines change with each edit, so their figure is a ceiling.
-            Some(old) if figure < old && !key.starts_with("lines ") => {
+            Some(old) if figure < old && !key.starts_with("lines ") && !key.starts_with("function ") => {
                 faults.push(format!("shrank: write {key} {figure} in {EXCEPTIONS}, was {old}"));
             }
             Some(_) => {}
@@ -45,7 +48,8 @@ fn structure_only_improves() {
     }
     assert!(
         faults.is_empty(),
-        "at most {MOST_FIELDS} fields, {MOST_IMPL_FILES} files of methods, {MOST_LINES} lines, no circle of files:\n{}",
+        "at most {MOST_FIELDS} fields, {MOST_IMPL_FILES} files of methods, {MOST_LINES} lines in a file, \
+         {MOST_LINES_OF_FUNCTION} in a function, no circle of files:\n{}",
         faults.join("\n")
     );
 }
@@ -58,9 +62,15 @@ fn measure() -> Found {
     folders.sort();
     for folder in folders {
         for file in rust_files(&folder.join("src")) {
-            let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+            let source = std::fs::read_to_string(&file).unwrap();
+            let lines = source.lines().count();
             if lines > MOST_LINES {
                 found.insert(format!("lines {}", short(&file)), lines);
+            }
+            for (name, lines) in functions(&source) {
+                if lines > MOST_LINES_OF_FUNCTION {
+                    found.insert(format!("function {} {name}", short(&file)), lines);
+                }
             }
         }
         let roots = ["src/lib.rs", "src/main.rs"];
@@ -71,6 +81,26 @@ fn measure() -> Found {
             }
             found.extend(wide_structs(&tree));
             found.extend(scattered_impls(&tree));
+        }
+    }
+    found
+}
+
+/// The functions that have a body, with their lines. Tests count, too.
+fn functions(source: &str) -> Vec<(String, usize)> {
+    let (lines, words): (Vec<usize>, Vec<String>) = source::numbered_tokens(source).into_iter().unzip();
+    let mut found = Vec::new();
+    for at in (0..words.len()).filter(|at| words[*at] == "fn") {
+        // `fn(u8) -> u8` is a type.
+        let Some(name) = words.get(at + 1).filter(|name| *name != "(") else { continue };
+        let mut open = at;
+        while open < words.len() && !matches!(words[open].as_str(), "{" | ";") {
+            let is_group = matches!(words[open].as_str(), "(" | "[");
+            open = if is_group { source::after_group(&words, open) } else { open + 1 };
+        }
+        if words.get(open).is_some_and(|word| word == "{") {
+            let end = source::after_group(&words, open) - 1;
+            found.push((name.clone(), lines[end] - lines[at] + 1));
         }
     }
     found
@@ -204,4 +234,6 @@ fn the_reader_of_source_sees_what_the_compiler_sees() {
     assert_eq!(words.join(" "), "a ( , , , , ) d :: e g");
     let body = source::tokens("a: BTreeMap<u8, (u8, u8)>, #[serde(default, skip)] pub b: fn(u8, u8) -> u8,");
     assert_eq!(fields(&body), 2);
+    let text = "trait T {\n fn a(&self);\n fn b(x: fn(u8)) -> [u8; 2]\n {\n \"}\n\" // }\n }\n}\n#[test]\nasync fn c() {}";
+    assert_eq!(functions(text), [("b".to_owned(), 5), ("c".to_owned(), 1)]);
 }
